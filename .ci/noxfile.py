@@ -10,9 +10,11 @@
 - ``reproducible``: two builds in two folders give the same files.
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
-Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
-``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-s sdist -- FILE`` takes that
-file and builds none. A session whose Python is not installed is skipped.
+Each session installs the wheel, as users do, and runs the default tests, the thorough ones and those of further
+libraries. Arguments after ``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-- ci``
+stands for those that
+``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A session whose Python is not
+installed is skipped.
 """
 
 import os
@@ -26,16 +28,10 @@ import nox
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "build" / "nox"
-EXTRAS = (
-    "test",
-    "catboost",
-    "imbalanced-learn",
-    "quantile-forest",
-    "ydf",
-    "flaml",
-    "scikit-survival",
-    "mlflow",
-    "skore",
+NOT_TOGETHER = {"autogluon", "spark", "all", "docs", "integration"}
+"""Extras that need older versions or Java, and those that repeat others."""
+EXTRAS = sorted(
+    nox.project.load_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"].keys() - NOT_TOGETHER
 )
 FURTHER = (
     "tests/adapters/test_further_libraries.py",
@@ -47,6 +43,18 @@ FURTHER = (
 """Tests marked integration that need no browser, cluster or built documentation."""
 CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance", "results", "hooks", "cli"))
 """Tests of the core, which need nothing of a checkout but the tests themselves."""
+CI = {
+    "newest": tuple(f"tests/{room}" for room in ("adapters", "api", "data", "models", "plugins")),
+    "floors": ("tests/adapters", "tests/models"),
+    "wheel": ("-m", "quick", *CORE),
+}
+"""What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
+
+On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models; of
+the wheel, one test of each room, beside what a user does. Once a week the sessions run whole.
+"""
+WHOLE = "not slow and not integration"
+"""The default tests, and the thorough ones."""
 NEED_SOURCES = ("--ignore=tests/cli/test_wording.py",)
 """It reads the messages in the sources."""
 RELEASED = {
@@ -133,7 +141,7 @@ def automl(session: nox.Session) -> None:
 @nox.session(name="wheel", python="3.11", venv_params=SEEDED)
 def installed_wheel(session: nox.Session) -> None:
     """Use and test the wheel where there is no checkout."""
-    use_apart(session, _built())
+    use_apart(session, _built(), CI["wheel"] if session.posargs == ["ci"] else ("-m", WHOLE, *CORE))
 
 
 @nox.session(python="3.11", venv_params=SEEDED)
@@ -191,7 +199,7 @@ def built_files(session: nox.Session, checkout: Path, folder: Path, *kinds: str)
     return sorted(path for path in folder.iterdir() if path.name != ".gitignore")
 
 
-def use_apart(session: nox.Session, built: Path) -> None:
+def use_apart(session: nox.Session, built: Path, tests: tuple[str, ...] = ("-m", WHOLE, *CORE)) -> None:
     """Install a wheel or a source distribution, and use and test it in a folder that has only the tests."""
     session.install(f"debias-trees[test] @ {built.as_uri()}")
     apart = Path(session.create_tmp()).resolve() / "apart"
@@ -206,7 +214,7 @@ def use_apart(session: nox.Session, built: Path) -> None:
     session.run("python", "as_a_user.py", "tests/plugin_dist", env={"PYTHONSAFEPATH": "1"})
     session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "debias-toy")
     safe = SAFE | {"PYTHONPATH": str(apart / "tests")}
-    session.run("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *CORE, *NEED_SOURCES, env=safe)
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *tests, *NEED_SOURCES, env=safe)
 
 
 def wheel(extras: str = "") -> str:
@@ -219,11 +227,15 @@ def run_tests(session: nox.Session) -> None:
     session.chdir(ROOT)
     pytest = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal")
     if session.posargs:
-        session.run(*pytest, *session.posargs, env=SAFE)
+        of_ci = CI[session.name.partition("-")[0]] if session.posargs == ["ci"] else session.posargs
+        session.run(*pytest, *of_ci, env=SAFE)
         return
     folder = Path(session.create_tmp()).resolve()
     # The ignored file tests the records, which this session is about to write.
-    parts = {"default": ("--ignore=tests/test_versions.py",), "further": ("-m", "integration and not slow", *FURTHER)}
+    parts = {
+        "default": ("-m", WHOLE, "--ignore=tests/test_versions.py"),
+        "further": ("-m", "integration and not slow", *FURTHER),
+    }
     for part, arguments in parts.items():
         session.run(*pytest, *arguments, f"--junitxml={folder / part}.xml", env=SAFE, success_codes=[0, 1])
     junit = [str(folder / f"{part}.xml") for part in parts]

@@ -61,6 +61,19 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
     renamed. If an error is raised before that, the old file stays as it was and the new one is removed. On Linux the
     new file has no name until it is complete, so none remains of a process that is killed. Links are followed. A
     terminal, a pipe or /dev/stdout is written to directly.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
     """
     with _named(path):
         if not _is_regular_file(Path(path)):

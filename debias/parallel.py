@@ -5,6 +5,7 @@ Loops run in shares, of trees or rows, also in one thread: between two of them p
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -213,6 +214,70 @@ def _number(n_jobs: int) -> int:
     from joblib import cpu_count
 
     return max(int(cpu_count()) + 1 + n_jobs, 1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Refits:
+    """How meta-methods refit the model.
+
+    Parameters
+    ----------
+    params : mapping or estimator, optional
+        Hyper-parameters for refits. They replace those that the model stores; if it stores none, pass all of them. For
+        a Booster whose file lost its hyper-parameters, an unfitted XGBoost estimator; the Booster is then scored as
+        that estimator.
+    budget : float, optional
+        Time limit of the replicates of a meta-method in seconds; no limit by default. The replicates finished until
+        then are used.
+    checkpoint : str or Path, optional
+        File that keeps the finished replicates of a meta-method. The same call continues from there.
+
+    Raises
+    ------
+    RowsError
+        The time limit is not a number of seconds.
+
+    Examples
+    --------
+    >>> import debias
+    >>> debias.Refits(params={"learning_rate": 0.1}, budget=600.0).budget
+    600.0
+    """
+
+    params: Any = None
+    budget: float | None = None
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.budget, (int, float, np.integer, np.floating)) and not isinstance(self.budget, bool)
+        if self.budget is not None and not (is_number and self.budget > 0):
+            raise RowsError(f"budget={self.budget!r} must be a number of seconds above 0")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise RowsError(f"checkpoint={self.checkpoint!r} must be the path of a file")
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether there is a time limit or a checkpoint, which only refits can use."""
+        return self.budget is not None or self.checkpoint is not None
+
+    def engine(self, n_jobs: int) -> Engine:
+        """Return the settings for running replicates with a number of workers."""
+        return Engine(n_jobs=n_jobs, budget=self.budget, checkpoint=self.checkpoint)
+
+
+def checked(refits: Any) -> Refits:
+    """Return the settings of refits that a user passed; those by default for None.
+
+    Raises
+    ------
+    RowsError
+        They are something else.
+    """
+    if refits is None:
+        return Refits()
+    if not isinstance(refits, Refits):
+        raise RowsError(f"refits={refits!r} must be debias.Refits(params=, budget=, checkpoint=), or None")
+    return refits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def spread(n: int, at_most: int) -> NDArray[np.int64]:
+def evenly_spaced(n: int, at_most: int) -> NDArray[np.int64]:
     """Return positions spread evenly over 0, ..., n - 1, including the first and the last, ascending.
 
     Parameters
@@ -24,7 +24,7 @@ def spread(n: int, at_most: int) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> spread(10, 4)
+    >>> evenly_spaced(10, 4)
     array([0, 3, 6, 9])
     """
     size = min(n, at_most)

@@ -1,8 +1,8 @@
 """Progress of long calls: one line with the time left, in a terminal or a notebook, after two seconds.
 
-A public function shows progress (:func:`shown`), and long loops say how far they are (:func:`task`). The report is kept
-in a context variable, so that it need not be passed through every function. Other threads and processes find none
-there: the loops that they run are silent.
+A public function shows progress (:func:`with_progress`), and long loops say how far they are (:func:`task`). The
+report is kept in a context variable, so that it need not be passed through every function. Other threads and processes
+find none there: the loops that they run are silent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     Progress = bool | str | None | Callable[[int, int], None]
-    """"auto" (or None), True, False, or a callable, see :func:`debias.score`."""
+    """"auto" (or None), True, False, or a callable, see :func:`debias.show_progress`."""
     Display = Callable[["State"], None]
 
 P = ParamSpec("P")
@@ -137,18 +137,38 @@ _report: ContextVar[_Report | None] = ContextVar("report", default=None)
 
 
 @contextmanager
-def shown(progress: Progress = "auto") -> Iterator[None]:
-    """Show the progress of the tasks in the block.
+def show_progress(progress: Progress = "auto") -> Iterator[None]:
+    """Show how far the calls in the block are, and the time left.
+
+    Without it, a call shows one line on stderr after two seconds, in a terminal or notebook.
 
     Parameters
     ----------
-    progress : {"auto", True, False, None} or callable
-        As for :func:`debias.score`. With "auto" or None, a block inside another one adds nothing to it.
+    progress : {"auto", True, False} or callable
+        - "auto": as without this block; inside another such block it adds nothing to that.
+        - True: at once; in a file or pipe a line each ten seconds.
+        - False: nothing.
+        - A callable is called with the number done and the total of permutations, replicates (refits), folds, features
+          or rows, whatever takes long; when the total changes, another step has begun.
+
+    Returns
+    -------
+    context manager
 
     Raises
     ------
     RowsError
         Progress is something else.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> with debias.show_progress(False):
+    ...     audit = debias.audit(forest, X, y)
     """
     if progress is None or (isinstance(progress, str) and progress == "auto"):
         if _report.get() is not None or not _is_watched():
@@ -170,14 +190,13 @@ def shown(progress: Progress = "auto") -> Iterator[None]:
 
 
 def with_progress(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function with a keyword ``progress``: it shows the progress of the tasks in everything it calls."""
+    """Decorate a public function: it shows the progress of the tasks in everything it calls, and logs a long time."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        progress: Any = kwargs.get("progress", "auto")
         began = perf_counter()
         try:
-            with shown(progress):
+            with show_progress():
                 return function(*args, **kwargs)
         finally:
             took = perf_counter() - began
@@ -194,8 +213,8 @@ def task(what: str | None, total: int) -> Iterator[Callable[..., None]]:
     Parameters
     ----------
     what : str or None
-        What the loop counts, such as "permutations". None for parts of a computation: functions that users pass as
-        ``progress`` are not told of these.
+        What the loop counts, such as "permutations". None for parts of a computation: functions that users pass to
+        :func:`show_progress` are not told of these.
     total : int
         How many there are; with fewer the loop ended early.
 
@@ -206,8 +225,8 @@ def task(what: str | None, total: int) -> Iterator[Callable[..., None]]:
 
     Examples
     --------
-    >>> from debias.progress import shown, task
-    >>> with shown(lambda done, total: print(f"{done} of {total}")), task("features", 2) as advance:
+    >>> from debias.progress import show_progress, task
+    >>> with show_progress(lambda done, total: print(f"{done} of {total}")), task("features", 2) as advance:
     ...     for _ in range(2):
     ...         advance()
     1 of 2

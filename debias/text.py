@@ -13,12 +13,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data": "data"}
-"""Names of the kinds of evaluation rows in text."""
 UNKNOWN = "-"
-"""Stands in tables for a figure that is not known."""
+"""Stands in tables for a number that is not known."""
 CLOSE = 1e-9
-"""A share this close to 1 is 1: shares are sums of rounded figures."""
+"""A share this close to 1 is 1: shares are sums of rounded numbers."""
 LONGEST = 26
 """A figure has room for this many characters of a name; tables of reports show the whole name."""
 
@@ -33,7 +31,7 @@ _LINE_BEGIN = re.compile(r"(^\s*):(?=:)", re.MULTILINE)
 _FORMULA = re.compile(r"(^|[;,|])(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
-def shown(text: str, keep: str = "") -> str:
+def escaped(text: str, keep: str = "") -> str:
     r"""Return text with Python escapes for characters that are invisible or change how others are shown.
 
     Two names that differ only in such characters look equal, and a character that reverses the writing direction
@@ -51,12 +49,12 @@ def shown(text: str, keep: str = "") -> str:
 
     Examples
     --------
-    >>> from debias.text import shown
-    >>> print(shown("age\u202e\n"))
+    >>> from debias.text import escaped
+    >>> print(escaped("age\u202e\n"))
     age\u202e\n
     """
     if not (text.isascii() and text.isprintable()):
-        text = "".join(c if c in keep or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+        text = "".join(c if c in keep or unicodedata.category(c) not in _UNSEEN else _escape_of(c) for c in text)
     return without_commands(text)
 
 
@@ -65,7 +63,7 @@ def without_commands(text: str) -> str:
 
     ``##vso[``, ``##teamcity[`` and ``##[`` are commands anywhere in a line, ``::`` is one where a line begins. A line
     may begin at every word, because tables are wrapped. GitLab's marks of sections need control characters, which
-    :func:`shown` escapes.
+    :func:`escaped` escapes.
 
     Examples
     --------
@@ -94,7 +92,7 @@ def shortened(name: str, longest: int = LONGEST) -> str:
     >>> shortened("remainder__worst concave points", 16)
     'remainder_…oints'
     """
-    drawn = shown(name)
+    drawn = escaped(name)
     if len(drawn) <= longest:
         return drawn
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
@@ -134,7 +132,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 def message(text: str) -> str:
     """Return a message for a terminal. Lines after the first are indented, so that no name can begin a line."""
-    return shown(text, keep="\n\t").replace("\n", "\n  ")
+    return escaped(text, keep="\n\t").replace("\n", "\n  ")
 
 
 def to_csv(frame: pd.DataFrame, index: bool = True) -> str:
@@ -165,10 +163,10 @@ def to_csv(frame: pd.DataFrame, index: bool = True) -> str:
 def _cell(value: object) -> object:
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
-    return _FORMULA.sub(r"\1'", shown(value))
+    return _FORMULA.sub(r"\1'", escaped(value))
 
 
-def _escaped(character: str) -> str:
+def _escape_of(character: str) -> str:
     code = ord(character)
     return _SHORT.get(character) or (
         f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -177,6 +175,16 @@ def _escaped(character: str) -> str:
 
 def percent(share: float, decimals: int = 1) -> str:
     """Return a share as a percentage. 0% and 100% are exact: no other share is rounded to them.
+
+    Parameters
+    ----------
+    share : float
+        From 0 to 1.
+    decimals : int
+
+    Returns
+    -------
+    str
 
     Examples
     --------

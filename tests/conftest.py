@@ -18,7 +18,7 @@ from debias import _cython_shared
 from support.spark import sessions
 
 CHECKOUT = Path(__file__).parent.parent
-ROOMS = ("debias", "adapters/debias_adapters", "plugins/debias_plugins")
+ROOMS = ("debias", "adapters/debias_adapters", "plugins/debias_plugins", "plugins/debias_bench")
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in each run, never timed
 settings.load_profile("repeatable")
 collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: hooks/test_plugin_dist.py

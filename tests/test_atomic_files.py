@@ -28,7 +28,7 @@ WAYS = {
     "audit json": lambda path: made(["a", "b"]).to_json(path),
     "audit html": lambda path: made(["a", "b"]).to_html(path),
     "audit csv": lambda path: made(["a", "b"]).to_csv(path),
-    "scores csv": lambda path: made(["a", "b"]).main.to_csv(path),
+    "scores csv": lambda path: made(["a", "b"]).tested_scores.to_csv(path),
     "node sums": saved_sums,
     "a file of the command": lambda path: output.write(path, "text"),
 }
@@ -130,6 +130,7 @@ def test_text_is_added_at_the_end(tmp_path):
     assert path.read_bytes() == b"one\ntwo \\udc80\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are of Linux")
 def test_nothing_remains_of_a_process_that_is_killed(tmp_path):
     path = tmp_path / "file"

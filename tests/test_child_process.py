@@ -51,7 +51,7 @@ def test_the_traps_are_sprung_where_python_is_started_without_care(hostile):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["audit", "--format", "json"],
+        pytest.param(["audit", "--format", "json"], marks=pytest.mark.integration),
         pytest.param(["score", "--format", "csv"], marks=pytest.mark.integration),
         pytest.param(["check", "--policy", "debias.toml"], marks=pytest.mark.integration),
         pytest.param(["score", "--scorer", "response_permutation(mdi_oob, replicates=3)", "--train", "train.csv",
@@ -65,13 +65,24 @@ def test_a_hostile_directory_changes_nothing(hostile, tmp_path, arguments):
     plain.mkdir()
     for name in ("model.ubj", "rows.csv", "train.csv", "debias.toml", "params.json"):
         (plain / name).write_bytes((hostile / name).read_bytes())
-    command = [COMMAND, arguments[0], "model.ubj", "rows.csv", "--target", "outcome", "--seed", "0", *arguments[1:]]
+    command = [
+        COMMAND,
+        arguments[0],
+        "model.ubj",
+        "rows.csv",
+        "--target",
+        "outcome",
+        "--random-state",
+        "0",
+        *arguments[1:],
+    ]
     expected, found = run(plain, command), run(hostile, command)
     assert not (hostile / "run").exists(), (hostile / "run").read_text()
     assert (found.returncode, found.stdout) == (expected.returncode, expected.stdout)
     assert found.returncode in (0, 1), found.stderr
 
 
+@pytest.mark.thorough
 def test_children_find_what_the_parent_finds_and_not_the_current_directory(hostile, monkeypatch):
     monkeypatch.chdir(hostile)
     monkeypatch.setattr(sys, "path", ["", str(hostile), "relative", *sys.path])

@@ -11,13 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from debias_toy.command import tree_sizes
 
 import debias
-import debias.benchmarks.simulate
 import debias.testing
 import debias_adapters
+import debias_bench.simulate
 import debias_plugins
 from debias.hooks import specs as hookspecs
+from debias.hooks.commands import commands
 from debias.hooks.registry import meta_methods, plugin_manager, scorers
 from debias.trees.objectives import LOSSES
 from support import hooks_page
@@ -31,7 +33,7 @@ MODULES = [
     module.name
     for package in (debias, debias_adapters, debias_plugins)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    if not module.name.startswith("debias.benchmarks.") and module.name.split(".")[-1] not in INTEGRATIONS
+    if module.name.split(".")[-1] not in INTEGRATIONS
 ]
 
 
@@ -40,7 +42,14 @@ ON_PYPI = False
 FROM_AN_INDEX = re.compile(r"\bpip install [^`\n]*?(?<![\w./-])debias(-trees)?\b")
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    "module",
+    [
+        # `debias doctor`, whose own tests run it, checks every library in a process of its own: seconds for each
+        pytest.param(each, marks=[pytest.mark.integration] * (each == "debias.testing.self_check"))
+        for each in MODULES
+    ],
+)
 def test_examples_in_docstrings_run(module):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(importlib.import_module(module), optionflags=options).failed == 0
@@ -83,6 +92,7 @@ def test_pages_install_the_release(page):
     assert "./debias[" not in (HERE / page).read_text()
 
 
+@pytest.mark.quick
 def test_python_in_the_readme_runs(capsys):
     exec(code("python"), {})  # noqa: S102 - it is our own README
     printed = capsys.readouterr().out
@@ -102,13 +112,14 @@ def test_links_of_the_page_lead_to_files(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in link or link.startswith("#") or (page == "docs/index.md" and link.startswith(made_by_the_site)):
             continue
-        assert ((HERE / page).parent / link.split("#")[0]).exists(), link
+        assert ((HERE / page).parent / link.split("#")[0]).exists(), f"{page} links to {link}, which does not exist"
 
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_commands_of_the_page_exist_with_their_options(page):
     from debias.cli import main
 
+    of_plugins = {name: each.command for name, each in commands(plugin_manager()).items()}
     text = (HERE / page).read_text()
     shell = [text for _, text in blocks("sh", page)] + re.findall(r"^    (debias .*)$", text, flags=re.M)
     shell += re.findall(r"`(debias [a-z]+ [^`]*)`", text)
@@ -117,8 +128,8 @@ def test_commands_of_the_page_exist_with_their_options(page):
         words = shlex.split(line, comments=True)
         if words[:1] != ["debias"] or len(words) < 2 or words[1].isupper() or words[1].startswith("-"):
             continue
-        assert words[1] in main.commands, line
-        command = main.commands[words[1]]
+        command = ({"tree-sizes": tree_sizes} | of_plugins | main.commands).get(words[1])
+        assert command, line
         if hasattr(command, "commands"):  # a group, such as debias monitor
             assert words[2] in command.commands, line
             command = command.commands[words[2]]
@@ -147,26 +158,36 @@ def made(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     skops.io.dump(forest, home / "model.skops")
     pd.to_pickle(forest, home / "model.pkl")
-    audit = debias.audit(forest, X, y, seed=0)
+    audit = debias.audit(forest, X, y, random_state=0)
     (home / "audit.json").write_text(audit.to_json())
     (home / "debias.toml").write_text("min_rows = 100\n")
     return home, {
         "debias": debias, "np": np, "X": X, "y": y, "forest": forest, "model": forest, "booster": booster,
         "X_train": X[:250], "y_train": y[:250], "X_new": X[250:], "y_new": y[250:],
-        "audit": audit, "old_audit": audit, "scores": audit.main,
+        "audit": audit, "old_audit": audit, "scores": audit.tested_scores,
     }  # fmt: skip
 
 
 ELSEWHERE = {
     "docs/writing-plugins.md": "test_writing_plugins_shows_the_distribution_that_is_tested",
-    "docs/quickstart.md": "test_the_quickstart_from_first_line_to_last",
+    "docs/quickstart.md": "test_the_quickstart_runs_from_first_line_to_last",
+    "docs/selector.md": "test_the_page_runs",  # of tests/plugins/integrations/test_selector.py
 }
 """Pages whose code runs in a test of their own."""
+LONG = ("docs/recipes.md", "docs/meta-methods.md")
+"""Pages that train models by the dozen."""
 CLASSES = ("docs/merits.md", "docs/oob-forest.md")
 """Pages whose response is of classes."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE and blocks("python", page)])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.integration] * (page in LONG))
+        for page in PAGES
+        if page not in ELSEWHERE and blocks("python", page)
+    ],
+)
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")  # of rows of small examples
 @pytest.mark.filterwarnings("ignore:Matplotlib is currently using agg")
 def test_python_on_the_page_runs(page, made, tmp_path, monkeypatch):
@@ -188,7 +209,8 @@ def test_python_on_the_page_runs(page, made, tmp_path, monkeypatch):
     plt.close("all")
 
 
-def test_the_quickstart_from_first_line_to_last(tmp_path):
+@pytest.mark.integration
+def test_the_quickstart_runs_from_first_line_to_last(tmp_path):
     """All of the page but the installation, in a directory of its own."""
     (tmp_path / "quickstart.py").write_text(code("python", "docs/quickstart.md"))
     run = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
@@ -203,6 +225,7 @@ def test_the_quickstart_from_first_line_to_last(tmp_path):
     assert "indistinguishable" in done.stdout
 
 
+@pytest.mark.quick
 def test_writing_plugins_shows_the_distribution_that_is_tested():
     """Every file of tests/plugin_dist stands on the page, to the letter; tests/hooks/test_plugin_dist.py runs it."""
     home = HERE / "tests/plugin_dist"
@@ -216,35 +239,52 @@ def test_writing_plugins_shows_the_distribution_that_is_tested():
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/methods.md"])
-def test_every_scorer_is_on_the_page(page):
-    frame = debias.plugins()
-    ours = frame.loc[(frame["kind"] == "scorer") & (frame["distribution"] == "debias-trees"), "name"]
+def test_every_scorer_of_the_core_is_on_the_page(page):
+    of_core = [name for name, each in scorers().items() if each.function.__module__.startswith("debias.")]
     text = (HERE / page).read_text()
-    assert [name for name in ours if f"`{name}" not in text] == []
+    assert len(of_core) > 5
+    missing = [name for name in of_core if f"`{name}" not in text]
+    assert not missing, (
+        f"{page} does not name the scorer `{missing[0]}`: say in a line what it measures, and its source"
+    )
+
+
+OURS = ("debias.", "debias_plugins.")
+"""How the modules of scorers begin that come with debias."""
 
 
 @pytest.mark.parametrize(
-    "scorer", [name for name, each in scorers().items() if "debias_plugins" in each.function.__module__]
+    "scorer", [name for name, each in scorers().items() if each.function.__module__.startswith(OURS)]
 )
 def test_every_scorer_has_a_page_that_says_what_it_cannot_see(scorer):
     """Choosing a method and the README link to it; the page has the table of what it estimates, its cost and so on."""
     rows = ("Estimates", "Source", "Rows", "Cost", "Noise", "Cannot see")
     pages = [path for path in DOCS.rglob("*.md") if f"`{scorer}" in path.read_text()]
-    assert any(all(f"\n| {row} |" in path.read_text() for row in rows) for path in pages), scorer
+    assert any(all(f"\n| {row} |" in path.read_text() for row in rows) for path in pages), (
+        f"no page of docs/ that names `{scorer}` has a table with the rows {', '.join(rows)}: write one in "
+        "docs/scorers; docs/scorers/conditional-importance.md is an example"
+    )
 
 
 def test_every_meta_method_says_what_it_cannot_see():
     text = (DOCS / "meta-methods.md").read_text()
     (table,) = re.findall(r"^\| meta-method \| what it estimates .*?\n\n", text, flags=re.M | re.S)
     ours = {name for name, each in meta_methods().items() if "debias_plugins" in each.function.__module__}
-    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.M)) == ours
+    told = set(re.findall(r"^\| `(\w+)` \|", table, flags=re.M))
+    assert told == ours, (
+        f"docs/meta-methods.md: correct the lines of its first table for {', '.join(sorted(told ^ ours))}"
+    )
 
 
 def test_writing_plugins_lists_every_loss():
     page = (DOCS / "writing-plugins.md").read_text()
     (table,) = re.findall(r"^\| name of the loss \|.*?\n\n", page, flags=re.M | re.S)
     named = {name for names in re.findall(r"^\| (`.*?) \|", table, flags=re.M) for name in re.findall(r"\w+", names)}
-    assert named == {*LOSSES, "softmax"}
+    wrong = named ^ {*LOSSES, "softmax"}
+    assert not wrong, (
+        f"docs/writing-plugins.md: its table of losses and LOSSES of debias/trees/objectives.py differ in "
+        f"{', '.join(sorted(wrong))}: correct the table"
+    )
 
 
 @pytest.mark.integration
@@ -265,6 +305,10 @@ def test_every_hook_has_a_section_titled_by_its_signature():
     """And a test named for it: tests/hooks/test_specs.py."""
     titles = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), flags=re.M)
     signatures = [f"{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})" for name in hooks()]
+    wrong = sorted({*titles} ^ {*signatures})
+    assert not wrong, (
+        f"docs/hooks.md: a section is titled by the signature of its hook in debias/hooks/specs.py; correct {wrong[0]}"
+    )
     assert sorted(titles) == signatures
     relay = vars(plugin_manager().hook)
     assert hooks() == sorted(name for name, caller in relay.items() if name.startswith("debias_") and caller.has_spec())
@@ -291,13 +335,30 @@ def documented():
     return found
 
 
+@pytest.mark.quick
 def test_the_api_page_is_what_is_public():
     names = documented()
-    assert len(set(names)) == len(names)
-    assert sorted(name for name in names if name.count(".") == 1) == [f"debias.{name}" for name in debias.__all__]
-    for module in (debias.testing, debias.benchmarks.simulate):
+    twice = sorted(name for name in names if names.count(name) > 1)
+    assert not twice, f"docs/api.md lists {twice[0]} twice"
+    listed = {name for name in names if name.count(".") == 1}
+    missing = sorted({f"debias.{name}" for name in debias.__all__} - listed)
+    assert not missing, (
+        f"docs/api.md does not list {missing[0]}: add its name below a currentmodule of debias, or take it out of "
+        "debias/__init__.py"
+    )
+    gone = sorted(listed - {f"debias.{name}" for name in debias.__all__})
+    assert not gone, f"docs/api.md lists {gone[0]}, which debias/__init__.py does not offer: take the line away"
+    for module in (debias.plot, debias.plugin, debias.testing, debias_bench.simulate):
         there = {name for name in names if name.startswith(f"{module.__name__}.")}
-        assert there == {f"{module.__name__}.{name}" for name in module.__all__}
+        wrong = sorted(there ^ {f"{module.__name__}.{name}" for name in module.__all__})
+        assert not wrong, f"docs/api.md and __all__ of {module.__name__} differ in {wrong[0]}: correct one of them"
+
+
+def test_every_error_is_on_the_api_page():
+    errors = {
+        name for name, each in vars(debias.errors).items() if inspect.isclass(each) and issubclass(each, Exception)
+    }
+    assert errors - {name.rpartition(".")[2] for name in documented()} == set()
 
 
 def resolved(name):
@@ -308,16 +369,19 @@ def resolved(name):
 FUNCTIONS = [name for name in documented() if inspect.isfunction(resolved(name))]
 CLASSES_OF_API = [name for name in documented() if inspect.isclass(resolved(name))]
 RAISES_NOTHING = {
-    "debias.plugins", "debias.scorer_plugin", "debias.data_scorer_plugin", "debias.meta_method_plugin",
+    *(f"debias.plugin.{name}" for name in (
+        "plugins", "scorer_plugin", "data_scorer_plugin", "meta_method_plugin"
+    )),
     "debias.retraining.replicates.child_seed",
-    "debias.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",
-    "debias.parallel.allowed", "debias.parallel.over_parts", "debias.progress.task", "debias.spread.spread",
-    "debias.data.user_columns.copied", "debias.text.listed", "debias.trees.routing.tree_nodes",
+    "debias.data.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",
+    "debias.parallel.allowed", "debias.parallel.over_parts", "debias.progress.task", "debias.positions.evenly_spaced",
+    "debias.data.user_columns.copied", "debias.text.listed", "debias.text.percent",
+    "debias.child_process.command", "debias.cli.output.terminal", "debias.trees.routing.tree_nodes",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"
     )),
-    *(f"debias.benchmarks.simulate.{name}" for name in (
+    *(f"debias_bench.simulate.{name}" for name in (
         "deng_t1", "deng_t2", "hong_case", "hong_exor", "loh", "loh_missing", "rannum", "strobl"
     )),
 }  # fmt: skip
@@ -337,13 +401,17 @@ def test_public_functions_are_documented_whole(name):
     parts = sections(function)
     parameters = [each.name for each in inspect.signature(function).parameters.values()]
     listed = re.findall(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :|$)", parts.get("Parameters", ""), flags=re.M)
-    assert sorted(each.strip("* ") for names in listed for each in names.split(",")) == sorted(parameters)
+    told = [each.strip("* ") for names in listed for each in names.split(",")]
+    wrong = sorted({*told} ^ {*parameters})
+    assert not wrong, f"{name}: the section Parameters of its docstring and its arguments differ in {', '.join(wrong)}"
     if inspect.signature(function).return_annotation not in (None, "None"):
         assert parts.get("Returns", parts.get("Yields", "")).strip()
-    assert (name in RAISES_NOTHING) != bool(parts.get("Raises", "").strip())
+    assert (name in RAISES_NOTHING) != bool(parts.get("Raises", "").strip()), (
+        f"{name}: write the section Raises of its docstring, or, if it raises nothing, add it to RAISES_NOTHING here"
+    )
     for section in ("Parameters", "Returns"):
         for line in re.findall(r"^(?:\w+ : )?array\b.*$", parts.get(section, ""), flags=re.M):
-            assert "shape" in line, line
+            assert "shape" in line, f"{name}: say the shape of the array in its docstring: {line}"
 
 
 @pytest.mark.parametrize("name", CLASSES_OF_API)
@@ -351,10 +419,10 @@ def test_public_classes_and_their_methods_are_documented(name):
     for each, member in vars(resolved(name)).items():
         if each.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
             continue
-        assert inspect.getdoc(member), f"{name}.{each}"
+        assert inspect.getdoc(member), f"write a docstring for {name}.{each}"
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("debias.benchmarks.simulate.")])
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("debias_bench.simulate.")])
 def test_simulations_name_their_source(name):
     text = inspect.getdoc(resolved(name)) + inspect.getdoc(inspect.getmodule(resolved(name)))
     assert re.search(SOURCES, text)
@@ -365,17 +433,20 @@ def test_scorers_and_meta_methods_document_their_options_units_and_source(name):
     found = scorers().get(name) or meta_methods()[name]
     function, text = found.function, inspect.getdoc(found.function) or ""
     options = [each.name for each in inspect.signature(function).parameters.values() if each.kind == each.KEYWORD_ONLY]
-    assert [option for option in options if not re.search(rf"\b{option}\b", text)] == []
-    assert found.unit
+    missing = [option for option in options if not re.search(rf"\b{option}\b", text)]
+    assert not missing, f"the docstring of {name} does not say what its option {missing[0]} does"
+    assert found.unit, f"{name} has no unit: give its decorator unit="
     module = inspect.getdoc(inspect.getmodule(function)) or ""
     own = {"split_count", "gain", "cover", "native", "oob_loss", "honest_splits"}  # the libraries' or our own
-    assert name in own or re.search(SOURCES, text + module), name
+    assert name in own or re.search(SOURCES, text + module), (
+        f"the docstring of {name} names no paper: say whose formula it is, with the year, or add it to `own` here"
+    )
 
 
 def test_paths_of_the_page_for_contributors_exist():
     text = (DOCS / "contributing.md").read_text()
     for path in re.findall(r"`((?:debias|adapters|plugins|tests|docs)/[\w./]*)`", text):
-        assert "NAME" in path or (HERE / path).exists(), path
+        assert "NAME" in path or (HERE / path).exists(), f"docs/contributing.md names {path}, which does not exist"
     for functions, paths in re.findall(r"^\| \d+\. [^|]*\|([^|]*)\|([^|]*)\|$", text, flags=re.M):
         sources = "".join(
             (HERE / path).read_text()
@@ -384,4 +455,6 @@ def test_paths_of_the_page_for_contributors_exist():
         )
         for name in re.findall(r"`([\w.]+)`", functions):
             if name not in ("mdi_oob", "Audit") and "results" not in paths:
-                assert re.search(rf"\b{name.split('.')[-1]}\b", sources), name
+                assert re.search(rf"\b{name.split('.')[-1]}\b", sources), (
+                    f"docs/contributing.md: {name} is not in the files of its line, {paths.strip()}"
+                )

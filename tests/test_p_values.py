@@ -75,7 +75,8 @@ def test_boundaries_stop_early_where_the_side_is_plain():
     assert binom.pmf(0, first, 0.05) <= 1e-3
 
 
-def test_mirrored_p_values_by_hand():
+@pytest.mark.quick
+def test_mirrored_p_values_are_those_by_hand():
     p, null = p_values.mirrored_p_values(np.array([-2.0, -1.0, 0.0, 0.5, 3.0]))
     assert null.tolist() == [-2, -1, 0, 1, 2]
     np.testing.assert_allclose(p, [1, 5 / 6, 4 / 6, 3 / 6, 1 / 6])

@@ -20,7 +20,7 @@ X = rng.normal(size=(5_000, 4))
 y = X[:, 0] + rng.normal(size=5_000)
 forest = RandomForestRegressor(8, max_depth=5, random_state=0).fit(X, y)
 boosted = GradientBoostingClassifier(n_estimators=20, max_depth=3, random_state=0).fit(X, y > 0)
-print(debias.audit(forest, X, y, ["mdi_oob", "ufi"], n_jobs=1).table.to_csv(float_format="%r"))
+print(debias.audit(forest, X, y, ["mdi_oob", "ufi"], n_jobs=1).to_frame().to_csv(float_format="%r"))
 for scorer in ("mdi_oob", "oob_loss"):
     print(debias.score(boosted, X + 0.5, y > 0, scorer, rows="held-out").values.tolist())
 print(sorted(name for name in sys.modules if name.endswith("_avx2")))
@@ -31,6 +31,7 @@ def has_avx2():
     return np._core._multiarray_umath.__cpu_features__.get("AVX2", False)
 
 
+@pytest.mark.thorough
 def test_both_builds_give_the_same_numbers():
     if not has_avx2():
         pytest.skip("this processor has no AVX2: there is one build")

@@ -11,7 +11,7 @@ import pytest
 
 import debias
 from debias import parallel, progress
-from debias.progress import State, shown, task
+from debias.progress import State, show_progress, task
 from support import simulated
 
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
@@ -20,7 +20,7 @@ pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this s
 def told_by(run):
     """What a function of the user is told while `run` runs."""
     told = []
-    with shown(lambda *at: told.append(at)):
+    with show_progress(lambda *at: told.append(at)):
         run()
     return told
 
@@ -61,11 +61,11 @@ def test_a_task_that_failed_does_not_silence_the_next():
     assert told_by(run) == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_silence_inside_and_after():
+def test_nothing_is_shown_inside_silence_nor_after():
     def run():
-        with shown(False):
+        with show_progress(False):
             counted()
-        with shown("auto"), shown(None):
+        with show_progress("auto"), show_progress(None):
             counted()
 
     assert told_by(run) == [(1, 3), (2, 3), (3, 3)]
@@ -74,11 +74,11 @@ def test_silence_inside_and_after():
 
 @pytest.mark.parametrize("wrong", ["yes", 1, 2.5])
 def test_something_else_is_refused(wrong):
-    with pytest.raises(debias.RowsError, match="must be .auto., True, False, or a function"), shown(wrong):
+    with pytest.raises(debias.RowsError, match="must be .auto., True, False, or a function"), show_progress(wrong):
         pass
 
 
-def test_the_time_left(monkeypatch):
+def test_the_time_left_is_shown(monkeypatch):
     monkeypatch.setattr(progress, "perf_counter", lambda: 30.0)
     assert State("trees", 0, 4, 0.0).text == "trees   0%"
     assert State("trees", 1, 4, 0.0).text == "trees  25% 0:01:30 left"
@@ -105,7 +105,7 @@ def that_tells(display):
     return displayed
 
 progress._terminal, progress._lines = that_tells(progress._terminal), that_tells(progress._lines)
-with progress.shown({"auto": "auto", "True": True, "False": False}[sys.argv[1]]):
+with progress.show_progress({"auto": "auto", "True": True, "False": False}[sys.argv[1]]):
     with progress.task("permutations", 4) as advance:
         advance()
         advance()
@@ -144,6 +144,7 @@ def test_a_terminal_shows_one_line_that_is_removed():
     assert seen.endswith("\x1b[2K")
 
 
+@pytest.mark.thorough
 def test_a_short_call_and_what_is_not_watched_show_nothing():
     assert on_a_terminal("auto", 600) == ""
     assert on_a_terminal("auto", 0.1, CI="true") == ""
@@ -152,6 +153,7 @@ def test_a_short_call_and_what_is_not_watched_show_nothing():
     assert on_a_terminal("True", 600, "shown", CI="true") != ""
 
 
+@pytest.mark.thorough
 def test_a_pipe_gets_lines_only_if_asked():
     done = subprocess.run([sys.executable, "-c", AT_WORK, "True", "600", "shown"], capture_output=True, text=True)
     assert re.search(r"debias: permutations  50% \d+:\d\d:\d\d left\n", done.stderr)
@@ -187,7 +189,7 @@ def test_a_notebook_shows_a_bar_that_is_removed(monkeypatch):
     def is_half():
         return any("replicates  50%" in html and '<progress max="1" value="0.5">' in html for html in seen)
 
-    with shown("auto"), task("replicates", 2) as advance:
+    with show_progress("auto"), task("replicates", 2) as advance:
         advance()
         limit = time.monotonic() + 60
         while not is_half() and time.monotonic() < limit:
@@ -200,13 +202,15 @@ def test_a_notebook_shows_a_bar_that_is_removed(monkeypatch):
 def test_permutations_are_told_and_change_no_number(models, n_jobs):
     X, y = simulated.rows(200, names=["a", "b", "c"])
     forest, told = models("sklearn").fit(X, y), []
-    given = {"seed": 0, "adaptive": False, "n_permutations": 40}
-    audit = debias.audit(forest, X, y, progress=lambda *at: told.append(at), n_jobs=n_jobs, **given)
+    given = {"random_state": 0, "test": debias.Permutation(40, adaptive=False)}
+    with debias.show_progress(lambda *at: told.append(at)):
+        audit = debias.audit(forest, X, y, n_jobs=n_jobs, **given)
     assert (41, 41) in told
     assert told == sorted(told, key=lambda at: at[1])  # one task after the other
-    silent = debias.audit(forest, X, y, progress=False, **given)
-    np.testing.assert_array_equal(audit.main.p_value, silent.main.p_value)
-    np.testing.assert_array_equal(audit.main.values, silent.main.values)
+    with debias.show_progress(False):
+        silent = debias.audit(forest, X, y, **given)
+    np.testing.assert_array_equal(audit.tested_scores.p_value, silent.tested_scores.p_value)
+    np.testing.assert_array_equal(audit.tested_scores.values, silent.tested_scores.values)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +221,8 @@ def test_long_scorers_are_told_to_the_end(models, expression):
     forest, told = models("sklearn").fit(X[:200], y[:200]), []
     on_held_out_rows = expression in ("conditional_importance", "ablation")
     rows = (X[200:], y[200:]) if on_held_out_rows else (X[:200], y[:200])
-    debias.score(
-        None if expression == "guide" else forest, *rows, expression, seed=0, progress=lambda *at: told.append(at)
-    )
+    with debias.show_progress(lambda *at: told.append(at)):
+        debias.score(None if expression == "guide" else forest, *rows, expression, random_state=0)
     assert told
     assert told[-1][0] == told[-1][1]
 
@@ -227,7 +230,8 @@ def test_long_scorers_are_told_to_the_end(models, expression):
 def test_shapley_values_of_many_rows_are_told_tree_by_tree(models):
     X, y = simulated.rows(600, names=["a", "b", "c"])
     told = []
-    debias.score(models("sklearn").fit(X, y), X, y, "shap", progress=lambda *at: told.append(at))
+    with debias.show_progress(lambda *at: told.append(at)):
+        debias.score(models("sklearn").fit(X, y), X, y, "shap")
     totals = {total: [done for done, each in told if each == total] for _, total in told}
     assert all(done == sorted(done) and done[-1] == total for total, done in totals.items())
 
@@ -235,7 +239,8 @@ def test_shapley_values_of_many_rows_are_told_tree_by_tree(models):
 def test_partial_dependence_is_told_by_features(models):
     X, y = simulated.rows(200, names=["a", "b", "c"])
     told = []
-    debias.partial_dependence(models("sklearn").fit(X, y), X, ["a", "c"], progress=lambda *at: told.append(at))
+    with debias.show_progress(lambda *at: told.append(at)):
+        debias.partial_dependence(models("sklearn").fit(X, y), X, ["a", "c"])
     assert told == [(1, 2), (2, 2)]
 
 
@@ -245,9 +250,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np, debias
 from sklearn.ensemble import RandomForestRegressor
 generator = np.random.default_rng(0)
-X = generator.normal(size=(5000, 8))
-y = X[:, 0] + generator.normal(size=5000)
-forest = RandomForestRegressor(50, random_state=0, n_jobs=2).fit(X, y)
+X = generator.normal(size=(2000, 8))
+y = X[:, 0] + generator.normal(size=2000)
+forest = RandomForestRegressor(10, random_state=0, n_jobs=2).fit(X, y)
 told, asked = threading.Event(), []
 def interrupt():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the main thread takes it
@@ -257,15 +262,15 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    debias.audit(
-        forest, X, y, seed=0, adaptive=False, n_permutations=100_000, n_jobs=int(sys.argv[1]),
-        progress=lambda done, total: told.set(),
-    )
+    limits = debias.Permutation(100_000, adaptive=False)
+    with debias.show_progress(lambda done, total: told.set()):
+        debias.audit(forest, X, y, random_state=0, test=limits, n_jobs=int(sys.argv[1]))
 except KeyboardInterrupt:
     print("interrupted", time.process_time() - asked[0])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_jobs", ["1", "2"])
 def test_an_interrupt_is_answered_soon(n_jobs):
     done = subprocess.run([sys.executable, "-c", LONG, n_jobs], capture_output=True, text=True, check=True)

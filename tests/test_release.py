@@ -16,8 +16,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.selection import DebiasedSelector
-from debias_plugins import documentation
-from debias_plugins.documentation import page
+from debias_plugins import estimators
+from debias_plugins.estimators import page
 from debias_plugins.oob_forest.forests import OOBForestRegressor
 
 CHECKOUT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def release(tmp_path):
     return names, tmp_path
 
 
-def test_a_tag_that_all_files_name(release, capsys):
+def test_a_tag_that_all_files_name_passes(release, capsys):
     names, _ = release
     names["check"]("v0.2.0")
     assert "version and date agree" in capsys.readouterr().out
@@ -106,7 +106,7 @@ def dist(tmp_path):
     return folder
 
 
-def test_files_of_a_release(release, dist, capsys):
+def test_files_of_a_release_are_listed_with_digests(release, dist, capsys):
     release[0]["files"]("v0.2.0", str(dist))
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in printed] == sorted(FILES)
@@ -351,6 +351,7 @@ def test_a_candidate_may_be_the_first_version_of_the_site(tmp_path):
     assert (entry["name"], entry["preferred"]) == ("0.1.0rc1", True)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="a script for bash, which runs on Linux only")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_site_is_published_and_the_checkout_stays_as_it_is(tmp_path, monkeypatch):
@@ -435,7 +436,7 @@ def test_without_metadata_there_is_no_link(monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(documentation, "metadata", missing)
+    monkeypatch.setattr(estimators, "metadata", missing)
     assert page("selector.html") == ""
 
 

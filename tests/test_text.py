@@ -14,7 +14,7 @@ import pytest
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
-from debias.text import listed, message, shown, to_csv
+from debias.text import escaped, listed, message, to_csv
 from support.audits import made
 from support.versions import READ_EXACTLY
 
@@ -45,28 +45,28 @@ def test_every_output_shows_what_is_not_seen(name, capsys):
 
     audit = made([name, "b", "c"], warnings=(f"column {name!r}: {name}",))
     gate = audit.check({"must_be_informative": [name], "must_not_matter": ["b"]})
-    assert seen(shown(name))
-    assert name != shown(name)
-    assert shown(name) == shown(shown(name))
+    assert seen(escaped(name))
+    assert name != escaped(name)
+    assert escaped(name) == escaped(escaped(name))
     html = audit.to_html()
     html.encode()
     assert seen(html)
-    assert shown(name) in html.replace("_<wbr>", "_").replace("&#34;", '"')
-    for text in (audit._repr_html_(), audit.main._repr_html_(), gate.to_markdown(), *gate.to_annotations()):
+    assert escaped(name) in html.replace("_<wbr>", "_").replace("&#34;", '"')
+    for text in (audit._repr_html_(), audit.tested_scores._repr_html_(), gate.to_markdown(), *gate.to_annotations()):
         assert seen(text.encode().decode())
-    for text in (audit.to_csv(), audit.main.to_csv(), gate.to_csv()):
+    for text in (audit.to_csv(), audit.tested_scores.to_csv(), gate.to_csv()):
         assert seen(text.encode().decode())
-        assert shown(name) in text
+        assert escaped(name) in text
     junit = gate.to_junit()
     assert seen(junit)
     ElementTree.fromstring(junit.encode())
     with io.StringIO() as file:
         console = Console(file=file, width=200)
         print_audit(console, audit)
-        print_scores(console, audit.main)
+        print_scores(console, audit.tested_scores)
         print_gate(console, gate)
         assert seen(file.getvalue())
-        assert shown(name) in file.getvalue()
+        assert escaped(name) in file.getvalue()
     warn(audit.warnings)
     assert seen(capsys.readouterr().err)
 
@@ -75,8 +75,8 @@ def test_every_output_shows_what_is_not_seen(name, capsys):
 def test_json_and_data_frames_keep_names_as_they_are(name):
     audit = made([name, "b", "c"])
     assert audit.to_json().isascii()
-    assert debias.Audit.from_json(audit.to_json()).main.feature_names[0] == name
-    assert name in audit.table.index
+    assert debias.Audit.from_json(audit.to_json()).tested_scores.feature_names[0] == name
+    assert name in audit.to_frame().index
     json.loads(audit.check({"must_be_informative": [name]}).to_json())
 
 
@@ -90,7 +90,7 @@ def test_plots_draw_them(tmp_path):
 
 def test_names_that_are_seen_stay_as_they_are():
     for name in ("", "age", "a_b c", "年齢", "возраст", "é", "naïve €", "[red]", r"C:\x", "😀"):
-        assert shown(name) == name
+        assert escaped(name) == name
 
 
 def test_a_name_in_a_message_begins_no_line():
@@ -101,7 +101,7 @@ def test_a_name_in_a_message_begins_no_line():
 def test_a_spreadsheet_runs_nothing(name):
     audit = made([name, "b", "c"])
     gate = audit.check({"must_be_informative": [name]})
-    for text in (audit.to_csv(), audit.main.to_csv(), gate.to_csv()):
+    for text in (audit.to_csv(), audit.tested_scores.to_csv(), gate.to_csv()):
         for separator in ",;\t":
             for row in csv.reader(io.StringIO(text), delimiter=separator):
                 for cell in row:
@@ -116,7 +116,7 @@ def test_numbers_of_a_table_are_not_touched(tmp_path):
     assert sorted(read.index) == ["'=a", "b", "c"]
     for name in read.columns:
         if name != "verdict":
-            np.testing.assert_array_equal(read[name].to_numpy(), audit.table[name].to_numpy())
+            np.testing.assert_array_equal(read[name].to_numpy(), audit.to_frame()[name].to_numpy())
     assert (tmp_path / "table.csv").read_text() == audit.to_csv()
     frame = pd.DataFrame(
         {"number": [-1.5, np.nan], "text": ["-1.5", "-5%"], "=x": [True, False]}, index=["-3", "+4e-2"]

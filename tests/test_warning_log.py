@@ -45,14 +45,14 @@ def test_the_time_of_a_slow_call_is_logged_also_if_it_fails(caplog, monkeypatch)
     monkeypatch.setattr(progress, "perf_counter", lambda: next(times))
 
     @progress.with_progress
-    def audit(fails=False, progress=False):
+    def audit(fails=False):
         if fails:
             raise ValueError("it fails")
 
     with caplog.at_level(logging.INFO, logger="debias"):
-        audit(progress=False)
+        audit()
         assert not caplog.records
-        audit(progress=False)
+        audit()
         with pytest.raises(ValueError, match="it fails"):
-            audit(fails=True, progress=False)
+            audit(fails=True)
     assert [each.getMessage() for each in caplog.records] == ["debias.audit took 12.3 s", "debias.audit took 60.0 s"]

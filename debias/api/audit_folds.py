@@ -11,36 +11,40 @@ from debias.api.audit import audit_of_fold
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
-from debias.data.texts_for_values import refuse_texts
+from debias.data.user_rows import Dataset, dataset
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, RowsError
 from debias.models.folds import about_fold, folds_of
+from debias.parallel import checked
 from debias.progress import task, with_progress
-from debias.results.fold_sentences import about
+from debias.random_state import seed_of
 from debias.results.folds_audit import FoldsAudit
+from debias.results.sentences import about
 from debias.results.untested import tell_nothing, with_reason
 from debias.rows.fold_proof import prove_folds
-from debias.rows.request import whole_seed
+from debias.rows.request import VALUES_OF_ROWS, refuse_texts
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
-from debias.significance.procedure import Procedure, asked_for
+from debias.significance.procedure import Permutation, Procedure
 from debias.text import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import Scorer
     from debias.models.folds import Fold
-    from debias.progress import Progress
+    from debias.parallel import Refits
+    from debias.random_state import RandomState
     from debias.results.audit import Audit
     from debias.results.scores import Scores
     from debias.rows.request import Level
     from debias.significance.procedure import ErrorRate
 
-FoldTest = Literal["auto", "permutation", "naive", "none"]
-TESTS = (*get_args(FoldTest), None)
+FoldTestName = Literal["auto", "permutation", "naive", "none"]
+FoldTest = FoldTestName | Permutation
+TESTS = (*get_args(FoldTestName), None)
 """Tests of held-out rows."""
 FEW_BLOCKS = (
     f"the rows held out are in too few blocks, and a test needs at least {FEWEST}. Train the models with fewer and "
@@ -53,27 +57,20 @@ FEW_BLOCKS = (
 def audit_folds(
     cv_results: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     cv: Any = None,
     scorers: list[str | Scorer] | None = None,
     *,
-    main: str | Scorer = "mdi_oob",
+    tested: str | Scorer = "mdi_oob",
     sample_weight: Any = None,
-    base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
     level: Level | None = None,
-    feature_names: Sequence[str] | None = None,
-    blocks: Any = None,
-    qid: Any = None,
     test: FoldTest | None = "auto",
-    alpha: float = 0.05,
-    error: ErrorRate = "fwer",
+    error_rate: ErrorRate = 0.05,
     combine: fold_evidence.Combination = "sum",
-    n_permutations: int = 200,
-    params: Any = None,
-    seed: int | None = None,
+    refits: Refits | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Progress = "auto",
 ) -> FoldsAudit:
     """Audit the models of a cross-validation, each on the rows that were held out from it, and combine the evidence.
 
@@ -83,20 +80,18 @@ def audit_folds(
         The dict of ``cross_validate(..., return_estimator=True, return_indices=True)``, fitted models in the order of
         the folds, or a container of a library (docs/folds.md lists them).
     X, y
-        All rows of the cross-validation, in the order in which they were divided into folds.
+        All rows of the cross-validation, in the order in which they were divided into folds. X may be a
+        :class:`Dataset`, then without y.
     cv : int, splitter, iterable of (train, test), or array of shape (n_rows,); optional
         The folds, if `cv_results` does not keep them. An array has the fold in which each row was held out.
-    scorers, main, groups, level, feature_names, params, n_jobs, progress
-        As for :func:`audit`. Progress counts folds.
-    sample_weight, base_margin, blocks, qid
-        As for :func:`audit`, for all rows of X. Models that are trained again (those of a search) are trained with
-        `sample_weight`.
-    test : {"auto", "permutation", "naive", None}
-        Test of each fold, as for :func:`audit` on held-out rows. Dependence is not tested.
-    alpha : float
-        Error rate of the verdicts: of those over all folds, and of those of each fold by itself.
-    error : {"fwer", "fdr", "fdr_by"}
+    scorers, tested, groups, level, refits, n_jobs
         As for :func:`audit`.
+    sample_weight
+        As for :func:`audit`, for all rows of X. Models that are trained again (those of a search) are trained with it.
+    test : {"auto", "permutation", "naive", None} or Permutation
+        Test of each fold, as for :func:`audit` on held-out rows. All permutations are drawn. Dependence is not tested.
+    error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
+        Error rate of the verdicts, as for :func:`audit`: of those over all folds, and of those of each fold by itself.
     combine : {"sum", "harmonic"}
         How the evidence of folds is combined:
 
@@ -104,15 +99,14 @@ def audit_folds(
           finds a little.
         - "harmonic": the harmonic mean of the folds' p-values. It does not need to know how folds depend on one
           another, and finds less, except for features that matter in few folds only.
-    n_permutations : int
-        Number of permutations in each fold that is tested by permutations. All are drawn.
-    seed : int, optional
+    random_state : int or numpy.random.Generator, optional
         Seed of each fold's audit and of the combination; 0 by default.
 
     Returns
     -------
     FoldsAudit
-        ``result.table`` has the numbers, ``result.summary()`` the sentences, ``result.audits`` the audit of each fold.
+        ``result.to_frame()`` has the numbers, ``result.summary()`` the sentences, and ``result.audits`` the audit of
+        each fold.
 
     Raises
     ------
@@ -145,68 +139,60 @@ def audit_folds(
     >>> forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0)
     >>> results = cross_validate(forest, X, y, cv=5, return_estimator=True, return_indices=True)
     >>> folds = debias.audit_folds(results, X, y)
-    >>> folds.table.loc["bmi", ["informative_folds", "folds"]].astype(int).tolist()
+    >>> folds.to_frame().loc["bmi", ["informative_folds", "folds"]].astype(int).tolist()
     [5, 5]
-    >>> folds.table.loc["bmi", "verdict"]
+    >>> folds.to_frame().loc["bmi", "verdict"]
     'informative'
     """
-    if test not in TESTS:
+    if not isinstance(test, Permutation | str | None) or (isinstance(test, str) and test not in TESTS):
         raise CompositionError(
             f"test={test!r} is not a test of folds: their rows are held out, so pass one of "
-            f"{', '.join(map(repr, TESTS))}"
+            f"{', '.join(map(repr, TESTS))}, or a debias.Permutation"
         )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
-    procedure = Procedure(asked_for(test) or "auto", alpha, error, n_permutations, adaptive=False)
-    seed = whole_seed(seed)
-    of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}
-    refuse_texts(X, y=y, **of_rows)
-    refuse_other_order(X, y=y, **of_rows)
-    n_rows = _n_rows(y)
+    refits = checked(refits)
+    if refits.checkpoint is not None:
+        raise CompositionError("a checkpoint is for one model, and folds have several: leave the checkpoint out")
+    procedure = Procedure.of(test, error_rate, adaptive=False)
+    seed = seed_of(random_state)
+    rows = dataset(X, y, sample_weight)
+    if rows.y is None:
+        raise RowsError("y is missing: pass the response of the rows, as the models were trained on")
+    of_rows = {name: getattr(rows, name) for name in VALUES_OF_ROWS}
+    refuse_texts(rows.X, y=rows.y, **of_rows)
+    refuse_other_order(rows.X, y=rows.y, **of_rows)
+    n_rows = _n_rows(rows.y)
     _refuse_other_lengths(n_rows, of_rows)
-    block = of_rows["blocks"] = encode_blocks(blocks, n_rows)
-    found = folds_of(cv_results, X, y, cv, sample_weight)
-    proofs = prove_folds(found, X, y, sample_weight=sample_weight, base_margin=base_margin, qid=qid)
+    block = of_rows["blocks"] = encode_blocks(rows.blocks, n_rows)
+    found = folds_of(cv_results, rows.X, rows.y, cv, rows.sample_weight)
+    proven_by = {name: of_rows[name] for name in ("sample_weight", "base_margin", "qid")}
+    proofs = prove_folds(found, rows.X, rows.y, **proven_by)
     folds = [proof.fold for proof in proofs]  # with the training rows that are proven
+    settings: dict[str, Any] = {"groups": groups, "level": level, "random_state": seed, "n_jobs": n_jobs}
     audits: dict[str, Audit] = {}
     with task("folds", len(folds)) as advance:
         for fold, proof in zip(folds, proofs, strict=True):
             of_test = {name: taken(values, fold.test) for name, values in of_rows.items()}
-            y_test = taken(y, fold.test)
+            y_test = taken(rows.y, fold.test)
             n_blocks = FEWEST if block is None else np.unique(block[fold.test]).size
             # A test says that a constant response tells nothing. Few blocks do not make it tell anything.
             has_few_blocks = n_blocks < FEWEST and not _is_constant(y_test)
             if n_blocks == 1:
                 of_test["blocks"] = None
+            test_rows = Dataset(taken(rows.X, fold.test), y_test, feature_names=rows.feature_names, **of_test)
+            of_fold = None if has_few_blocks else procedure
             with about_fold(fold.name):
                 audit = audit_of_fold(
-                    proof,
-                    taken(X, fold.test),
-                    y_test,
-                    scorers,
-                    main=main,
-                    groups=groups,
-                    level=level,
-                    feature_names=feature_names,
-                    test=None if has_few_blocks else test,
-                    alpha=alpha,
-                    error=error,
-                    n_permutations=n_permutations,
-                    adaptive=False,
-                    params=params,
-                    seed=seed,
-                    n_jobs=n_jobs,
-                    **of_test,
+                    proof, test_rows, scorers, tested=tested, procedure=of_fold, refits=refits, **settings
                 )
-            if has_few_blocks and asked_for(test) is not None:
-                audit = _with_main(audit, with_reason(audit.main, FEW_BLOCKS))
+            if has_few_blocks and procedure is not None:
+                audit = _with_tested_scores(audit, with_reason(audit.tested_scores, FEW_BLOCKS))
             audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)
             advance()
     _refuse_silence(audits)
     _refuse_other_features(audits)
-    return _together(
-        folds, audits, n_rows, combine, procedure, 0 if seed is None else seed, _divided_blocks(folds, block)
-    )
+    return _together(folds, audits, n_rows, combine, procedure, seed or 0, _divided_blocks(folds, block))
 
 
 def _together(
@@ -214,7 +200,7 @@ def _together(
     audits: dict[str, Audit],
     n_rows: int,
     how: str,
-    procedure: Procedure,
+    procedure: Procedure | None,
     seed: int,
     notes: tuple[str, ...],
 ) -> FoldsAudit:
@@ -222,10 +208,10 @@ def _together(
     error, no_error_because = _standard_error(folds, audits, n_rows)
     combined: dict[str, Any] = {}
     tested = [fold for fold in folds if audits[fold.name].tested]
-    if tested:
+    if procedure is not None and tested:
         correlation = fold_evidence.fold_correlation([f.train for f in tested], [f.test for f in tested], n_rows)
         weight = np.sqrt([fold.test.size for fold in tested])
-        scores = [audits[fold.name].main for fold in tested]
+        scores = [audits[fold.name].tested_scores for fold in tested]
         evidence = fold_evidence.combine(scores, correlation, weight, how, procedure, seed)
         rate = {"alpha": float(procedure.alpha), "error": procedure.error}
         combined = {
@@ -248,15 +234,17 @@ def _standard_error(
     folds: list[Fold], audits: dict[str, Audit], n_rows: int
 ) -> tuple[NDArray[np.float64] | None, str | None]:
     """Return the standard error of the mean scores, or why there is none."""
-    told = [fold for fold in folds if not tell_nothing(audits[fold.name].main)]
-    values = np.stack([audits[fold.name].main.values for fold in told])
-    error = fold_evidence.standard_error(values, [fold.train for fold in told], [fold.test for fold in told], n_rows)
+    usable = [fold for fold in folds if not tell_nothing(audits[fold.name].tested_scores)]
+    values = np.stack([audits[fold.name].tested_scores.values for fold in usable])
+    error = fold_evidence.standard_error(
+        values, [fold.train for fold in usable], [fold.test for fold in usable], n_rows
+    )
     if error is not None:
         return error, None
-    if len(told) < fold_evidence.FEWEST_FOLDS:
+    if len(usable) < fold_evidence.FEWEST_FOLDS:
         return None, (
             f"it comes from the differences between folds, which needs {fold_evidence.FEWEST_FOLDS} folds or more, and "
-            f"{len(told)} {'tells' if len(told) == 1 else 'tell'} something about the features"
+            f"{len(usable)} {'tells' if len(usable) == 1 else 'tell'} something about the features"
         )
     return None, (
         "about as many rows were held out as were trained on, so each row counts as much in one fold as in another, "
@@ -273,7 +261,7 @@ def _notes(folds: list[Fold], audits: dict[str, Audit]) -> tuple[str, ...]:
             notes.append(about(stopped, text, len(folds)))
     folds_of: dict[str, list[str]] = {}
     for name, audit in audits.items():
-        folds_of.setdefault(audit.main.settings["model"], []).append(name)
+        folds_of.setdefault(audit.tested_scores.settings["model"], []).append(name)
     if len(folds_of) > 1:
         kinds = [f"{kind} in {listed(names)}" for kind, names in folds_of.items()]
         notes.append(f"the models of the folds are of different kinds: {'; '.join(kinds)}")
@@ -289,9 +277,9 @@ def _is_constant(y: Any) -> bool:
     return bool(pd.DataFrame(np.asarray(y)).nunique(dropna=False).max() <= 1)
 
 
-def _with_main(audit: Audit, main: Scores) -> Audit:
-    """Return an audit with other scores of its main scorer."""
-    return replace(audit, scores={**audit.scores, audit.main_scorer: main})
+def _with_tested_scores(audit: Audit, scores: Scores) -> Audit:
+    """Return an audit with other scores of its tested scorer."""
+    return replace(audit, scores={**audit.scores, audit.tested_scorer: scores})
 
 
 def _tuned(audit: Audit, by_test_rows: str) -> Audit:
@@ -319,9 +307,9 @@ def _divided_blocks(folds: list[Fold], block: NDArray[np.int64] | None) -> tuple
 
 def _refuse_silence(audits: dict[str, Audit]) -> None:
     """Refuse folds of which none tells anything about the features."""
-    if all(tell_nothing(of_fold.main) for of_fold in audits.values()):
+    if all(tell_nothing(of_fold.tested_scores) for of_fold in audits.values()):
         name, of_fold = next(iter(audits.items()))
-        largest = max(each.main.n_rows or 0 for each in audits.values())
+        largest = max(each.tested_scores.n_rows or 0 for each in audits.values())
         if largest < FEWEST:
             raise RowsError(
                 f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST} tell nothing "
@@ -333,9 +321,9 @@ def _refuse_silence(audits: dict[str, Audit]) -> None:
 def _refuse_other_features(audits: dict[str, Audit]) -> None:
     """Refuse folds whose models have other features than that of the first fold."""
     first, *others = audits
-    names = audits[first].main.feature_names
+    names = audits[first].tested_scores.feature_names
     for fold in others:
-        of_fold = audits[fold].main.feature_names
+        of_fold = audits[fold].tested_scores.feature_names
         if of_fold == names:
             continue
         missing, more = [n for n in names if n not in of_fold], [n for n in of_fold if n not in names]
@@ -348,8 +336,10 @@ def _refuse_other_features(audits: dict[str, Audit]) -> None:
         )
 
 
-def _n_rows(y: Any) -> int:
-    return int(y.shape[0]) if hasattr(y, "shape") else len(y)
+def _n_rows(values: Any) -> int:
+    if not getattr(values, "shape", True) or not hasattr(values, "__len__") and not hasattr(values, "shape"):
+        raise RowsError(f"{values!r} is one value: pass one for each row")
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def _refuse_other_lengths(n_rows: int, of_rows: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from blake3 import blake3
 
+from debias.api.prepared import Prepared
+from debias.api.row_facts import FactsOfSums
 from debias.data.batches import Partitioned, Source
 from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
@@ -17,6 +19,7 @@ from debias.data.table import route_table
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, InBagUnavailableError, RowsError, with_article
 from debias.models.wrappers import is_wrapper, unwrap, warn_of_version, without_shells
+from debias.results.vocabulary import RowsKind
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
 from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, tell_of_stopping, training_rows
@@ -37,12 +40,12 @@ if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
+    from debias.rows.effects import LinearEffects
     from debias.rows.request import Request
     from debias.rows.rows import Rows
+    from debias.significance.evidence import Evidence
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
-
-    EvidenceOf = Callable[[NDArray[np.float64], Grouping], EvidenceInBatches]
 
 REPEATABLE = (
     "this source can be read only once. Pass a list of batches, an object that yields the batches each time it is "
@@ -51,9 +54,35 @@ REPEATABLE = (
 _THE_SAME = "pass a source that gives the same rows each time"
 
 
-def prepared_batches(
-    request: Request, scorers: Sequence[Scorer], tested: bool
-) -> Iterator[tuple[Member, SummedRows, EvidenceOf, WarningLog]]:
+@dataclass(frozen=True, eq=False)
+class PreparedSums(Prepared):
+    """One model of trees with the sums over rows that came in batches.
+
+    Parameters
+    ----------
+    request, member, ensemble, rows, grouping, log
+        As for :class:`debias.api.prepared.Prepared`.
+    stream : Stream
+        Reads the rows again.
+    """
+
+    stream: Stream
+
+    @property
+    def facts(self) -> FactsOfSums:
+        """See :class:`Prepared`."""
+        return FactsOfSums(self.rows)
+
+    def evidence(self, node_weight: NDArray[np.float64], effects: LinearEffects | None = None) -> Evidence:
+        """See :class:`Prepared`; a test makes another pass over the rows."""
+        return self.stream.evidence(self.rows, node_weight, self.grouping)
+
+    def can_test_dependence(self) -> bool:
+        """Return False: the test needs all rows at once."""
+        return False
+
+
+def prepared_batches(request: Request, scorers: Sequence[Scorer], tested: bool) -> Iterator[PreparedSums]:
     """Yield the models of trees inside a model, each with its rows summed at the nodes.
 
     Parameters
@@ -63,11 +92,6 @@ def prepared_batches(
     scorers : sequence of Scorer
     tested : bool
         Whether the scores will be tested, which needs another pass over the rows.
-
-    Yields
-    ------
-    (Member, SummedRows, callable, WarningLog)
-        The callable returns the evidence of a test for node weights and a grouping.
 
     Raises
     ------
@@ -101,7 +125,8 @@ def prepared_batches(
         raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
     for stream in streams:
         rows = stream.rows(running_loss_needed(scorers))
-        yield stream.member, rows, stream.evidence_of(rows), stream.log
+        grouping = stream.member.grouping(request.groups, rows.ensemble)
+        yield PreparedSums(request, stream.member, rows.ensemble, rows, grouping, stream.log, stream)
 
 
 def add_rows_of(request: Request, member: Member, sums: NodeSums, log: WarningLog) -> None:
@@ -151,7 +176,7 @@ def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble)
     """Raise a RowsError if node sums belong to another model, or if the request needs more than they hold."""
     if request.y is not None or request.sample_weight is not None:
         raise RowsError("node sums contain the responses and weights of their rows: leave y and sample_weight out")
-    if request.rows == "oob":
+    if request.rows == RowsKind.OOB:
         raise RowsError("node sums are over rows the model has not seen: for rows='oob', pass the rows themselves")
     if len(request.members) > 1:
         kind = request.members[0].path[0]
@@ -197,20 +222,20 @@ class Stream:
         if not sums.total_weight > 0:
             raise RowsError("sample_weight must not be all zero")
         warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)
-        kind = "oob"
+        kind: str = RowsKind.OOB
         if provenance is not None and self.member.supervised:
             provenance = as_out_of_bag_for_trees(self.member, request.rows, provenance, self.log)
         elif provenance is None and request.rows in ("auto", "held-out") and are_cross_fitted(self.member):
             kind, provenance = "held-out", of_cross_fitted(self.member, request.rows, self.log)
         elif provenance is None:
             counter = sums.counter
-            told = self.member.with_sources(sums.ensemble)
-            recognition = recognised(told, [] if counter is None else counter.counts(), sums.n_rows)
-            kind, provenance = without_bags(told, recognition, request.rows, sums.n_rows, self.log)
-        tell_of_stopping(sums.ensemble, self.log, may_be_these_rows=kind == "held-out")
-        if kind == "train":
+            member = self.member.with_sources(sums.ensemble)
+            recognition = recognised(member, [] if counter is None else counter.counts(), sums.n_rows)
+            kind, provenance = without_bags(member, recognition, request.rows, sums.n_rows, self.log)
+        tell_of_stopping(sums.ensemble, self.log, may_be_these_rows=kind == RowsKind.HELD_OUT)
+        if kind == RowsKind.TRAIN:
             self.log.warn(TRAIN_WARNING)
-        if kind == "held-out":
+        if kind == RowsKind.HELD_OUT:
             for text in self.response_warnings:
                 self.log.warn(text)
         train = None
@@ -229,12 +254,11 @@ class Stream:
         known = sums.state()["totals"] if self.first_parts is None else self.first_parts
         return blake3(known.tobytes()).hexdigest()
 
-    def evidence_of(self, rows: SummedRows) -> EvidenceOf:
-        """Return a function that makes the evidence of a test, with another pass over the rows."""
+    def evidence(self, rows: SummedRows, node_weight: NDArray[np.float64], grouping: Grouping) -> EvidenceInBatches:
+        """Return the evidence of a test, which makes another pass over the rows."""
         excluded = None if rows.in_bag is None else rows.in_bag.excluded
         n_independent = rows.n_rows - (0 if excluded is None else int(excluded.sum()))
-        sum_moments = self._moments_over(rows)
-        return lambda node_weight, grouping: EvidenceInBatches(rows, node_weight, grouping, n_independent, sum_moments)
+        return EvidenceInBatches(rows, node_weight, grouping, n_independent, self._moments_over(rows))
 
     def _moments_over(self, rows: SummedRows) -> Callable[[Steps], NDArray[np.float64]]:
         """Return a function that reads the rows again and sums ``steps.moments`` over them."""
@@ -310,18 +334,18 @@ class Stream:
         assert self.source is not None
         rows = self.request.rows
         if not isinstance(self.source, Source):
-            if rows == "oob":
+            if rows == RowsKind.OOB:
                 raise RowsError(
                     "rows='oob' needs the training rows in training order, and the rows of a Spark frame have none: "
                     "pass rows the model has not seen, or the training rows in memory or as a file"
                 )
             return None
         if self.source.once:
-            if rows == "oob":
+            if rows == RowsKind.OOB:
                 raise RowsError(f"rows='oob' needs two passes over the rows, and {REPEATABLE}")
             return None
         n_rows = self.source.n_rows
-        if n_rows is None and (rows == "oob" or ensemble.averaged):
+        if n_rows is None and (rows == RowsKind.OOB or ensemble.averaged):
             n_rows = sum(len(batch.y) for batch in self.source)
         may_be = ensemble.averaged and ensemble.n_train in (None, n_rows)
         if rows == "auto" and not may_be:

@@ -8,35 +8,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.score import scores_of
-from debias.data.sources import in_memory
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.expressions import scorer
+from debias.hooks.registry import scorers as offered_scorers
 from debias.parallel import Engine, in_threads
+from debias.positions import evenly_spaced
 from debias.progress import with_progress
 from debias.results.comparison import Comparison
+from debias.results.vocabulary import RowsKind
 from debias.rows.request import Request
-from debias.spread import spread
 from debias.text import feature_index
+from debias.trees.shapley import shapley_values
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data.user_rows import Dataset
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
-    from debias.progress import Progress
+    from debias.random_state import RandomState
     from debias.results.scores import Scores
     from debias.rows.provenance import RowsOption
     from debias.rows.request import Level
     from debias.trees.ensemble import TreeEnsemble
 
 
-DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
+REPORTED, DEBIASED = "native", "mdi_oob"
+"""Two scorers of the core: what the model reports, and what unseen rows say about it."""
 EXPLAINED = 500
 """Largest number of rows, evenly spread, whose SHAP values show which features interact."""
 BINS = 10
@@ -48,35 +50,32 @@ BINS = 10
 def compare(
     model: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
     rows: RowsOption = "auto",
-    train: tuple[Any, ...] | None = None,
+    train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
     level: Level | None = None,
-    feature_names: Sequence[str] | None = None,
-    qid: Any = None,
-    seed: int | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Progress = "auto",
 ) -> Comparison:
     """Compare several scores of one model side by side.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, qid, seed, n_jobs, progress
+    model, X, y, rows, train, sample_weight, level, random_state, n_jobs
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
-        reports an importance), ``mdi_oob``, ``permutation`` (if it has a metric for the model), ``shap`` and
-        ``shap_oob``.
+        reports an importance), ``mdi_oob``, and the scorers of plugins that say ``compared=True``: of those that come
+        with debias, ``permutation``, ``shap`` and ``shap_oob``. A warning says which are not defined for the model.
 
     Returns
     -------
     Comparison
-        ``table`` has the scores. ``ranks`` and ``rank_correlation`` show how far they agree. ``disagreements`` shows
-        where they do not agree, and possible reasons.
+        ``to_frame()`` has the scores. ``ranks`` and ``rank_correlation`` show how far they agree. ``disagreements``
+        shows where they do not agree, and possible reasons.
 
     Raises
     ------
@@ -95,14 +94,14 @@ def compare(
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
     >>> comparison = debias.compare(forest, X, y, ["native", "mdi_oob", "shap"])
-    >>> comparison.table.idxmax().tolist()
+    >>> comparison.to_frame().idxmax().tolist()
     ['bmi', 'bmi', 'bmi']
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
     if isinstance(scorers, str):
         raise CompositionError(f"scorers must be a list: pass [{scorers!r}, ...]")
-    chosen = [scorer(expression) for expression in (DEFAULT if scorers is None else scorers)]
+    chosen = [scorer(expression) for expression in (_default() if scorers is None else scorers)]
     names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
@@ -114,28 +113,32 @@ def compare(
         train=train,
         sample_weight=sample_weight,
         level=level,
-        feature_names=feature_names,
-        qid=qid,
-        seed=seed,
+        random_state=random_state,
         n_jobs=n_jobs,
     )
-    if request.in_batches:
-        raise CompositionError(f"compare needs all rows at once: {in_memory(request.X)}, not as a source of rows")
+    request.refuse_batches("compare")
     member = _only_member(request)
     engine = Engine(n_jobs=request.n_jobs)
-    scores = {}
+    scores, log = {}, WarningLog()
     for chosen_scorer in chosen:
         uses_model = not isinstance(chosen_scorer, DataScorer)
         request_of_scorer = request if uses_model else replace(request, rows="auto", train=None)
         try:
             scores[chosen_scorer.name] = scores_of(request_of_scorer, chosen_scorer, None, engine)
-        except CompositionError:
-            if scorers is not None or chosen_scorer.name not in ("native", "permutation"):
+        except CompositionError as error:
+            if scorers is not None or chosen_scorer.name == DEBIASED:
                 raise
+            if chosen_scorer.name != REPORTED:  # a model that reports no importance has no such column
+                log.warn(f"{chosen_scorer.name} is left out of the comparison: {error}")
     ensemble = member.ensemble
     matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
-    explained = matrix[spread(len(matrix), EXPLAINED)]
+    explained = matrix[evenly_spaced(len(matrix), EXPLAINED)]
     return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained)))
+
+
+def _default() -> list[str | Scorer]:
+    """Return what is compared by default; scorers of plugins are in alphabetical order."""
+    return [REPORTED, DEBIASED, *(each for each in offered_scorers().values() if getattr(each, "compared", False))]
 
 
 def _only_member(request: Request) -> Member:
@@ -179,9 +182,9 @@ def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float6
 
     It is also NaN if mdi_oob was computed on training rows, because these always support the fitted splits.
     """
-    if not {"native", "mdi_oob"} <= scores.keys() or scores["mdi_oob"].rows == "train":
+    if not {REPORTED, DEBIASED} <= scores.keys() or scores[DEBIASED].rows == RowsKind.TRAIN:
         return np.full(n_features, np.nan)
-    reported, debiased = (np.maximum(scores[name].values, 0.0) for name in ("native", "mdi_oob"))
+    reported, debiased = (np.maximum(scores[name].values, 0.0) for name in (REPORTED, DEBIASED))
     reported, debiased = (values / values.sum() if values.sum() > 0 else values for values in (reported, debiased))
     lost = np.divide(reported - debiased, reported, out=np.full(n_features, np.nan), where=reported > 0)
     return np.where(np.isnan(lost), np.nan, np.maximum(lost, 0.0))
@@ -193,8 +196,6 @@ def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArra
     Without interactions the SHAP value is a function of the feature alone, so it is nearly constant within a bin. Sums
     of squares are divided by their degrees of freedom, so that many bins with few rows do not look like a function.
     """
-    from debias.trees.shapley import shapley_values
-
     phi = shapley_values(ensemble, X)
     share = np.full(ensemble.n_features, np.nan)
     for k in range(ensemble.n_features):

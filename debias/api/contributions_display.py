@@ -1,4 +1,4 @@
-"""``debias.ContributionsDisplay``: what each row contributes to the scores of the most important features."""
+"""``debias.plot.ContributionsDisplay``: what each row contributes to the scores of the most important features."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from debias.api.score import contributions
 from debias.data.table import names_of_columns
 from debias.data.user_columns import column_values, is_missing
 from debias.errors import RowsError
-from debias.results.report.drawn import refuse_most
-from debias.results.report.figures import on_axes
-from debias.results.report.needs import require_matplotlib
-from debias.results.report.swarms import draw_row, draw_swarms, new_axes
+from debias.results.report.figures import new_axes, on_axes, refuse_most, require_matplotlib
+from debias.results.report.swarms import draw_row, draw_swarms
 from debias.rows.request import Request
-from debias.text import shown
+from debias.text import escaped
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "level", "feature_names", "blocks", "qid", "n_jobs")
+OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "level", "n_jobs")
 """Arguments of an audit that contributions have too."""
 
 
@@ -38,7 +36,7 @@ class ContributionsDisplay:
     A contribution is positive if the splits on a feature moved the prediction of the row towards its response, in trees
     that have not seen the row, compared with the other evaluation rows of each node. It is a part of the score, not of
     the prediction: it says on which rows the model gains from a feature and on which it loses.
-    :class:`debias.EffectsDisplay` has the direction of the effect on the prediction.
+    :class:`debias.plot.EffectsDisplay` has the direction of the effect on the prediction.
 
     Parameters
     ----------
@@ -70,7 +68,7 @@ class ContributionsDisplay:
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
-    >>> display = debias.ContributionsDisplay.from_estimator(forest, X, y, seed=0)
+    >>> display = debias.plot.ContributionsDisplay.from_estimator(forest, X, y, random_state=0)
     >>> display.plot(row=17).ax_.get_title(loc="left")
     'Row 17'
     """
@@ -79,7 +77,7 @@ class ContributionsDisplay:
     figure_: Any
 
     def __init__(self, contributions: pd.DataFrame, audit: Audit, X: Any) -> None:
-        if tuple(map(str, contributions.columns)) != audit.main.feature_names:
+        if tuple(map(str, contributions.columns)) != audit.tested_scores.feature_names:
             raise RowsError(
                 "the contributions have other features than the audit: make both of one model, without groups"
             )
@@ -93,7 +91,7 @@ class ContributionsDisplay:
         cls,
         model: Any,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         audit: Audit | None = None,
         row: Any = None,
@@ -128,10 +126,10 @@ class ContributionsDisplay:
         if audit is None:
             audit = audit_model(model, X, y, **settings)
         shared = {name: settings[name] for name in OF_CONTRIBUTIONS if name in settings}
-        phi = contributions(model, X, y, audit.main_scorer, **shared)
-        request = Request.of(model, X, level=settings.get("level"), feature_names=settings.get("feature_names"))
+        phi = contributions(model, X, y, audit.tested_scorer, **shared)
+        request = Request.of(model, X, level=settings.get("level"))
         seen_by_trees = request.level_of_columns == "model" and len(request.members) == 1
-        return cls(phi, audit, request.members[0].X if seen_by_trees else X).plot(
+        return cls(phi, audit, request.members[0].X if seen_by_trees else request.X).plot(
             ax, row=row, max_features=max_features
         )
 
@@ -165,15 +163,15 @@ class ContributionsDisplay:
             matplotlib is not installed (``pip install matplotlib``).
         """
         require_matplotlib()
-        refuse_most(max_features, "max_features")
+        refuse_most(max_features)
         phi = self.contributions.to_numpy() * len(self.contributions)
         if row is None:
             draw = partial(draw_swarms, phi, level=self._level)
         else:
             position = self._position(row)
             values = [self._value(k, position) for k in range(phi.shape[1])]
-            draw = partial(draw_row, phi[position], values=values, label=shown(str(row)))
-        ax = new_axes(min(max_features, phi.shape[1])) if ax is None else ax
+            draw = partial(draw_row, phi[position], values=values, label=escaped(str(row)))
+        ax = new_axes(7.0, 1.3 + 0.44 * min(max_features, phi.shape[1])) if ax is None else ax
         self.ax_ = on_axes(
             lambda audit, axes, most: draw(audit=audit, axes=axes, most=most), self.audit, ax, max_features
         )
@@ -190,7 +188,7 @@ class ContributionsDisplay:
 
     def _values(self, k: int) -> NDArray[Any] | None:
         """Return the values of a feature; None if it is not a column of X."""
-        name, shape = self.audit.main.feature_names[k], tuple(getattr(self.X, "shape", ()))
+        name, shape = self.audit.tested_scores.feature_names[k], tuple(getattr(self.X, "shape", ()))
         names = names_of_columns(self.X)
         if names is not None:
             stored = {re.sub(r"\s", "_", each): at for at, each in enumerate(names)}  # as LightGBM stores names
@@ -218,4 +216,4 @@ class ContributionsDisplay:
         value = values[position]
         if is_missing(values[position : position + 1])[0]:
             return "missing"
-        return f"{value:.4g}" if isinstance(value, float) else shown(str(value))[:16]
+        return f"{value:.4g}" if isinstance(value, float) else escaped(str(value))[:16]

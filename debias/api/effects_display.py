@@ -1,4 +1,4 @@
-"""``debias.EffectsDisplay``: the direction of the effects of the most important features."""
+"""``debias.plot.EffectsDisplay``: the direction of the effects of the most important features."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from debias.api.audit import audit as audit_model
 from debias.api.partial_dependence import ColumnChanger, partial_dependence
+from debias.data.user_rows import dataset
 from debias.errors import RowsError
-from debias.results.report.drawn import refuse_most
-from debias.results.report.effects import draw_effects
-from debias.results.report.needs import require_matplotlib
+from debias.results.report.figures import refuse_most, require_matplotlib
+from debias.results.vocabulary import Verdict
 from debias.text import listed
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from debias.results.partial_dependence import PartialDependence
 
 
-OF_CURVES = ("level", "feature_names", "seed", "n_jobs")
+OF_CURVES = ("level", "random_state", "n_jobs")
 """Arguments of an audit that partial dependence has too."""
 
 
@@ -54,7 +54,7 @@ class EffectsDisplay:
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
-    >>> display = debias.EffectsDisplay.from_estimator(forest, X, y, max_features=3, seed=0)
+    >>> display = debias.plot.EffectsDisplay.from_estimator(forest, X, y, max_features=3, random_state=0)
     >>> [axes.get_title(loc="left") for axes in display.axes_]
     ['bmi', 's5', 'bp']
     """
@@ -101,8 +101,8 @@ class EffectsDisplay:
         ax : array of matplotlib Axes, optional
             As for :meth:`plot`.
         **settings
-            Further arguments of :func:`debias.audit`, for example ``rows="held-out"``. `level`, `feature_names`, `seed`
-            and `n_jobs` are used for the partial dependence too.
+            Further arguments of :func:`debias.audit`, for example ``rows="held-out"``. `level`, `random_state` and
+            `n_jobs` are used for the partial dependence too.
 
         Returns
         -------
@@ -117,19 +117,19 @@ class EffectsDisplay:
         """
         require_matplotlib()
         if audit is None:
-            if y is None:
+            if dataset(X, y).y is None:
                 raise RowsError("pass y, or an audit of this model as audit=")
             audit = audit_model(model, X, y, **settings)
         shared: dict[str, Any] = {name: settings[name] for name in OF_CURVES if name in settings}
         if features is None:
-            of_columns = {name: shared[name] for name in ("level", "feature_names") if name in shared}
-            features = strongest(audit, ColumnChanger(model, X, max_rows=1, **of_columns).names, max_features)
+            names = ColumnChanger(model, X, max_rows=1, level=shared.get("level")).names
+            features = strongest(audit, names, max_features)
         curves = partial_dependence(
             model, X, features, output=output, individual=individual, max_rows=max_rows, **shared
         )
         return cls(curves, audit).plot(ax)
 
-    def plot(self, ax: Any = None, *, columns: int = 3) -> Self:
+    def plot(self, ax: Any = None, *, max_features: int | None = None, columns: int = 3) -> Self:
         """Draw one small picture for each feature, all with the same vertical range.
 
         A tick at the bottom is a value that the feature was set to: a value or a quantile of the rows.
@@ -137,7 +137,9 @@ class EffectsDisplay:
         Parameters
         ----------
         ax : array of matplotlib Axes, optional
-            One for each feature; new axes by default.
+            One for each feature that is drawn; new axes by default.
+        max_features : int, optional
+            Draw at most this many features, the first ones. All by default.
         columns : int
             Number of pictures beside one another.
 
@@ -153,9 +155,9 @@ class EffectsDisplay:
         ImportError
             matplotlib is not installed (``pip install matplotlib``).
         """
-        refuse_most(columns, "columns")
-        require_matplotlib()
-        self.axes_ = draw_effects(self.partial_dependence, self.audit, ax, columns)
+        curves = self.partial_dependence
+        n_drawn = len(curves.curves) if max_features is None else max_features
+        self.axes_ = curves.plot(ax=ax, max_features=n_drawn, audit=self.audit, columns=columns)
         self.figure_ = self.axes_[0].figure
         return self
 
@@ -165,15 +167,15 @@ def strongest(audit: Audit, columns: tuple[str, ...], most: int) -> list[str]:
 
     Groups of columns are features, but not columns.
     """
-    refuse_most(most, "max_features")
-    names, known = audit.main.feature_names, set(columns)
+    refuse_most(most)
+    names, known = audit.tested_scores.feature_names, set(columns)
     is_column = np.array([name in known for name in names])
     if not is_column.any():
         raise RowsError(
             f"the features of the audit ({listed(names, 3)}) are not columns that can be changed: pass the model and "
             "the columns that the audit is of, and the same level="
         )
-    informative = is_column & (np.array(audit.verdict, dtype=object) == "informative")
+    informative = is_column & audit.which(Verdict.INFORMATIVE)
     candidates = np.flatnonzero(informative if informative.any() else is_column)
-    order = candidates[np.lexsort((-audit.main.values[candidates], -audit.share[candidates]))]
+    order = candidates[np.lexsort((-audit.tested_scores.values[candidates], -audit.share[candidates]))]
     return [names[k] for k in order[:most]]

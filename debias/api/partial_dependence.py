@@ -9,23 +9,23 @@ import numpy as np
 
 from debias.data.table import Table, column_order, is_one_column
 from debias.data.user_columns import column_values, is_missing
+from debias.data.user_rows import Dataset, dataset
 from debias.errors import CompositionError, RowsError, nearest
 from debias.models.changed_columns import TransformedRows
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import in_threads
 from debias.progress import task, with_progress
+from debias.random_state import seed_of
 from debias.results.partial_dependence import Curve, PartialDependence
-from debias.rows.request import Request, whole_seed
+from debias.rows.request import Request
 from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from debias.progress import Progress
+    from debias.random_state import RandomState
     from debias.rows.request import Level
     from debias.trees.ensemble import TreeEnsemble
 
@@ -47,10 +47,8 @@ def partial_dependence(
     n_values: int = 50,
     max_rows: int = 1000,
     level: Level | None = None,
-    feature_names: Sequence[str] | None = None,
-    seed: int | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Progress = "auto",
 ) -> PartialDependence:
     """Return how the mean prediction of a fitted model changes with each of some features.
 
@@ -62,8 +60,9 @@ def partial_dependence(
     ----------
     model : estimator or Booster
         As for :func:`score`, with one model of trees inside.
-    X : array, sparse matrix or data frame of shape (n_rows, n_features), or list of texts
-        Rows to average over. A feature is set to values that occur in these rows.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, or Dataset
+        Rows to average over. A feature is set to values that occur in these rows. Of a :class:`Dataset`, X and
+        `feature_names` are used.
     features : str or iterable of str, optional
         Names of features; all by default. In a pipeline, the transformers see the changed column of `X`.
     output : {"response", "raw"}
@@ -80,14 +79,10 @@ def partial_dependence(
         If there are more rows, this many are drawn at random.
     level : {None, "source", "model"}
         As for :func:`score`: whether `features` are columns of `X`, or columns that the trees see.
-    feature_names : sequence of str, optional
-        As for :func:`score`: names of the columns of an `X` without names.
-    seed : int, optional
+    random_state : int or numpy.random.Generator, optional
         Seed of this draw; 0 by default, so that the same call gives the same numbers.
     n_jobs : int, optional
         Number of threads; 1 by default.
-    progress : {"auto", True, False} or callable
-        As for :func:`score`; it counts features.
 
     Returns
     -------
@@ -127,7 +122,7 @@ def partial_dependence(
     for name, number in (("n_values", n_values), ("max_rows", max_rows)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise RowsError(f"{name}={number!r} must be a whole number, 1 or more")
-    changer = ColumnChanger(model, X, max_rows, level, feature_names, seed)
+    changer = ColumnChanger(model, X, max_rows, level, random_state)
     names = list(dict.fromkeys(changer.names if features is None else _listed(features)))
     view = _View(changer.ensemble, output)
     curves = {}
@@ -156,7 +151,7 @@ class ColumnChanger:
 
     Parameters
     ----------
-    model, X, max_rows, level, feature_names, seed
+    model, X, max_rows, level, random_state
         As for :func:`partial_dependence`.
     """
 
@@ -166,12 +161,13 @@ class ColumnChanger:
         X: Any,
         max_rows: int,
         level: Level | None = None,
-        feature_names: Sequence[str] | None = None,
-        seed: int | None = None,
+        random_state: RandomState = None,
     ) -> None:
-        self.rows = _drawn(len(X) if is_one_column(X) else Table(X).n_rows, max_rows, whole_seed(seed) or 0)
-        sample = _some_rows(X, self.rows)
-        request = Request.of(model, sample, level=level, feature_names=feature_names)
+        passed = dataset(X)
+        n_rows = len(passed.X) if is_one_column(passed.X) else Table(passed.X).n_rows
+        self.rows = _drawn(n_rows, max_rows, seed_of(random_state) or 0)
+        sample = _some_rows(passed.X, self.rows)
+        request = Request.of(model, Dataset(sample, feature_names=passed.feature_names), level=level)
         if not is_one(request.members):
             raise CompositionError(
                 f"this {request.members[0].path[0]} combines several outputs of models of trees, and debias draws the "
@@ -254,8 +250,8 @@ class _View:
 
     def of(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what is shown of raw outputs of shape (n_rows, n_values, n_outputs)."""
-        shown = self._ensemble.objective.mean(raw) if self._is_response else raw
-        return shown[..., int(self._without_first) :]
+        values = self._ensemble.objective.mean(raw) if self._is_response else raw
+        return values[..., int(self._without_first) :]
 
 
 def _output_names(ensemble: TreeEnsemble) -> tuple[str, ...]:

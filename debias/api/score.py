@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
-from debias.data.sources import in_memory
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
 from debias.hooks.expressions import scorer as read_scorer
-from debias.parallel import Engine, in_threads
+from debias.parallel import checked, in_threads
 from debias.progress import with_progress
 from debias.rows.request import Request
-from debias.significance.procedure import Procedure, asked_for
+from debias.significance.procedure import Procedure
 from debias.text import feature_index
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping
 
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data.user_rows import Dataset
     from debias.hooks.contracts import Scorer
-    from debias.progress import Progress
+    from debias.parallel import Engine, Refits
+    from debias.random_state import RandomState
     from debias.results.scores import Scores
     from debias.rows.provenance import RowsOption
     from debias.rows.request import Level
@@ -41,21 +41,14 @@ def score(
     scorer: str | Scorer = "mdi_oob",
     *,
     rows: RowsOption = "auto",
-    train: tuple[Any, ...] | None = None,
+    train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
-    base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
     level: Level | None = None,
-    feature_names: Sequence[str] | None = None,
-    blocks: Any = None,
-    qid: Any = None,
     test: Test | None = None,
-    params: Any = None,
-    seed: int | None = None,
+    refits: Refits | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Progress = "auto",
-    budget: float | None = None,
-    checkpoint: str | Path | None = None,
     **options: Any,
 ) -> Scores:
     """Score the features of a fitted model with one scorer.
@@ -65,9 +58,10 @@ def score(
     model : estimator or Booster, or None
         A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. It is never changed. None is allowed for
         scorers that need only data. If there is a model, such scorers use the rows that are passed, of whatever kind.
-    X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, or a source of rows
+    X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, source of rows, or Dataset
         Evaluation rows, as the model takes them (a list or Series of texts for a pipeline that begins with a
-        vectorizer). None is allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
+        vectorizer). A :class:`Dataset` has y, weights, queries, blocks, start margins and names of columns too. None is
+        allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
         Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a data frame
         of Spark or Dask, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         Scorers that need only data take categories (pandas categories, text) and missing values.
@@ -78,8 +72,8 @@ def score(
         as weights or `blocks`: ``y.loc[X.index]`` puts it in the order of X.
     scorer : str or Scorer
         A name, an expression such as ``"mdi_oob(shrinkage=100)"`` or ``"response_permutation(mdi)"``, or a scorer.
-        ``debias.plugins()`` lists the names. Meta-methods refit the model, on X and y if these are its training rows,
-        else on `train`.
+        ``debias.plugin.plugins()`` lists the names. Meta-methods refit the model, on X and y if these are its training
+        rows, else on `train`.
     rows : {"auto", "oob", "held-out", "train"}
         The kind of the rows.
 
@@ -88,16 +82,12 @@ def score(
         - "held-out": rows the model has not seen.
         - "train": training rows, used as they are. Such scores are biased.
         - "auto": "oob" if this can be proven; otherwise "held-out", with an error if the rows look like training rows.
-    train : (X, y), (X, y, weight) or (X, y, weight, qid), optional
+    train : (X, y) or Dataset, optional
         Training rows, passed in addition to held-out rows, for scorers that need in-bag sums that the model does not
-        store. `weight` is the weight of each row in training (sample weight times class weight), or None. A ranker
-        needs the query of each training row too.
+        store. A :class:`Dataset` has their weights in training and, for a ranker, their queries.
     sample_weight : array-like of shape (n_rows,), or str, optional
         Weights of the evaluation rows, or the name of their column. A meta-method that refits the model on these rows
         uses them as training weights too.
-    base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Start margin of each row, for boosted models that were trained with one (XGBoost's ``base_margin``, LightGBM's
-        ``init_score``). The model does not store it.
     groups : mapping of str to list of str, optional
         Groups of columns by name. The scores of the columns of a group are summed, and the group is treated as one
         feature. Other columns stay as they are. The columns that a pipeline makes from one column of X are a group
@@ -110,38 +100,17 @@ def score(
         - "model": the columns that the trees see (words, categories, components), by the names that the transformers
           give them. `groups` are then groups of these columns.
         - None: "model" if X is one column of texts, else "source".
-    feature_names : sequence of str, optional
-        Names of the columns of X, for a sparse matrix or an array and a model that stores no names.
-    blocks : array-like of shape (n_rows,), optional
-        A label for each row. Rows with the same label depend on one another (repeated measurements, neighbours in
-        time). A row is then out of bag for a tree only if its whole block is.
-    qid : array-like of shape (n_rows,), optional
-        The query of each row, for rankers, which need it. Rows of a query need not be together. From the sizes of
-        groups it is ``np.repeat(np.arange(len(group)), group)``. Queries are the blocks of a test, unless `blocks` has
-        larger ones.
-    test : {None, "auto", "permutation", "conservative", "naive", "combined"}
+    test : {None, "auto", "permutation", "conservative", "naive", "combined"} or Permutation
         How to test the scores, as in :func:`audit` with its defaults; None, the default: no test. "combined", which
         "auto" chooses for ``honest_effects``, tests linear effects together with the splits of the model.
-    params : mapping or estimator, optional
-        Hyper-parameters for refits. They replace those that the model stores; if it stores none, pass all of them. For
-        a Booster whose file lost its hyper-parameters, an unfitted XGBoost estimator; the Booster is then scored as
-        that estimator.
-    seed : int, optional
-        Seed of all random draws, recorded with the scores. Without one, permutations use seed 0, so that the same call
-        gives the same numbers.
+    refits : Refits, optional
+        Hyper-parameters, time limit and checkpoint of the refits of a meta-method, see :class:`Refits`.
+    random_state : int or numpy.random.Generator, optional
+        Seed of all random draws, recorded with the scores; a generator draws one. Without one, permutations use seed 0,
+        so that the same call gives the same numbers.
     n_jobs : int, optional
         Number of threads; 1 by default. For a meta-method, the number of workers of the active joblib backend; each
         refits with one thread.
-    progress : {"auto", True, False} or callable
-        Show what is done and the time left. "auto": one line on stderr after two seconds, in a terminal or notebook.
-        True: at once; in a file or pipe a line each ten seconds. False: nothing. A callable is called with the number
-        done and the total of permutations, replicates (refits), features or rows, whatever takes long; when the total
-        changes, another step has begun.
-    budget : float, optional
-        Time limit of the replicates of a meta-method in seconds; no limit by default. The replicates finished until
-        then are used.
-    checkpoint : str or Path, optional
-        File that keeps the finished replicates of a meta-method. The same call continues from there.
     **options
         Options of the scorer.
 
@@ -178,6 +147,7 @@ def score(
     >>> scores.to_frame()["mdi_oob"].idxmax()
     'bmi'
     """
+    of_refits = checked(refits)
     request = Request.of(
         model,
         X,
@@ -185,21 +155,16 @@ def score(
         rows=rows,
         train=train,
         sample_weight=sample_weight,
-        base_margin=base_margin,
         groups=groups,
         level=level,
-        feature_names=feature_names,
-        blocks=blocks,
-        qid=qid,
-        params=params,
-        seed=seed,
+        params=of_refits.params,
+        random_state=random_state,
         n_jobs=n_jobs,
     )
     chosen = read_scorer(scorer, **options)
-    engine = Engine(n_jobs=request.n_jobs, budget=budget, checkpoint=checkpoint)
-    if chosen.inner is None and (request.params, budget, checkpoint) != (None, None, None):
-        raise CompositionError(f"params, budget and checkpoint are for meta-methods, and {chosen.name} refits no model")
-    return scores_of(request, chosen, test, engine)
+    if chosen.inner is None and (request.params is not None or of_refits.has_limits):
+        raise CompositionError(f"refits are for meta-methods, and {chosen.name} refits no model: leave refits out")
+    return scores_of(request, chosen, test, of_refits.engine(request.n_jobs))
 
 
 @in_threads
@@ -207,18 +172,14 @@ def score(
 def contributions(
     model: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     scorer: str | Scorer = "mdi_oob",
     *,
     rows: RowsOption = "auto",
-    train: tuple[Any, ...] | None = None,
+    train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
     level: Level | None = None,
-    feature_names: Sequence[str] | None = None,
-    blocks: Any = None,
-    qid: Any = None,
     n_jobs: int | None = None,
-    progress: Progress = "auto",
 ) -> pd.DataFrame:
     """Return the contribution of each row to the score of each feature: a local explanation.
 
@@ -227,7 +188,7 @@ def contributions(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, blocks, qid, n_jobs, progress
+    model, X, y, rows, train, sample_weight, level, n_jobs
         As for :func:`score`.
     scorer : str or Scorer
         ``mdi_oob``, or another scorer whose score is a sum over rows.
@@ -268,14 +229,10 @@ def contributions(
         train=train,
         sample_weight=sample_weight,
         level=level,
-        feature_names=feature_names,
-        blocks=blocks,
-        qid=qid,
         n_jobs=n_jobs,
     )
     chosen = read_scorer(scorer)
-    if request.in_batches:
-        raise RowsError(f"contributions need all rows at once: {in_memory(request.X)}")
+    request.refuse_batches("debias.contributions")
     total: NDArray[np.float64] | None = None
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
@@ -284,31 +241,26 @@ def contributions(
             of_fold, part = part, np.zeros((len(request.y), part.shape[1]))
             part[positions] = of_fold
         total, names = part if total is None else total + part, prepared.grouping.names
-    index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
+    index = request.X.index if isinstance(request.X, (pd.DataFrame, pd.Series)) else None
     return pd.DataFrame(total, index=index, columns=feature_index(names, None))
 
 
-def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine) -> Scores:
+def scores_of(request: Request, scorer: Scorer, test: Test | None, engine: Engine) -> Scores:
     """Return the scores of a request with any scorer; refuse arguments that the scorer cannot use.
 
     Parameters
     ----------
     request : Request
     scorer : Scorer
-    test : str or None
+    test
         As for :func:`score`.
     engine : Engine
         How a meta-method runs its replicates.
     """
-    test = asked_for(test)
-    procedure = None if test is None else Procedure(test)
+    procedure = Procedure.of(test)
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
-    of_rows = (request.blocks, request.qid, request.base_margin)
-    if request.in_batches and (needs_all_rows or any(argument is not None for argument in of_rows)):
-        raise CompositionError(
-            f"{scorer.name if needs_all_rows else 'a call with blocks, qid or base_margin'} needs all rows at once: "
-            f"{in_memory(request.X)}, not as a source of rows"
-        )
+    if needs_all_rows or request.has_values_of_rows:
+        request.refuse_batches(scorer.name if needs_all_rows else "a call with blocks, qid or base_margin")
     if request.qid is not None and needs_all_rows:
         members = () if request.model is None else request.members
         is_ranker = any(member.ensemble.objective.by_query for member in members)
@@ -324,7 +276,7 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
         if request.rows != "auto" or request.train is not None:
             raise RowsError(f"{scorer.name} uses no model: leave `rows` and `train` out")
         if procedure is not None:
-            raise CompositionError(f"{scorer.name} uses no model, so test={test!r} cannot test it: leave test out")
+            raise CompositionError(f"{scorer.name} uses no model, so it cannot be tested: leave test out")
         if request.blocks is not None or request.base_margin is not None:
             raise CompositionError(f"{scorer.name} uses no model: leave blocks and base_margin out")
         if request.groups is not None:

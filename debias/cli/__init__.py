@@ -1,18 +1,27 @@
-"""The command line: one file per command. Results go to stdout, everything else to stderr."""
+"""The command line: one file per command. Results go to stdout, everything else to stderr.
+
+Plugins add commands by the hook ``debias_commands``. They are loaded for ``debias --help``, and for a command that
+debias itself does not have.
+"""
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Sequence
-from typing import Any
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from debias import __version__
 from debias.child_process import safe_path
-from debias.cli import audit, bench, check, demo, doctor, monitor, plugins, score
+from debias.cli import audit, check, doctor, monitor, plugins, score
 from debias.cli.gate import not_finished
-from debias.cli.output import defused
+from debias.cli.output import COULD_NOT_RUN, defused, errors, warn
+
+if TYPE_CHECKING:
+    from debias.hooks.commands import Offered
 
 
 class Group(click.Group):
@@ -23,6 +32,62 @@ class Group(click.Group):
         with defused():
             not_finished(_given(*arguments, **settings))
             return super().main(*arguments, **settings)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted([*self.commands, *self._of_plugins(ctx)[0]])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of debias or of a plugin, or None."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        offered = self._of_plugins(ctx)[0].get(cmd_name)
+        return offered and _with_exit_codes(offered.command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command to run; say which plugins do not work if it may be, or might have been, one of theirs."""
+        if args[0] not in self.commands:
+            from debias.hooks.registry import disabled_in_words
+
+            found, wrong = self._of_plugins(ctx)
+            warn(tuple(wrong))
+            if wrong and args[0] not in found:
+                click.echo(f"error: there is no command {args[0]!r} of debias or of the plugins that work", err=True)
+                sys.exit(COULD_NOT_RUN)
+            if args[0] not in found and (disabled := disabled_in_words()):
+                raise click.UsageError(f"No such command {args[0]!r}. {disabled}.", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands; print to stderr which plugins do not work."""
+        super().format_commands(ctx, formatter)
+        warn(tuple(self._of_plugins(ctx)[1]))
+
+    def _of_plugins(self, context: click.Context) -> tuple[dict[str, Offered], list[str]]:
+        """Return the commands of plugins, and what is wrong with plugins; they are loaded once for each run."""
+        if _OF_PLUGINS not in context.meta:
+            from debias.hooks.commands import commands_that_work
+
+            with errors(may_exit=True), redirect_stdout(sys.stderr):  # what plugins print is no result
+                context.meta[_OF_PLUGINS] = commands_that_work(self.commands)
+        return context.meta[_OF_PLUGINS]
+
+
+_OF_PLUGINS = f"{__name__}.of_plugins"
+
+
+def _with_exit_codes(command: click.Command) -> click.Command:
+    """Return a copy of a command of a plugin whose errors are printed, and end it, as those of debias do."""
+
+    def invoke(context: click.Context) -> Any:
+        with errors(may_exit=True):
+            return command.invoke(context)
+
+    guarded = copy.copy(command)
+    vars(guarded)["invoke"] = invoke
+    return guarded
 
 
 def _given(args: Sequence[str] | None = None, *_: Any, **__: Any) -> Sequence[str]:
@@ -36,5 +101,10 @@ def main() -> None:
     click.get_current_context().with_resource(safe_path())
 
 
-for module in (demo, audit, score, check, monitor, plugins, doctor, bench):
-    main.add_command(module.command)
+def debias_commands() -> list[click.Command]:
+    """Return the commands of debias itself: what the hook of this name returns, and no plugin has to be loaded."""
+    return [audit.command, check.command, doctor.command, monitor.command, plugins.command, score.command]
+
+
+for each in debias_commands():
+    main.add_command(each)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from debias.cli.options import Command, input_options
+from debias.cli.options import Command, error_rate_option, input_options, permutations_option
 from debias.cli.output import check_files, errors, terminal, warn
-from debias.progress import shown
+from debias.progress import show_progress
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @input_options()
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
 @click.option(
-    "--main",
+    "--tested",
     default="mdi_oob",
     show_default=True,
     metavar="EXPR",
@@ -37,21 +37,24 @@ if TYPE_CHECKING:
     "--test",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "combined", "permutation", "conservative", "naive", "none"]),
-    help="How to test the main scorer. auto and combined also test whether the response depends on each feature, "
-    "which needs out-of-bag rows or --train; combined is an error without them.",
+    type=click.Choice(["auto", "permutation", "conservative", "naive", "none"]),
+    help="How to test the scores.",
 )
-@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
 @click.option(
-    "--error",
+    "--dependence/--no-dependence",
+    default=None,
+    help="Test too whether the response depends on each feature, which needs out-of-bag rows or --train. The default "
+    "is to do so if the rows allow it; --dependence is an error without them.",
+)
+@error_rate_option
+@click.option(
+    "--error-method",
     default="fwer",
     show_default=True,
     type=click.Choice(["fwer", "fdr", "fdr_by"]),
     help="Kind of error rate: family-wise error or false discovery rate.",
 )
-@click.option(
-    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
-)
+@permutations_option
 @click.option(
     "--folds",
     metavar="COLUMN",
@@ -68,11 +71,12 @@ def command(
     source: Source,
     form: str,
     scorers: tuple[str, ...],
-    main: str,
+    tested: str,
     test: str,
-    alpha: float,
-    error: str,
-    permutations: int,
+    dependence: bool | None,
+    error_rate: float,
+    error_method: Any,
+    permutations: int | None,
     folds: str | None,
     json_file: str | None,
     html_file: str | None,
@@ -89,17 +93,27 @@ def command(
         from debias.api.audit import chosen_scorers
         from debias.results.console import print_audit, print_folds
 
-        chosen_scorers(main, list(scorers) or None)  # before the model is loaded, which takes longer
-        settings: dict[str, Any] = {"main": main, "test": test, "alpha": alpha, "error": error}
-        settings["n_permutations"] = permutations
+        chosen_scorers(tested, list(scorers) or None)  # before the model is loaded, which takes longer
+        if permutations is not None and test not in ("auto", "permutation"):
+            raise click.UsageError(
+                f"--permutations is for --test permutation, not --test {test}: leave one of them out"
+            )
+        if folds is not None and dependence:
+            raise click.UsageError("dependence is not tested in folds: leave --dependence out")
+        settings: dict[str, Any] = {
+            "tested": tested,
+            "test": test if permutations is None else debias.Permutation(permutations),
+            "error_rate": (error_method, error_rate),
+        }
         result: Audit | FoldsAudit
-        with shown(source.progress):
+        with show_progress(source.progress):
             if folds is None:
-                model, X, y, options = source.read()
-                result = debias.audit(model, X, y, list(scorers) or None, **options, **settings)
+                settings["dependence"] = "auto" if dependence is None else dependence
+                model, rows, options = source.read()
+                result = debias.audit(model, rows, scorers=list(scorers) or None, **options, **settings)
             else:
-                models, X, y, labels, options = source.read_folds(folds)
-                result = debias.audit_folds(models, X, y, labels, list(scorers) or None, **options, **settings)
+                models, rows, labels, options = source.read_folds(folds)
+                result = debias.audit_folds(models, rows, None, labels, list(scorers) or None, **options, **settings)
         warn(result.warnings)
         if json_file:
             result.to_json(json_file)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed, with_files_of_gate
-from debias.cli.options import Command, input_options
+from debias.cli.options import Command, error_rate_option, input_options, permutations_option
 from debias.cli.output import check_files, errors, warn
-from debias.progress import shown
+from debias.progress import show_progress
 from debias.results.policy import RULES
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
     help="TOML file with rules, at its top or under [tool.debias].",
 )
 @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), help="JSON of the audit of the old model.")
-@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
-@click.option(
-    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
-)
+@error_rate_option
+@permutations_option
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit to this file."
 )
@@ -49,8 +48,8 @@ def command(
     form: str,
     policy: str,
     baseline: str | None,
-    alpha: float,
-    permutations: int,
+    error_rate: float,
+    permutations: int | None,
     json_file: str | None,
     html_file: str | None,
     junit: str | None,
@@ -69,15 +68,15 @@ def command(
         from debias.results.policy import Policy
 
         rules = Policy.of(policy)  # before the audit, which takes longer
-        old = None if baseline is None else debias.Audit.from_file(baseline)
+        old = None if baseline is None else debias.Audit.from_json(Path(baseline))
         if rules.needs_baseline and old is None:
             raise click.UsageError(
                 f"{' and '.join(rules.needs_baseline)} in {policy} need a baseline: pass --baseline AUDIT.json"
             )
-        with shown(source.progress):
-            model, X, y, options = source.read()
-            options |= {"alpha": alpha, "n_permutations": permutations}
-            result = debias.audit(model, X, y, **options)
+        with show_progress(source.progress):
+            model, rows, options = source.read()
+            test: Any = "auto" if permutations is None else debias.Permutation(permutations)
+            result = debias.audit(model, rows, test=test, error_rate=error_rate, **options)
         warn(result.warnings)
         gate = result.check(rules, old).allowing(*allowed)
         warn(tuple(text for text in gate.warnings if text not in result.warnings))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pluggy import PluginManager
 
-    from debias.hooks.self_check import SelfCheck
+    from debias.hooks.library import Library
 
 VARIABLES = (
     "DEBIAS_DISABLE_PLUGINS",
@@ -59,10 +59,10 @@ def command(form: str, check: bool) -> None:
         imports = _section(_imports)
         with _blocked(imports.get("broken", ())):
             with _printing_to_stderr():
-                checks: list[SelfCheck] = []
+                declared: list[Library] = []
                 without: list[str] = []
-                plugins = _section(lambda: _plugins(checks, without))
-                packages = _section(lambda: _packages(checks))
+                plugins = _section(lambda: _plugins(declared, without))
+                packages = _section(lambda: _packages(declared))
                 packages["errors"] = list(dict.fromkeys(imports["errors"] + packages["errors"]))
                 report: dict[str, Any] = {
                     "debias": _section(_build),
@@ -71,7 +71,7 @@ def command(form: str, check: bool) -> None:
                     "plugins": plugins,
                 }
             well = not any(section["errors"] for section in report.values())
-            found = findings(checks, without) if check else iter(())
+            found = findings(declared, without) if check else iter(())
             if form == "json":
                 listed = list(found)
                 report["libraries"] = [each.to_dict() for each in listed] if check else None
@@ -99,14 +99,14 @@ def _section(collect: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 @contextmanager
 def _noting(wrong: list[str], what: str = "") -> Iterator[None]:
     """Note an error, after some words about what failed, and go on."""
-    from debias.testing.self_check import told
+    from debias.testing.self_check import error_text
 
     try:
         yield
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # a broken package may raise any error; panics of Rust are no Exception
-        wrong.append(what + told(error))
+        wrong.append(what + error_text(error))
 
 
 def _imports() -> dict[str, Any]:
@@ -217,11 +217,11 @@ def _python() -> dict[str, Any]:
     return {**facts, "errors": wrong}
 
 
-def _packages(checks: list[SelfCheck]) -> dict[str, Any]:
+def _packages(declared: list[Library]) -> dict[str, Any]:
     """Return the version of each package that debias needs or can use; None if it is not installed and not needed."""
     from debias.testing.installed import installed, requirements, too_old
 
-    modules = {check.distribution: check.module for check in checks}
+    modules = {library.distribution: library.module for library in declared}
     versions: dict[str, str | None] = {}
     wrong: list[str] = []
     for name, requirement in requirements().items():
@@ -237,22 +237,24 @@ def _packages(checks: list[SelfCheck]) -> dict[str, Any]:
     return {"versions": versions, "errors": wrong}
 
 
-def _plugins(checks: list[SelfCheck], without: list[str]) -> dict[str, Any]:
-    """Return the plugins by distribution; add their self-checks, and the names of the plugins that do not work."""
+def _plugins(declared: list[Library], without: list[str]) -> dict[str, Any]:
+    """Return the plugins by distribution; add the libraries they declare, and the names of those that do not work."""
     from importlib.metadata import entry_points
 
-    from debias.hooks.registry import build_what_works, scorers
+    from debias.cli import main
+    from debias.hooks.commands import commands
+    from debias.hooks.registry import build_what_works, libraries, scorers
     from debias.hooks.specs import PROJECT
     from debias.testing.installed import DEBIAS, UNKNOWN
-    from debias.testing.self_check import offered
 
     def check(manager: PluginManager) -> None:
         scorers(manager)
-        offered(manager)
+        libraries(manager)
+        commands(manager, main.commands)
 
     points = entry_points(group=PROJECT)
     manager, failures = build_what_works(points, check)
-    checks += offered(manager)
+    declared += libraries(manager)
     without += failures
     provided = {point.name: point.dist for point in points}
     loaded: dict[str, list[str]] = {}
@@ -311,6 +313,6 @@ def _named(name: str, version: str | None) -> str:
 
 def _print(text: str) -> None:
     """Print a line. Messages of libraries may have several, and escapes for terminals."""
-    from debias.text import shown
+    from debias.text import escaped
 
-    click.echo(shown(re.sub(r"\s*[\r\n]\s*", " ", text)))
+    click.echo(escaped(re.sub(r"\s*[\r\n]\s*", " ", text)))

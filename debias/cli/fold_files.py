@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from debias.models.folds import labels_of
-from debias.text import listed, shown
+from debias.text import escaped, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def files_of_folds(directory: Path, labels: pd.Series) -> dict[str, Path]:
         faults = [f"no file for the fold {listed(without)}"] if without else []
         faults += [f"no rows for {listed(unused)}"] if unused else []
         raise click.UsageError(
-            shown(
+            escaped(
                 f"the files in {directory} and the folds in DATA are not the same: {'; '.join(faults)}. The name of "
                 "each model file must end with the label of its fold, such as model-0.ubj"
             )
@@ -49,7 +49,7 @@ def files_of_folds(directory: Path, labels: pd.Series) -> dict[str, Path]:
     double = next((name for name in names if len(found[name]) > 1), None)
     if double is not None:
         raise click.UsageError(
-            shown(f"{directory} has several files for the fold {double}: {listed([p.name for p in found[double]])}")
+            escaped(f"{directory} has several files for the fold {double}: {listed([p.name for p in found[double]])}")
         )
     return {name: found[name][0] for name in names}
 

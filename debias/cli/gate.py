@@ -124,6 +124,6 @@ def errors_in(junit: str | None) -> Iterator[None]:
         if junit is not None and not (isinstance(error, Exception) and reader_is_gone(error)):
             from debias.results.gate_outcome import junit_of_error
 
-            told = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else DID_NOT_FINISH
-            write(junit, junit_of_error(told))
+            cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else DID_NOT_FINISH
+            write(junit, junit_of_error(cause))
         raise

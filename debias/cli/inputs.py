@@ -13,6 +13,7 @@ import click
 from debias.cli.fold_files import files_of_folds
 from debias.cli.output import warn
 from debias.cli.tables import DOUBTFUL, TableFile, listed_columns
+from debias.data.user_rows import Dataset
 from debias.errors import nearest
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Source:
     na: tuple[str, ...]
     rows: str
     train: str | None
-    seed: int | None
+    random_state: int | None
     jobs: int
     progress: bool | None
 
@@ -51,8 +52,8 @@ class Source:
         read = {"--params": self.params, "--groups": self.groups, "--train": self.train}
         return {"MODEL": self.model, "DATA": self.data, **read}
 
-    def read(self) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
-        """Return model, X, y and further arguments of :func:`debias.score`. Without `data` the model is None.
+    def read(self) -> tuple[Any, Dataset, dict[str, Any]]:
+        """Return the model, the rows and further arguments of :func:`debias.score`. Without `data` the model is None.
 
         What can be wrong with the tables is found before the model is loaded, which takes longer.
         """
@@ -60,28 +61,20 @@ class Source:
 
         path = self.model if self.data is None else self.data
         X, y, of_rows = self._columns(path)
-        options: dict[str, Any] = {
-            **of_rows,
-            "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
-            "level": self.level,
-            "rows": self.rows,
-            "seed": self.seed,
-            "n_jobs": self.jobs,
-        }
+        options = {**self._settings, "rows": self.rows}
         if self.train is not None:
             train_X, train_y, of_training = self._columns(self.train, training=True)
-            with_queries = () if self.qid is None else (None, of_training["qid"])
         if self.data is None:
             self._file(path).refuse_doubtful(X.assign(**{self.target: y}), [*X.columns, self.target])
-            return None, X, y, options
+            return None, Dataset(X, y, **of_rows), options
         model = self._load(self.model)
         known = known_labels(model)
         if self.train is not None:
-            options["train"] = (*self._file(self.train).as_known(train_X, train_y, known), *with_queries)
-        return model, *self._file(path).as_known(X, y, known), options
+            options["train"] = Dataset(*self._file(self.train).as_known(train_X, train_y, known), **of_training)
+        return model, Dataset(*self._file(path).as_known(X, y, known), **of_rows), options
 
-    def read_folds(self, column: str) -> tuple[Any, pd.DataFrame, pd.Series, pd.Series, dict[str, Any]]:
-        """Return the models of folds, X, y, the label of each row's fold, and arguments of `audit_folds`.
+    def read_folds(self, column: str) -> tuple[Any, Dataset, pd.Series, dict[str, Any]]:
+        """Return the models of folds, the rows, the label of each row's fold, and arguments of `audit_folds`.
 
         What can be wrong with the tables and the names of files is found before the models are loaded.
         """
@@ -94,26 +87,30 @@ class Source:
         X, y, of_rows = self._columns(self.data, folds=column)
         labels = of_rows.pop("folds")
         assert labels is not None
-        options = {
-            **of_rows,
-            "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
-            "level": self.level,
-            "seed": self.seed,
-            "n_jobs": self.jobs,
-        }
+        options = self._settings
         path = Path(self.model)
         if not path.is_dir() or (path / "MLmodel").is_file():
             models = self._load(self.model)
         else:
             files = files_of_folds(path, labels)
             models = {label: self._load(str(file)) for label, file in files.items()}
-        return models, *self._file(self.data).as_known(X, y, known_labels(models)), labels, options
+        rows = Dataset(*self._file(self.data).as_known(X, y, known_labels(models)), **of_rows)
+        return models, rows, labels, options
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Arguments of an audit of one model or of folds."""
+        return {
+            "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
+            "level": self.level,
+            "random_state": self.random_state,
+            "n_jobs": self.jobs,
+        }
 
     def _load(self, path: str) -> Any:
         """Load a model in a child process, which may crash, and then in this process."""
         import debias
-        from debias.models.addresses import local_copy
-        from debias.models.files import load
+        from debias.models.loading import load, local_copy
         from debias.models.sandbox import check
 
         allow_pickle = self.allow_pickle
@@ -130,7 +127,7 @@ class Source:
 
     def _columns(
         self, path: str, training: bool = False, folds: str | None = None
-    ) -> tuple[pd.DataFrame, pd.Series, dict[str, pd.Series | None]]:
+    ) -> tuple[pd.DataFrame, pd.Series, dict[str, Any]]:
         """Return X, y, and weights, blocks, queries and folds of a table; training rows need queries only."""
         frame = self._file(path).read()
         of_rows = {"sample_weight": self.weight, "blocks": self.blocks, "qid": self.qid}
@@ -173,7 +170,28 @@ def _refuse_absent(path: str, frame: pd.DataFrame, columns: Iterable[str]) -> No
 
 
 def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
-    """Return a table without the columns in `drop`. If `numeric`, other columns are left out too, with a note."""
+    """Return the features in the file of a table.
+
+    Parameters
+    ----------
+    path : str
+        A CSV or Parquet file.
+    drop : tuple of str
+        Columns to leave out.
+    numeric : bool
+        Whether columns that are not numeric are left out too, with a note on stderr.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    click.UsageError
+        A column in `drop` is not in the table.
+    DebiasError
+        The file cannot be read.
+    """
     frame = TableFile(path, na=tuple(DOUBTFUL)).read()  # no model knows better than pandas
     _refuse_absent(path, frame, drop)
     frame = frame.drop(columns=list(drop))

@@ -12,9 +12,18 @@ import click
 
 from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed, with_files_of_gate
 from debias.cli.inputs import Source
-from debias.cli.options import MODEL, Command, format_option, load_option, na_option, separator, threads
+from debias.cli.options import (
+    MODEL,
+    Command,
+    error_rate_option,
+    format_option,
+    load_option,
+    na_option,
+    separator,
+    threads,
+)
 from debias.cli.output import check_files, errors, terminal, warn
-from debias.progress import shown
+from debias.progress import show_progress
 from debias.results.policy import RULES_OF_HISTORY
 
 if TYPE_CHECKING:
@@ -31,15 +40,13 @@ recent_options = (
         "[default: that of the policy, or the first 60 days of the model]",
     ),
     click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
-    click.option(
-        "--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate."
-    ),
+    error_rate_option,
     click.option(
         "--looks",
         default=1,
         show_default=True,
         type=click.IntRange(1),
-        help="Number of comparisons that share --alpha, such as 365 for one a day in a year.",
+        help="Number of comparisons that share --error-rate, such as 365 for one a day in a year.",
     ),
 )
 
@@ -110,12 +117,12 @@ def add(
     with errors():
         import debias
 
-        with shown(source.progress):
-            model, X, y, of_rows = source.read()
+        with show_progress(source.progress):
+            model, rows, options = source.read()
             log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs)
-            given = {"sample_weight": of_rows["sample_weight"], "rows": of_rows["rows"]}
-            with told():
-                added = log.add(X, y, at=_period(at, log.path, timeout), part=part, replace=replace, **given)
+            given = {"sample_weight": rows.sample_weight, "rows": options["rows"]}
+            with warnings_at_the_end():
+                added = log.add(rows.X, rows.y, at=_period(at, log.path, timeout), part=part, replace=replace, **given)
         click.echo(f"{at}: {'added' if added else 'these rows were there before, so nothing changed'}")
 
 
@@ -152,7 +159,7 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
 def refuse_other_windows(**given: str | None) -> None:
     """Refuse options for windows that are none."""
     from debias.errors import HistoryError
-    from debias.monitor.windows import parsed
+    from debias.monitor.times import parsed
 
     for name, window in given.items():
         try:
@@ -270,13 +277,13 @@ def merge(history: str, others: tuple[str, ...], replace: bool) -> None:
 
         target = debias.History.open(history, must_exist=False)
         for other in others:
-            with told():
+            with warnings_at_the_end():
                 number = target.merge(other, replace=replace)
             click.echo(f"{other}: {number} part{'' if number == 1 else 's'} added")
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def warnings_at_the_end() -> Iterator[None]:
     """Print the warnings of the library at the end, one per line."""
     from debias.errors import DebiasWarning
 

@@ -37,7 +37,7 @@ class _ModelPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return an address as it is, and check a path."""
-        from debias.models.addresses import is_address
+        from debias.models.loading import is_address
 
         return value if is_address(value) else super().convert(value, param, ctx)
 
@@ -46,7 +46,24 @@ MODEL = _ModelPath(exists=True)
 
 
 def threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Raise a BadParameter error if a number of threads is not valid."""
+    """Check a number of threads: the ``callback=`` of an option of click.
+
+    Parameters
+    ----------
+    context : click.Context
+    parameter : click.Parameter
+    value : int
+
+    Returns
+    -------
+    int
+        The value.
+
+    Raises
+    ------
+    click.BadParameter
+        It is 0 or below -1, which stands for all cores.
+    """
     if value < -1 or value == 0:
         raise click.BadParameter("pass 1 or more, or -1 for all cores")
     return value
@@ -81,6 +98,19 @@ format_option = click.option(
     default="table",
     show_default=True,
     help="Format of the output.",
+)
+error_rate_option = click.option(
+    "--error-rate",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 1, True, True),
+    help="Error rate of the verdicts.",
+)
+permutations_option = click.option(
+    "--permutations",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="Test by permutations, by at most this many.  [default: up to 200, where permutations are the best test]",
 )
 
 
@@ -162,7 +192,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 help="Training rows, in addition to held-out DATA, for scorers that need in-bag sums or refit.",
             ),
             format_option,
-            click.option("--seed", type=int, help="Seed for scorers that draw random numbers."),
+            click.option("--random-state", type=int, metavar="SEED", help="Seed of all random draws."),
             click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads."),
             click.option(
                 "--progress/--no-progress",

@@ -27,7 +27,7 @@ WIDE = 160
 class Defused:
     """A stream on which nothing is a command of the CI service that reads the output, whoever writes it.
 
-    What the results write has none (see :func:`debias.text.shown`). This is for messages of libraries and of click.
+    What the results write has none (see :func:`debias.text.escaped`). This is for messages of libraries and of click.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -60,10 +60,11 @@ def echo_command(text: str) -> None:
 
 
 @contextmanager
-def errors() -> Iterator[None]:
+def errors(may_exit: bool = False) -> Iterator[None]:
     """Print expected errors to stderr, and exit with the code for wrong usage or for "could not run".
 
-    Python warnings are ignored here: every result has its warnings, and the commands print those.
+    Python warnings are ignored here: every result has its warnings, and the commands print those. With `may_exit`, what
+    runs may end the process with an exit code of its own.
     """
     from debias.errors import CompositionError, DebiasError, PolicyError
     from debias.text import message
@@ -87,7 +88,9 @@ def errors() -> Iterator[None]:
         except KeyboardInterrupt:  # click would exit with 1, which means a failed gate
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)
-        except SystemExit as ended:  # from a plugin: its exit code must not look like a verdict
+        except SystemExit as ended:  # from a scorer or an adapter: its exit code must not look like a verdict
+            if may_exit:
+                raise
             click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
         except BaseException:  # a bug, or a panic of a package in Rust, must not exit with 1: a failed gate
@@ -110,6 +113,16 @@ def check_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | No
 
     This is found out before the work is done. If an audit overwrote the baseline, the next run would compare a failed
     model with itself.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping of str to str or None
+        Paths by the names of their options; None where an option is not used.
+
+    Raises
+    ------
+    click.UsageError
+        The message names the option and the path.
     """
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():
@@ -141,14 +154,20 @@ def write(path: str, text: str, mode: str = "w") -> None:
 
 def warn(texts: tuple[str, ...]) -> None:
     """Print warnings, one per line."""
-    from debias.text import shown
+    from debias.text import escaped
 
     for text in texts:
-        click.echo(shown(f"warning: {in_options(text)}"), err=True)
+        click.echo(escaped(f"warning: {in_options(text)}"), err=True)
 
 
 def terminal() -> Console:
-    """Return a console on standard output; if that is closed, the console prints nothing."""
+    """Return a console on standard output; if that is closed, the console prints nothing.
+
+    Returns
+    -------
+    rich.console.Console
+        Where a reader goes away, as in ``debias ... | head``, printing raises a BrokenPipeError.
+    """
     from rich.console import Console
 
     class Terminal(Console):

@@ -19,7 +19,7 @@ def command(form: str) -> None:
         import debias
         from debias.text import to_csv
 
-        installed = debias.plugins()
+        installed = debias.plugin.plugins()
         if form != "table":
             as_json = form == "json"
             click.echo(

@@ -8,7 +8,7 @@ import click
 
 from debias.cli.options import Command, input_options
 from debias.cli.output import errors, terminal, warn
-from debias.progress import shown
+from debias.progress import show_progress
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
@@ -33,15 +33,15 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         import debias
         from debias.results.console import print_scores
 
-        chosen = debias.scorer(scorer)  # before the model is loaded, which takes longer
-        if no_model and not isinstance(chosen, debias.DataScorer):
+        chosen = debias.plugin.scorer(scorer)  # before the model is loaded, which takes longer
+        if no_model and not isinstance(chosen, debias.plugin.DataScorer):
             raise click.UsageError(f"{scorer} scores a model: pass MODEL and DATA, without --no-model")
         for option, value in (("--params", source.params), ("--train", source.train), ("--level", source.level)):
             if no_model and value is not None:
                 raise click.UsageError(f"{option} needs a model, but there is none with --no-model")
-        with shown(source.progress):
-            model, X, y, options = source.read()
-            scores = debias.score(model, X, y, scorer, **options)
+        with show_progress(source.progress):
+            model, rows, options = source.read()
+            scores = debias.score(model, rows, scorer=scorer, **options)
         warn(scores.warnings)
         if form == "table":
             print_scores(terminal(), scores)

@@ -104,7 +104,7 @@ class TableFile:
             for name in frame.columns:
                 if _is_text(frame[name]) and name in (*features, target):
                     numbers = name not in labels and known.others_are_numbers
-                    frame[name] = self._told_apart(frame[name], labels.get(name, []) or [], numbers)
+                    frame[name] = self._with_labels(frame[name], labels.get(name, []) or [], numbers)
             for name, each in labels.items():
                 if "" in (each or ()) and frame[name].isna().any():
                     raise click.UsageError(
@@ -120,9 +120,9 @@ class TableFile:
         """Raise a UsageError if cells of columns that no model knows could be missing, or text."""
         for name in columns if self.is_text else ():
             if _is_text(frame[name]):
-                self._told_apart(frame[name], [], numbers=False)
+                self._with_labels(frame[name], [], numbers=False)
 
-    def _told_apart(self, column: pd.Series, labels: list[Any], numbers: bool) -> pd.Series:
+    def _with_labels(self, column: pd.Series, labels: list[Any], numbers: bool) -> pd.Series:
         """Return a column of text with labels that are no text in place of their spelling; refuse what is in doubt."""
         texts = column.dropna().unique().tolist()
         known = {label for label in labels if isinstance(label, str)}
@@ -263,6 +263,6 @@ def _read_arrow(path: str) -> pd.DataFrame:
 
 def listed_columns(columns: Iterable[object]) -> str:
     """Return the first column names as text; a table may have many columns, and names any characters."""
-    from debias.text import listed, shown
+    from debias.text import escaped, listed
 
-    return shown(listed([str(name) for name in columns], 50))
+    return escaped(listed([str(name) for name in columns], 50))

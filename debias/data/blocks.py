@@ -1,4 +1,7 @@
-"""Rows that depend on one another: blocks given by the user, and a warning about repeated rows without blocks."""
+"""Rows that depend on one another: blocks and queries given by the user, and a warning about repeated rows.
+
+The rows of one query of a ranker are compared with each other, so they are a block too.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError
+from debias.errors import CompositionError, RowsError
 from debias.text import listed
+from debias.trees.ranking_objectives import FROM_SIZES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
 FINE = 20
@@ -67,6 +72,66 @@ def encode_blocks(blocks: Any, n_rows: int, name: str = "blocks", unit: str = "b
     return codes
 
 
+def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "qid") -> NDArray[np.int64] | None:
+    """Return the query of each row as numbers from 0.
+
+    Parameters
+    ----------
+    qid : array-like of shape (n_rows,), or None
+        A label for each row; rows of a query need not be together.
+    ensemble : TreeEnsemble
+    n_rows : int
+    name : str
+        What the user calls the argument.
+
+    Returns
+    -------
+    array of int64 of shape (n_rows,), or None
+
+    Raises
+    ------
+    RowsError
+        The model is no ranker, there is not one label per row, a label is missing, or all rows are in one query.
+    CompositionError
+        No gradient of the loss is known, so that queries cannot be used.
+    """
+    if qid is None:
+        return None
+    if not ensemble.objective.by_query:
+        unscored = ensemble.objective.why_unscored(has_queries=True)
+        if unscored is not None:
+            raise CompositionError(f"{unscored}. Leave {name} out")
+        raise RowsError(
+            f"{name} is for rankers, and this {ensemble.source} compares no rows of a query: leave {name} out"
+        )
+    labels = np.asarray(qid)
+    if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.size != n_rows == labels.sum():
+        raise RowsError(f"{name} has the sizes of {labels.size} groups: pass the query of each row. {FROM_SIZES}")
+    return encode_blocks(labels, n_rows, name, "query")
+
+
+def blocks_of_queries(block: NDArray[np.int64] | None, query: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the blocks of rows that depend on one another: those of the user, or the queries.
+
+    Parameters
+    ----------
+    block : array of int64 of shape (n_rows,), or None
+    query : array of int64 of shape (n_rows,)
+
+    Raises
+    ------
+    RowsError
+        A query is in more than one block. The responses of its rows depend on one another.
+    """
+    if block is None:
+        return query
+    of_query = np.empty(int(query.max()) + 1, dtype=np.int64)
+    of_query[query] = block
+    if (of_query[query] != block).any():
+        raise RowsError("blocks divide a query, whose rows depend on one another: put all rows of a query in one block")
+    return block
+
+
 def refuse_no_block_out(n_inside: NDArray[np.int64], block: NDArray[np.int64]) -> None:
     """Raise a RowsError if no tree has a whole block out of bag.
 
@@ -112,7 +177,8 @@ def warn_of_repeats(table: Table, log: WarningLog) -> None:
         log.warn(
             f"{share:.0%} of the rows repeat the values of another row in {where} otherwise nearly unique. If rows "
             "with the same values there are measurements of the same thing, they depend on one another, and p-values "
-            "are too small: pass blocks=, with the same label for such rows, or hold out whole groups of rows"
+            "are too small: pass debias.Dataset(X, y, blocks=...), with the same label for such rows, or hold out "
+            "whole groups of rows"
         )
 
 

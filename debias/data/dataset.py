@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.chosen_rows import originals, permuted_response, row_positions, rows_of, times
-from debias.data.pairing import require_pairs
 from debias.data.response import one_column, refuse_missing
-from debias.data.row_order import refuse_other_order
+from debias.data.row_order import refuse_other_order, require_pairs
 from debias.data.spark_rows import refuse_spark
-from debias.data.table import column_order, rows_and_columns, warn_of_unknown
+from debias.data.table import LAZY, column_order, rows_and_columns, warn_of_unknown
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer
-from debias.hooks.scorers import figures_of
+from debias.hooks.scorers import values_and_details
 from debias.parallel import Engine
 from debias.warning_log import WarningLog
 
@@ -57,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Features and a response, for a :class:`debias.DataScorer`. Immutable; copies share memory if possible.
+    """Features and a response, for a :class:`debias.plugin.DataScorer`. Immutable; copies share memory if possible.
 
     A meta-method makes changed copies with `with_response` (permuted responses) and `with_features` (permuted or
     added columns), and scores these.
@@ -184,13 +183,13 @@ class Data:
         return self.with_response(permuted_response(rng, self.y, self.copy_of))
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
-        """Return the same response with changed columns; see :class:`debias.Problem`."""
+        """Return the same response with changed columns; see :class:`debias.plugin.Problem`."""
         X = change(self.X.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
         require_pairs(self.X, X, self.members)
         return self.with_features(X)
 
     def rows(self, indices: Any) -> Self:
-        """Return some of the rows, by position; positions may be repeated. See :class:`debias.Problem`."""
+        """Return some of the rows, by position; positions may be repeated. See :class:`debias.plugin.Problem`."""
         chosen = row_positions(indices, self.n_rows)
         return replace(
             self,
@@ -202,7 +201,7 @@ class Data:
         )
 
     def weighted(self, weights: Any) -> Self:
-        """Return the same rows with their weights multiplied by others; see :class:`debias.Problem`."""
+        """Return the same rows with their weights multiplied by others; see :class:`debias.plugin.Problem`."""
         return self._sharing(replace(self, weight=times(self.weight, weights, self.n_rows)))
 
     def inside(self, seed: int) -> Self:
@@ -212,12 +211,12 @@ class Data:
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number per feature, and details."""
         assert isinstance(scorer, DataScorer)
-        return figures_of(scorer, scorer.score(self), self)
+        return values_and_details(scorer, scorer.score(self), self)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the data and the version of debias."""
         from debias._version import __version__
-        from debias.digest import digest_of
+        from debias.data.digest import digest_of
 
         parts = (self.X, self.y, self.classification, self.weight, self.copy_of)
         return digest_of(*parts, self.seed, np.__version__, __version__)
@@ -300,7 +299,7 @@ def as_frame(X: Any) -> pd.DataFrame:
     refuse_spark(X)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        raise RowsError("X is a lazy frame; collect() it first")
+        raise RowsError(LAZY)
     if isinstance(frame, nw.DataFrame):
         return pd.DataFrame({name: _series(frame[name]) for name in frame.columns})
     if hasattr(X, "tocsr") or isinstance(X, np.ma.MaskedArray):

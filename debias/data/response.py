@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.queries import why_needed
 from debias.errors import CompositionError, RowsError, with_article
-from debias.trees.interval_objective import AftObjective
-from debias.trees.joint_objectives import CoxObjective, JointObjective
-from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,20 +149,14 @@ def encode(
         return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
     numbers = numbers if numbers.ndim == 2 else numbers[:, None]
-    if isinstance(ensemble.objective, JointObjective):
-        return _joint(
-            ensemble, ensemble.objective, numbers, margin, np.ones(n_rows) if weight is None else weight, query
-        )
-    if isinstance(ensemble.objective, AftObjective):
-        ensemble.objective.check(numbers)
-        return _boosted(ensemble, None, numbers, margin)
-    if not ensemble.averaged:
-        numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
-        ensemble.objective.check(numbers)
-        if isinstance(ensemble.objective, UnscoredObjective):
-            return UnscoredResponse(ensemble.objective.no_loss, np.ascontiguousarray(numbers), margin)
-        return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
-    return Response(codes=None, values=numbers - ensemble.centre)
+    objective = ensemble.objective
+    if ensemble.averaged and not objective.compares_rows:
+        return Response(codes=None, values=numbers - ensemble.centre)
+    target = objective.target_of(numbers, ensemble.n_outputs)
+    unscored = objective.why_unscored(has_queries=query is not None)
+    if unscored is not None:
+        return UnscoredResponse(unscored, np.ascontiguousarray(target), margin)
+    return _boosted(ensemble, None, target, margin, weight, query)
 
 
 def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, log: WarningLog) -> None:
@@ -218,33 +208,18 @@ def _boosted(
     codes: NDArray[np.int64] | None,
     target: NDArray[np.float64],
     margin: NDArray[np.float64] | None,
+    weight: NDArray[np.float64] | None = None,
+    query: NDArray[np.int64] | None = None,
 ) -> Response:
     """Return the response r_0 = -g(F_0): the negative gradient at the margin before any tree (methods, section 3)."""
     start = ensemble.base if margin is None else margin
-    values = ensemble.objective.response(target, start)
+    values = ensemble.objective.first_response(target, start, weight, query)
     if not np.isfinite(values).all():
         raise RowsError(
             "the gradient of the loss is not finite at the margin before any tree "
             f"({start.min():.6g} to {start.max():.6g}): y or base_margin is far from its values in training"
         )
     return Response(codes=codes, values=values, target=target, margin=margin)
-
-
-def _joint(
-    ensemble: TreeEnsemble,
-    objective: JointObjective,
-    target: NDArray[np.float64],
-    margin: NDArray[np.float64] | None,
-    weight: NDArray[np.float64],
-    query: NDArray[np.int64] | None,
-) -> Response:
-    """Return the response of an objective that compares rows. It needs all rows, so parts are made afterwards."""
-    objective.check(target)
-    if objective.by_query and query is None:
-        return UnscoredResponse(why_needed(objective.name), target, margin)
-    start = np.broadcast_to(ensemble.base if margin is None else margin, (len(target), ensemble.n_outputs))
-    values = objective.joint_response(target, start, weight, query)
-    return Response(codes=None, values=values, target=target, margin=margin)
 
 
 def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.float64]:
@@ -301,14 +276,9 @@ def _columns(y: Any, n_responses: int, in_words: str | None = None) -> NDArray[A
 
 def _refuse_fields(y: Any, ensemble: TreeEnsemble) -> None:
     """Refuse a structured array for models of other responses than times and events in two columns."""
-    objective = ensemble.objective
-    if getattr(getattr(y, "dtype", None), "names", None) is None:
+    how = ensemble.objective.instead_of_fields
+    if how is None or getattr(getattr(y, "dtype", None), "names", None) is None:
         return
-    how = ""
-    if isinstance(objective, CoxObjective):
-        if not objective.signed:
-            return
-        how = ". For times and events, np.where(event, time, -time) makes them"
     raise RowsError(f"y is an array with fields, and this {ensemble.source} takes plain numbers or labels{how}")
 
 
@@ -335,12 +305,12 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {reason}") from None
-    is_interval = isinstance(ensemble.objective, AftObjective)  # its upper bounds may be infinite
-    finite = ~np.isnan(numbers) if is_interval else np.isfinite(numbers)
+    may_be_infinite = ensemble.objective.may_be_infinite
+    finite = ~np.isnan(numbers) if may_be_infinite else np.isfinite(numbers)
     wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
-    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size and not is_interval else 0.0
+    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size and not may_be_infinite else 0.0
     if spread and not SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD:
         raise RowsError(
             f"y spans {spread:.3g}. Scores grow with its square and their variances with its fourth power, which is "

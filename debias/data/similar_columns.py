@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.results.near_duplicates import NearDuplicates
+from debias.results.performance import NearDuplicates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,6 +34,7 @@ LABELS_TO_CHECK = 32
 """Number of labels per column for which a row is kept for the comparison with the library."""
 VALUES_AT_ONCE = 2**20
 """Number of values that `fine_columns` reads at a time."""
+LAZY = "X is a lazy frame; collect() it first"
 
 
 class Table:
@@ -63,12 +64,13 @@ class Table:
         self._sparse: Any = None
         self._entries: Any = None
         self.names: tuple[str, ...] | None = None
+        refuse_library_rows(X)
         twice = repeated(names_of_columns(X) or ())
         if twice:
             raise RowsError(f"X has columns of the same name: {', '.join(twice)}")
         frame = nw.from_native(X, pass_through=True)
         if isinstance(frame, nw.LazyFrame):
-            raise RowsError("X is a lazy frame; collect() it first")
+            raise RowsError(LAZY)
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
@@ -532,7 +534,9 @@ def is_one_column(X: Any) -> bool:
 
 
 def refuse_library_rows(X: Any) -> None:
-    """Raise a RowsError if X is a container that a library made of a table: a DMatrix, Dataset or Pool."""
+    """Raise a RowsError if X is a lazy frame, or a container that a library made of a table: DMatrix, Dataset, Pool."""
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # even the names of its columns need a query
+        raise RowsError(LAZY)
     if hasattr(X, "get_label"):
         kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
         raise RowsError(

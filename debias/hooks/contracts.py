@@ -38,8 +38,9 @@ class Gives(enum.Flag):
 class _KindOfScorer(type(Protocol)):  # type: ignore[misc]  # mypy does not know the class of a protocol
     """Class of the contracts of scorers: ``isinstance`` first asks whether the class of an object says its kind.
 
-    A class says it by inheriting from the kind, or by the decorator `is_a`. Comparing all members, as protocols do,
-    takes 50 microseconds, and an audit asks dozens of times. So members are compared only if the class does not say it.
+    A class says it by inheriting from the kind, or by the decorator `scorer_kind`. Comparing all members, as protocols
+    do, takes 50 microseconds, and an audit asks dozens of times. So members are compared only if the class does not say
+    it.
     """
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -53,10 +54,10 @@ class _KindOfScorer(type(Protocol)):  # type: ignore[misc]  # mypy does not know
 
 
 _KINDS: dict[type, type] = {}
-"""The kind of each class that `is_a` decorates."""
+"""The kind of each class that `scorer_kind` decorates."""
 
 
-def is_a(kind: type) -> Callable[[type[C]], type[C]]:
+def scorer_kind(kind: type) -> Callable[[type[C]], type[C]]:
     """Return a decorator of classes that cannot inherit from their kind of scorer, such as those with fields."""
 
     def say(scorer_class: type[C]) -> type[C]:
@@ -122,6 +123,14 @@ class TreeScorer(Scorer, Protocol):
         """Whether it reads ``rows.running_loss``, the loss of boosted models tree by tree."""
         return False
 
+    @property
+    def compared(self) -> bool:
+        """Whether :func:`debias.compare` shows it by default, beside ``native`` and ``mdi_oob``.
+
+        Where it raises a `CompositionError` for a model, it is left out of the comparison.
+        """
+        return False
+
     @abstractmethod
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number for each feature, and details.
@@ -162,7 +171,7 @@ class DataScorer(Scorer, Protocol):
 
     @abstractmethod
     def score(self, data: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number for each feature, and details; `data` is :class:`debias.Data`. See :class:`TreeScorer`."""
+        """Return one number for each feature, and details; see :class:`TreeScorer`. `data` is a ``plugin.Data``."""
         ...
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
@@ -188,8 +197,8 @@ class RefitScorer(Scorer, Protocol):
 class Problem(Protocol):
     """What a meta-method changes and scores: rows of data, and the model that is fitted on them, if there is one.
 
-    It is :class:`debias.Data` for scorers that need only data, and otherwise :class:`debias.Experiment`, which refits
-    the model for each change.
+    It is :class:`debias.plugin.Data` for scorers that need only data, and otherwise :class:`debias.plugin.Experiment`,
+    which refits the model for each change.
     """
 
     @property
@@ -338,4 +347,7 @@ def how_to_write(plugin: Any) -> str:
         name for name in ("name", "unit", "options", "gives", "inner", "with_options") if not hasattr(plugin, name)
     ]
     what = f"It has no {', '.join(lacking)}. " if lacking and hasattr(plugin, "score") else ""
-    return f"{what}A scorer is an instance of a class that inherits from debias.TreeScorer or debias.DataScorer"
+    return (
+        f"{what}A scorer is an instance of a class that inherits from debias.plugin.TreeScorer or "
+        "debias.plugin.DataScorer"
+    )

@@ -148,7 +148,7 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     Examples
     --------
     >>> import debias
-    >>> debias.scorer("mdi_oob(shrinkage=100)").name
+    >>> debias.plugin.scorer("mdi_oob(shrinkage=100)").name
     'mdi_oob(shrinkage=100)'
     """
     if isinstance(expression, str):
@@ -181,10 +181,10 @@ def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
     Examples
     --------
     >>> import debias
-    >>> wrapped = debias.meta_method("response_permutation", replicates=50)(debias.scorer("mdi"))
+    >>> wrapped = debias.plugin.meta_method("response_permutation", replicates=50)(debias.plugin.scorer("mdi"))
     >>> wrapped.name
     'response_permutation(mdi, replicates=50)'
-    >>> debias.scorer(wrapped.name) == wrapped
+    >>> debias.plugin.scorer(wrapped.name) == wrapped
     True
     """
     from debias.hooks.registry import meta_methods

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from debias.errors import CompositionError, nearest
-from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, is_a
+from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, scorer_kind
 from debias.hooks.failures import noting
-from debias.hooks.options import by_name, plain_options, shown_options
+from debias.hooks.options import by_name, options_text, plain_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,9 @@ class FunctionMetaMethod:
     def __call__(self, scorer: Scorer) -> _Wrapped:
         """Wrap a scorer."""
         if not isinstance(scorer, Scorer):
-            raise CompositionError(f"{self.base_name} wraps a scorer, not {scorer!r}: debias.scorer(name) gives one")
+            raise CompositionError(
+                f"{self.base_name} wraps a scorer, not {scorer!r}: debias.plugin.scorer(name) gives one"
+            )
         if Gives.DECISION in scorer.gives:
             raise CompositionError(
                 f"{scorer.name} makes a decision, and replicates of a decision have no meaning: put {self.base_name} "
@@ -85,7 +87,7 @@ class _Wrapped:
     @property
     def name(self) -> str:
         """Both names, and the options that the user set."""
-        options = shown_options(self.meta.options)
+        options = options_text(self.meta.options)
         return f"{self.meta.base_name}({self.inner.name}{', ' if options else ''}{options})"
 
     @property
@@ -113,7 +115,7 @@ class _Wrapped:
             return self.meta.function(self.inner, problem, **self.meta.options)
 
 
-@is_a(DataScorer)
+@scorer_kind(DataScorer)
 @dataclass(frozen=True)
 class WrappedDataScorer(_Wrapped):
     """A scorer of data inside a meta-method, which scores changed data."""
@@ -123,7 +125,7 @@ class WrappedDataScorer(_Wrapped):
         return None
 
 
-@is_a(RefitScorer)
+@scorer_kind(RefitScorer)
 @dataclass(frozen=True)
 class WrappedTreeScorer(_Wrapped):
     """A scorer of trees inside a meta-method, which refits the model."""
@@ -153,16 +155,17 @@ def meta_method_plugin(
     Returns
     -------
     callable
-        A decorator. The function gets the scorer inside and a :class:`debias.Problem`, and returns values and details.
+        A decorator. The function gets the scorer inside and a :class:`debias.plugin.Problem`, and returns values and
+        details.
 
     Examples
     --------
     >>> import debias
-    >>> @debias.meta_method_plugin("doubled", unit="2 x {unit}")
+    >>> @debias.plugin.meta_method_plugin("doubled", unit="2 x {unit}")
     ... def doubled(inner, problem):
     ...     values, _ = problem.score(inner)
     ...     return 2 * values, {}
-    >>> doubled(debias.scorer("mdi_oob")).name
+    >>> doubled(debias.plugin.scorer("mdi_oob")).name
     'doubled(mdi_oob)'
     """
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def shown_options(options: Mapping[str, Any]) -> str:
+def options_text(options: Mapping[str, Any]) -> str:
     """Return options as they are written in an expression."""
     return ", ".join(f"{key}={value!r}" for key, value in options.items())
 

@@ -18,6 +18,7 @@ from debias.errors import CompositionError, PluginError, nearest
 from debias.hooks import specs as hookspecs
 from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
 from debias.hooks.failures import name_failures
+from debias.hooks.library import Library
 from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
-_OURS = ("debias_adapters.", "debias_plugins.")
+_OURS = ("debias", "debias_adapters", "debias_plugins", "debias_bench")
 
 
 @functools.cache
@@ -81,7 +82,7 @@ def build_what_works(
         The manager, and what is wrong with each plugin that was left out, by the name of the plugin.
     """
     manager, seen, failures = _empty(_disabled()), dict[str, EntryPoint](), dict[str, str]()
-    for point in sorted(points, key=lambda point: (not point.value.startswith(_OURS), point.name)):
+    for point in sorted(points, key=lambda point: (point.value.partition(".")[0] not in _OURS, point.name)):
         try:
             _add(manager, point, seen)
             with _naming(point, "be used"):
@@ -93,7 +94,7 @@ def build_what_works(
 
 
 def register(plugin: Any, name: str | None = None) -> None:
-    """Add a plugin to this process: a module or object with ``@debias.hookimpl`` functions.
+    """Add a plugin to this process: a module or object with ``@debias.plugin.hookimpl`` functions.
 
     Parameters
     ----------
@@ -110,22 +111,23 @@ def register(plugin: Any, name: str | None = None) -> None:
     Examples
     --------
     >>> import debias
-    >>> @debias.scorer_plugin("n_splits_at_root", unit="splits")
+    >>> @debias.plugin.scorer_plugin("n_splits_at_root", unit="splits")
     ... def n_splits_at_root(ensemble, rows):
     ...     import numpy as np
     ...     roots = ensemble.feature[ensemble.tree_start[:-1]]
     ...     return np.bincount(roots[roots >= 0], minlength=ensemble.n_features).astype(float)
-    >>> debias.register(n_splits_at_root)
-    >>> debias.scorer("n_splits_at_root").unit
+    >>> debias.plugin.register(n_splits_at_root)
+    >>> debias.plugin.scorer("n_splits_at_root").unit
     'splits'
+    >>> debias.plugin.unregister(n_splits_at_root)
     """
     manager = plugin_manager()
     holder = plugin if _has_hooks(manager, plugin) else _catalogue_of(plugin)
     name = name or getattr(plugin, "name", None)
     if name is not None and manager.has_plugin(name):
         raise PluginError(
-            f"a plugin {name!r} is registered already: remove it with debias.unregister({name!r}), or choose another "
-            "name"
+            f"a plugin {name!r} is registered already: remove it with debias.plugin.unregister({name!r}), or choose "
+            "another name"
         )
     try:
         manager.register(holder, name=name)
@@ -145,7 +147,7 @@ def unregister(plugin: Any) -> None:
     ----------
     plugin : object or str
         What was passed to :func:`register`, or the name of the plugin: the column ``plugin`` of
-        :func:`debias.plugins`.
+        :func:`debias.plugin.plugins`.
 
     Raises
     ------
@@ -155,13 +157,13 @@ def unregister(plugin: Any) -> None:
     Examples
     --------
     >>> import debias
-    >>> @debias.scorer_plugin("always_0", unit="nothing", needs_rows=False)
+    >>> @debias.plugin.scorer_plugin("always_0", unit="nothing", needs_rows=False)
     ... def always_0(ensemble, rows):
     ...     import numpy as np
     ...     return np.zeros(ensemble.n_features)
-    >>> debias.register(always_0)
-    >>> debias.unregister(always_0)
-    >>> "always_0" in set(debias.plugins()["name"])
+    >>> debias.plugin.register(always_0)
+    >>> debias.plugin.unregister(always_0)
+    >>> "always_0" in set(debias.plugin.plugins()["name"])
     False
     """
     manager = plugin_manager()
@@ -208,6 +210,22 @@ def disabled_in_words() -> str:
     """Return which plugins the environment variable disables, as a sentence without its full stop; "" if none."""
     names = sorted(_disabled())
     return f"{DISABLE_VARIABLE} disables {', '.join(names)}" if names else ""
+
+
+def libraries(manager: pluggy.PluginManager | None = None) -> list[Library]:
+    """Return the libraries that all adapters declare, sorted by name, each name once."""
+    declared: dict[str, Library] = {}
+    plugin_of: dict[str, str] = {}
+    for adapter in (manager or plugin_manager()).hook.debias_libraries.get_hookimpls():
+        plugin = adapter.plugin_name
+        for library in cast("Sequence[object] | None", adapter.function()) or ():
+            if not isinstance(library, Library):
+                raise PluginError(f"debias_libraries of the plugin {plugin!r} gives no Library: {library!r}")
+            name = library.name
+            if name in declared:
+                raise PluginError(f"two plugins declare the library {name!r}: {plugin_of[name]} and {plugin}")
+            declared[name], plugin_of[name] = library, plugin
+    return sorted(declared.values(), key=lambda library: library.name.lower())
 
 
 def adapters_loaded() -> list[str]:
@@ -299,9 +317,9 @@ def _naming(point: EntryPoint, what: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        told = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        cause = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         raise PluginError(
-            f"the plugin {point.name!r} ({point.value}) cannot {what}: {told}. "
+            f"the plugin {point.name!r} ({point.value}) cannot {what}: {cause}. "
             f"Fix or uninstall it, or set {DISABLE_VARIABLE}={point.name} to continue without it."
         ) from error
 
@@ -319,8 +337,8 @@ def _catalogue_of(plugin: Any) -> Any:
     if isinstance(plugin, MetaMethod):
         return _Catalogue([], [plugin])
     raise PluginError(
-        f"{plugin!r} has no function marked @debias.hookimpl and is not a scorer or meta-method: there is nothing to "
-        f"register. {how_to_write(plugin)}"
+        f"{plugin!r} has no function marked @debias.plugin.hookimpl and is not a scorer or meta-method: there is "
+        f"nothing to register. {how_to_write(plugin)}"
     )
 
 
@@ -354,7 +372,7 @@ def plugins() -> pd.DataFrame:
     Examples
     --------
     >>> import debias
-    >>> "mdi_oob" in set(debias.plugins()["name"])
+    >>> "mdi_oob" in set(debias.plugin.plugins()["name"])
     True
     """
     import pandas as pd

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.hooks.contracts import DataScorer, Gives, TreeScorer, is_a
+from debias.hooks.contracts import DataScorer, Gives, TreeScorer, scorer_kind
 from debias.hooks.failures import noting
-from debias.hooks.options import by_name, plain_options, shown_options
+from debias.hooks.options import by_name, options_text, plain_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Problem, Scorer
     from debias.trees.ensemble import TreeEnsemble
 
-    Figures = tuple[NDArray[np.float64], dict[str, Any]]
-    ScoreFunction = Callable[..., NDArray[np.float64] | Figures]
+    ValuesAndDetails = tuple[NDArray[np.float64], dict[str, Any]]
+    ScoreFunction = Callable[..., NDArray[np.float64] | ValuesAndDetails]
     OfNodes = Callable[..., NDArray[np.float64] | None]
     OfEffects = Callable[..., Any]
     OfFeatures = Callable[..., NDArray[np.float64] | None]
@@ -40,7 +40,7 @@ class _FunctionScorer:
     @property
     def name(self) -> str:
         """The registered name, followed by the options that were set."""
-        options = shown_options(self.options)
+        options = options_text(self.options)
         return f"{self.base_name}({options})" if options else self.base_name
 
     @property
@@ -73,42 +73,43 @@ class _FunctionScorer:
         return by_name(self) or (_made, (type(self), {name: getattr(self, name) for name in self.__dataclass_fields__}))
 
 
-@is_a(TreeScorer)
+@scorer_kind(TreeScorer)
 @dataclass(frozen=True, kw_only=True)
 class FunctionTreeScorer(_FunctionScorer):
     """A scorer of trees made from a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
 
     needs_rows: bool = True
     needs_running_loss: bool = False
+    compared: bool = False
     node_weight_function: OfNodes | None = None
     effects_function: OfEffects | None = None
 
-    def score(self, ensemble: TreeEnsemble, rows: Any) -> Figures:
+    def score(self, ensemble: TreeEnsemble, rows: Any) -> ValuesAndDetails:
         """Call the function; a result without details gets none."""
         with noting(f"the scorer {self.name}"):
             return _pair(self.function(ensemble, rows, **self.options))
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
-        """Return the factor of the centred covariance of each node, or None; see :class:`debias.TreeScorer`."""
+        """Return the factor of the centred covariance of each node, or None; see :class:`debias.plugin.TreeScorer`."""
         if self.node_weight_function is None:
             return None
         return self.node_weight_function(ensemble, rows, **self.options)
 
     def effects(self, ensemble: TreeEnsemble, rows: Any) -> Any:
-        """Return linear effects, or None; see :class:`debias.TreeScorer`."""
+        """Return linear effects, or None; see :class:`debias.plugin.TreeScorer`."""
         if self.effects_function is None:
             return None
         return self.effects_function(ensemble, rows, **self.options)
 
 
-@is_a(DataScorer)
+@scorer_kind(DataScorer)
 @dataclass(frozen=True, kw_only=True)
 class FunctionDataScorer(_FunctionScorer):
     """A scorer of data made from a function ``(data, *, options) -> array of shape (n_features,)``."""
 
     null_mean_function: OfFeatures | None = None
 
-    def score(self, data: Any) -> Figures:
+    def score(self, data: Any) -> ValuesAndDetails:
         """Call the function; a result without details gets none."""
         with noting(f"the scorer {self.name}"):
             return _pair(self.function(data, **self.options))
@@ -126,6 +127,7 @@ def scorer_plugin(
     unit: str,
     needs_rows: bool = True,
     needs_running_loss: bool = False,
+    compared: bool = False,
     node_weight: OfNodes | None = None,
     effects: OfEffects | None = None,
 ) -> Callable[[ScoreFunction], FunctionTreeScorer]:
@@ -141,6 +143,9 @@ def scorer_plugin(
         Whether it uses evaluation rows. If not, `rows` may be None.
     needs_running_loss : bool
         Whether it reads ``rows.running_loss`` of boosted models.
+    compared : bool
+        Whether :func:`debias.compare` shows it by default. Where it raises a `CompositionError` for a model, it is left
+        out of the comparison.
     node_weight : callable, optional
         For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
         ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
@@ -158,7 +163,7 @@ def scorer_plugin(
     --------
     >>> import numpy as np
     >>> import debias
-    >>> @debias.scorer_plugin("depth_of_first_use", unit="splits from the root", needs_rows=False)
+    >>> @debias.plugin.scorer_plugin("depth_of_first_use", unit="splits from the root", needs_rows=False)
     ... def depth_of_first_use(ensemble, rows):
     ...     return np.zeros(ensemble.n_features)
     >>> depth_of_first_use.name
@@ -172,6 +177,7 @@ def scorer_plugin(
             function=function,
             needs_rows=needs_rows,
             needs_running_loss=needs_running_loss,
+            compared=compared,
             node_weight_function=node_weight,
             effects_function=effects,
         )
@@ -198,13 +204,13 @@ def data_scorer_plugin(
     Returns
     -------
     callable
-        A decorator. The function gets :class:`debias.Data`, and ``debias.score(None, X, y, name)`` works.
+        A decorator. The function gets :class:`debias.plugin.Data`, and ``debias.score(None, X, y, name)`` works.
 
     Examples
     --------
     >>> import numpy as np
     >>> import debias
-    >>> @debias.data_scorer_plugin("number_of_values", unit="values")
+    >>> @debias.plugin.data_scorer_plugin("number_of_values", unit="values")
     ... def number_of_values(data):
     ...     return np.array([column.codes.max() + 1.0 for column in data.columns])
     >>> number_of_values.name
@@ -221,7 +227,7 @@ def _made(kind: type[_FunctionScorer], fields: dict[str, Any]) -> _FunctionScore
     return kind(**fields)
 
 
-def figures_of(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Problem) -> Figures:
+def values_and_details(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Problem) -> ValuesAndDetails:
     """Return the values and details in what a scorer returned; raise a DebiasError if they are malformed."""
     pair = _pair(result)
     if len(pair) != 2 or not isinstance(pair[1], dict):

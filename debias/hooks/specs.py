@@ -1,8 +1,9 @@
-"""The hooks that a plugin may implement, as module-level functions marked ``@debias.hookimpl``.
+"""The hooks that a plugin may implement, as module-level functions marked ``@debias.plugin.hookimpl``.
 
 Adapters answer the ``firstresult`` hooks about a model. They return None for a model that is not theirs, and raise an
 error of debias for a model that is theirs but cannot be handled. Two adapters must not accept the same model, so that
-the order of calls never decides a number. `debias_scorers` and `debias_meta_methods` are collected from every plugin.
+the order of calls never decides a number. `debias_scorers`, `debias_meta_methods`, `debias_commands` and
+`debias_self_checks` are collected from every plugin.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import click
     import numpy as np
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import MetaMethod, Scorer
     from debias.hooks.cross_validated import CrossValidated
-    from debias.hooks.self_check import SelfCheck
+    from debias.hooks.library import Library
     from debias.hooks.training_weights import TrainingWeights
     from debias.hooks.wrapping import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
@@ -395,9 +397,10 @@ def debias_scorers() -> Sequence[Scorer]:
     Returns
     -------
     sequence of Scorer
-        Scorers with unique names; the same name in two plugins is an error. A :class:`debias.TreeScorer` is called with
-        the ensemble and its evaluation rows. A :class:`debias.DataScorer` is called with a :class:`debias.Data`: the
-        columns of the user with their types, the response, weights and seed, whether or not there is a model.
+        Scorers with unique names; the same name in two plugins is an error. A :class:`debias.plugin.TreeScorer` is
+        called with the ensemble and its evaluation rows. A :class:`debias.plugin.DataScorer` is called with a
+        :class:`debias.plugin.Data`: the columns of the user with their types, the response, weights and seed, whether
+        or not there is a model.
     """
     ...
 
@@ -410,20 +413,38 @@ def debias_meta_methods() -> Sequence[MetaMethod]:
     -------
     sequence of MetaMethod
         Meta-methods with unique names, which are also not names of scorers. A meta-method is called with a scorer and
-        returns a scorer. That scorer is called with a :class:`debias.Problem`; it changes the problem and scores the
-        changes with the scorer inside.
+        returns a scorer. That scorer is called with a :class:`debias.plugin.Problem`; it changes the problem and scores
+        the changes with the scorer inside.
     """
     ...
 
 
 @hookspec
-def debias_self_checks() -> Sequence[SelfCheck]:
-    """Offer small models, which ``debias doctor`` trains and compares with what the adapters say about them.
+def debias_commands() -> Sequence[click.Command]:
+    """Return the commands that this plugin adds to ``debias`` in the shell.
+
+    ``debias --help`` asks for them, and ``debias NAME`` does if debias itself has no command NAME. Import
+    libraries inside of the functions of the commands, so that neither ``import debias`` nor ``debias --help`` waits for
+    them.
 
     Returns
     -------
-    sequence of SelfCheck
-        One for each library: its name, and a function that trains a model in less than a second. The function imports
-        the library; this hook must not.
+    sequence of click.Command
+        Commands or groups of commands of the package click. A name that debias or another plugin has is an error, which
+        ``debias --help`` and ``debias doctor`` print. An error of debias, a file or an import ends the command with one
+        line on stderr and exit code 3, any other error with its traceback and exit code 3. For an exit code of its own
+        a command calls ``sys.exit``.
+    """
+    ...
+
+
+@hookspec
+def debias_libraries() -> Sequence[Library]:
+    """Declare the libraries that this adapter reads.
+
+    Returns
+    -------
+    sequence of Library
+        One for each library, with a name that no other plugin declares. This hook must not import the library.
     """
     ...

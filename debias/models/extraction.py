@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError, with_article
-from debias.hooks.registry import adapters_loaded, disabled_in_words, plugin_manager
-from debias.models.odd_rows import odd_rows
+from debias.hooks.registry import adapters_loaded, disabled_in_words, libraries, plugin_manager
+from debias.positions import evenly_spaced
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.routing import REPORT, raw_output, route, rows_to_check
+from debias.trees.routing import LEAVES_TO_CHECK, REPORT, raw_output, route, rows_to_check
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-9
 """Largest relative error of outputs that are added up in float64: libraries add them up in another order."""
+MOST_ODD, MOST_ODD_OF_MANY_TREES = 64, 32
+"""Largest number of unusual rows that are chosen; fewer for more than 50 trees, because every row visits every tree."""
+VALUES_SEEN = 2**19
+"""Largest number of values in which unusual rows are searched: all of a small table, evenly spaced rows of others."""
+ROWS_SEEN = 2**14
+"""Largest number of rows that are searched."""
 
 
 def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
@@ -210,11 +216,54 @@ def trees_of(model: Any) -> TreeEnsemble:
             )
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
-        unknown = (
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are trees and ensembles of trees "
-            "of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite, Spark and scikit-survival, and pipelines, "
-            f"searches and votes of them. Adapters loaded: {loaded}."
-        )
+        names = ", ".join(library.name for library in libraries())
+        unknown = f"no adapter recognises {kind.__module__}.{kind.__qualname__}."
+        if names:
+            unknown += (
+                " Supported are trees, ensembles of trees, and pipelines, searches and votes of them, of these "
+                f"libraries: {names}."
+            )
+        unknown += f" Adapters loaded: {loaded}."
         disabled = disabled_in_words()
         raise UnsupportedModelError(f"{unknown} {disabled}." if disabled else unknown)
     return ensemble
+
+
+def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Choose unusual rows for a comparison with the model's library.
+
+    For columns of labels: rows with each kind of missing value, then with labels that the model never saw, then with
+    the rarest labels. For columns of numbers: rows with a missing value, and with the smallest value, the largest value
+    and the value nearest to zero. These include infinite values, values too large for a type, and zeros. If there are
+    too many, rows that are unusual in several columns come first.
+
+    Parameters
+    ----------
+    table : Table
+        In the model's order.
+    ensemble : TreeEnsemble
+
+    Returns
+    -------
+    array of int64
+        At most `MOST_ODD` rows, ascending; all of a small table.
+    """
+    most = min(MOST_ODD, max(MOST_ODD_OF_MANY_TREES, LEAVES_TO_CHECK // ensemble.n_trees))
+    if table.n_rows <= most:
+        return np.arange(table.n_rows)
+    with_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: most // 2]
+    with_extremes = _with_extremes(table, ensemble)
+    others = with_extremes[~np.isin(with_extremes, with_labels)][: most - with_labels.size]
+    return np.sort(np.concatenate([with_labels, others]))
+
+
+def _with_extremes(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return rows with missing or extreme values of columns; those with most of them come first."""
+    from debias.data.kernels import columns as kernels
+
+    seen = evenly_spaced(table.n_rows, max(1, min(ROWS_SEEN, VALUES_SEEN // ensemble.n_features)))
+    X = table.matrix(ensemble, seen)
+    extremes = np.empty((4, ensemble.n_features), dtype=np.int64)
+    kernels.extremes(X, extremes)
+    rows, count = np.unique(extremes[extremes >= 0], return_counts=True)
+    return seen[rows[np.argsort(-count, kind="stable")]]

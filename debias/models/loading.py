@@ -1,23 +1,23 @@
-"""Model files: which code reads them, which files are refused, and a check that they hold valid trees."""
+"""Model files and addresses: which code reads them, which files are refused, and a check that they hold valid trees."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import DebiasError, DebiasWarning, PluginError, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
-from debias.models.addresses import local_copy
 from debias.models.folds import models_in
-from debias.models.loaded import remember
 from debias.models.refitting import restored
-from debias.models.wrappers import extract, unwrap
+from debias.models.wrappers import extract, keep_load_notes, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 DESCRIPTION = "MLmodel"
 """The file that describes an MLflow model in its directory."""
@@ -115,7 +115,7 @@ def load(
     for text in texts:
         warnings.warn(text, DebiasWarning, stacklevel=3)
     for each in models_in(model):
-        remember(each, texts)
+        keep_load_notes(each, texts)
     return model
 
 
@@ -236,3 +236,44 @@ def _parsed(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UnsupportedModelError(f"{path} is not an MLmodel file: it does not hold a mapping")
     return content
+
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/")
+"""How an address begins. A drive of Windows has one letter."""
+
+
+def is_address(path: str | Path) -> bool:
+    """Return whether a text is the address of a model, and no path of a file."""
+    return _ADDRESS.match(str(path)) is not None and not Path(path).exists()
+
+
+@contextmanager
+def local_copy(path: str | Path) -> Iterator[Path]:
+    """Give the path of a model's file or directory. What has an address is copied first, and deleted afterwards.
+
+    Errors name the address and not the copy.
+
+    Parameters
+    ----------
+    path : str or Path
+        A path, or an address that a plugin knows.
+
+    Raises
+    ------
+    UnsupportedModelError
+        No plugin knows the address, or there is no model.
+    """
+    if not is_address(path):
+        yield Path(path)
+        return
+    address = str(path)
+    with tempfile.TemporaryDirectory(prefix="debias-") as folder:
+        copy = plugin_manager().hook.debias_download_model(address=address, folder=Path(folder))
+        if copy is None:
+            raise UnsupportedModelError(
+                f"no plugin knows the address {address}. debias reads models:/ and runs:/ of MLflow, and files"
+            )
+        try:
+            yield copy
+        except DebiasError as error:
+            raise type(error)(str(error).replace(str(copy), address)) from error

@@ -11,6 +11,7 @@ from debias.data.user_columns import copied
 from debias.errors import DebiasError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import RefitInputs
+from debias.random_state import seed_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.wrapping import Unwrapped
+    from debias.random_state import RandomState
 
 
 def refit(
@@ -26,7 +28,7 @@ def refit(
     y: Any,
     sample_weight: NDArray[np.float64] | None = None,
     *,
-    seed: int | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -45,7 +47,7 @@ def refit(
         As the model was trained on.
     y : array-like of shape (n_rows,) or (n_rows, n_responses)
     sample_weight : array of shape (n_rows,), optional
-    seed : int, optional
+    random_state : int or numpy.random.Generator, optional
         Sets every random state inside the new model, each to a different number. By default they stay as in the model.
     n_jobs : int, optional
         Number of threads of the new model, if it has such a setting; by default as in the model.
@@ -71,11 +73,12 @@ def refit(
     >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> stopped = HistGradientBoostingRegressor(early_stopping=True, random_state=0).fit(X, y)
-    >>> again = debias.refit(stopped, X[::2], y[::2], seed=1)
+    >>> again = debias.refit(stopped, X[::2], y[::2], random_state=1)
     >>> again.n_iter_ == stopped.n_iter_
     True
     """
     refuse_other_order(X, y=y, sample_weight=sample_weight)
+    seed = seed_of(random_state)
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
         return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
@@ -85,7 +88,7 @@ def refit(
 
     def train(inner: Any, X: Any, y: Any, number: int) -> Any:
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
-        return refit(inner, X, y, sample_weight, seed=child, n_jobs=n_jobs, params=params)
+        return refit(inner, X, y, sample_weight, random_state=child, n_jobs=n_jobs, params=params)
 
     return _naming_the_model(
         model, lambda: rewrap(RefitInputs(copied(X), copied(y), sample_weight, seed, n_jobs, train))
@@ -121,7 +124,7 @@ def restored(model: Any, params: Any) -> Any:
     if restored_model is None:
         raise UnsupportedModelError(
             f"{with_article(type(model).__name__)} keeps its hyper-parameters in its file: leave params out. To refit "
-            "it with other hyper-parameters, pass a mapping as params of debias.score"
+            "it with other hyper-parameters, pass refits=debias.Refits(params={...}) to debias.score"
         )
     return restored_model
 

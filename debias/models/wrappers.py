@@ -9,9 +9,11 @@ is computed. At the level of the model ("model") nothing is summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, 
 from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
-from debias.models.loaded import told_of
+from debias.results.vocabulary import RowsKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -235,7 +237,7 @@ def unwrap(
 
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
-        return [Member(model, X, y, train, notes=told_of(model))]
+        return [Member(model, X, y, train, notes=_load_notes(model))]
     if not isinstance(unwrapped, Unwrapped):
         raise PluginError(
             f"debias_unwrap returned {with_article(type(unwrapped).__name__)} for {model!r}, not an Unwrapped"
@@ -251,7 +253,7 @@ def unwrap(
                 assert unwrapped.feature_names is not None
                 layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names
                 named = unwrapped.named
-            of_wrapper = told_of(model) if unwrapped.note is None else (*told_of(model), unwrapped.note)
+            of_wrapper = _load_notes(model) if unwrapped.note is None else (*_load_notes(model), unwrapped.note)
             notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
             weight = inner.weight * member.weight
@@ -342,7 +344,7 @@ def _unseen(unwrapped: Unwrapped, X: Any, y: Any, rows: str) -> Sequence[NDArray
         try:
             return unwrapped.unseen(X, y)
         except ProvenanceError:
-            if rows == "oob":
+            if rows == RowsKind.OOB:
                 raise
     return [None] * len(unwrapped.inner)
 
@@ -426,3 +428,21 @@ def require_one_scale(members: list[Member]) -> None:
             f"the members of this {members[0].path[0]} have outputs on different scales (probabilities and margins), "
             f"so their scores cannot be added. Score them one by one: {', '.join(names_of(members))}."
         )
+
+
+_notes_of_loaded: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def keep_load_notes(model: Any, texts: tuple[str, ...]) -> None:
+    """Keep texts for the results of a model that was just loaded."""
+    if texts:
+        with suppress(TypeError):  # not every object can be a key
+            _notes_of_loaded[model] = texts
+
+
+def _load_notes(model: Any) -> tuple[str, ...]:
+    """Return what was told when a model was loaded; nothing for models that were not."""
+    try:
+        return _notes_of_loaded.get(model, ())
+    except TypeError:
+        return ()

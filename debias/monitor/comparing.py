@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from debias.errors import HistoryError
-from debias.monitor.times import LOCAL, ZONED, Window, shown_time
-from debias.monitor.windows import FIRST, PINNED, PINNED_PERIODS, parsed, pinned, positions_of
+from debias.monitor.times import (
+    FIRST,
+    LOCAL,
+    PINNED,
+    PINNED_PERIODS,
+    ZONED,
+    Window,
+    parsed,
+    pinned,
+    positions_of,
+    time_text,
+)
 from debias.results.changes import Changes, MeanOfPeriods, WindowOfPeriods
 from debias.significance.change import ENOUGH_PERIODS, compare_windows
 from debias.significance.period_means import OF
@@ -150,10 +160,10 @@ class Comparison:
         comparison = compare_windows(_Rows(source, before), _Rows(source, after), source.grouping, **settings)
         means = comparison.means
         return Changes(
-            figures={name: getattr(comparison, name) for name in Changes.FIGURES},
+            statistics={name: getattr(comparison, name) for name in Changes.STATISTICS},
             splits=comparison.shift_split,
             method=comparison.method,
-            warnings=(*comparison.warnings, *_each_once(list(source.notes.values()))),
+            warnings=(*comparison.warnings, *_each_once(source.notes, source.periods)),
             repeated=comparison.repeated,
             means=tuple(
                 MeanOfPeriods(
@@ -162,7 +172,7 @@ class Comparison:
                     float(means.after[k]),
                     float(means.p_value[k]),
                     bool(means.changed[k]),
-                    shown_time(source.periods[after[means.most[k]]].moment),
+                    time_text(source.periods[after[means.most[k]]].moment),
                 )
                 for k, of in enumerate(OF)
             ),
@@ -183,7 +193,7 @@ class Comparison:
     def _window(self, positions: range) -> WindowOfPeriods:
         if not positions:
             return WindowOfPeriods(None, None, 0, 0)
-        ends = [shown_time(self._source.periods[k].moment) for k in (positions[0], positions[-1])]
+        ends = [time_text(self._source.periods[k].moment) for k in (positions[0], positions[-1])]
         return WindowOfPeriods(ends[0], ends[1], len(positions), sum(map(self._source.n_rows, positions)))
 
 
@@ -260,11 +270,14 @@ def _nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | No
     return f"no period is in {which}; this model has {counted(n_periods, 'period')}"
 
 
-def _each_once(notes: list[str]) -> list[str]:
-    """Return the warnings about rows, one of each kind: the figures after the first colon differ between periods."""
-    kinds: dict[str, list[str]] = {}
-    for note in notes:
-        kinds.setdefault(note.partition(":")[0], []).append(note)
-    return [
-        texts[0] if len(texts) == 1 else f"{texts[-1]} ({len(texts):,} periods or parts)" for texts in kinds.values()
-    ]
+def _each_once(notes: dict[tuple[int, int], str], periods: list[Period]) -> list[str]:
+    """Return the warnings about rows, one of each kind: the numbers after the first colon differ between periods."""
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for at in sorted(notes):
+        kinds.setdefault(notes[at].partition(":")[0], []).append(at)
+    warnings = []
+    for found in kinds.values():
+        first, last = (time_text(periods[position].moment) for position, _ in (found[0], found[-1]))
+        which = f"period {first}" if len(found) == 1 else f"{len(found):,} periods or parts from {first} to {last}"
+        warnings.append(f"{notes[found[-1]]} ({which})")
+    return warnings

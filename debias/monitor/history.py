@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from debias.atomic_files import written
 from debias.errors import HistoryError
 from debias.monitor.comparing import comparison_of
-from debias.monitor.frames import frames_of
-from debias.monitor.merging import merged
 from debias.monitor.reading import OwnModel
-from debias.monitor.records import Records, StoredTrees, packed_trees
+from debias.monitor.records import Records, StoredTrees, merged, packed_trees
+from debias.monitor.scores import frames_of
 from debias.monitor.store import Store
-from debias.monitor.times import Moment, Window, index_of, refuse_far_future, shown_time
+from debias.monitor.times import Moment, Window, index_of, refuse_far_future, time_text
 from debias.significance.change import LEAST
-from debias.text import counted, shown
+from debias.text import counted, escaped
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -144,8 +143,8 @@ class History:
             lines = [f"History {self.path}"]
             for series in records.content.series():
                 periods = records.content.periods(series.id)
-                of = f"{shown(series.label)} ({shown(records.trees(series).ensemble.source)})"
-                span = f" from {shown(_at(periods[0]))} to {shown(_at(periods[-1]))}" if periods else ""
+                of = f"{escaped(series.label)} ({escaped(records.trees(series).ensemble.source)})"
+                span = f" from {escaped(_at(periods[0]))} to {escaped(_at(periods[-1]))}" if periods else ""
                 lines.append(f"{of}: {counted(len(periods), 'period')}{span}")
         return "\n".join(lines)
 
@@ -256,7 +255,7 @@ class History:
             number = records.remove(chosen, moment, part)
             if not number:
                 of_part = "" if part is None else f", part {part!r}"
-                raise HistoryError(f"{chosen.label!r} has no period {shown_time(moment)}{of_part}: nothing was removed")
+                raise HistoryError(f"{chosen.label!r} has no period {time_text(moment)}{of_part}: nothing was removed")
             return number
 
     def merge(self, path: str | os.PathLike[str], *, replace: bool = False) -> int:
@@ -368,7 +367,7 @@ class History:
         recent: Any = "30d",
         reference: Any = None,
         *,
-        alpha: float = 0.05,
+        error_rate: float = 0.05,
         looks: int = 1,
         least: float = LEAST,
         series: str | None = None,
@@ -387,11 +386,11 @@ class History:
             fault comes into it and is not found any more. By default the first 60 days of the model before the recent
             window, or 60 periods if they have no dates. Of these, a week after day 30 is used when the week after it
             does not differ from the first 30 days either.
-        alpha : float
+        error_rate : float
             Family-wise error rate of each test, of all `looks` comparisons together.
         looks : int
             Number of comparisons that are planned, such as 365 for one a day in a year. Each then has the error rate
-            alpha / looks.
+            error_rate / looks.
         least : float
             A change counts if the slope of the response changed by more than this. The slope is 1 if the response
             follows the splits on the feature as the model believes, and 0 if it does not follow them.
@@ -410,11 +409,11 @@ class History:
         HistoryError
             Nothing was added yet, there is no such series, or these are no windows.
         CompositionError
-            `alpha`, `looks` or `least` is out of range.
+            `error_rate`, `looks` or `least` is out of range.
         """
         with self._reading() as records:
             chosen = self._chosen(records, series)
-            return comparison_of(records, chosen, recent, reference, alpha=alpha, least=least, looks=looks)
+            return comparison_of(records, chosen, recent, reference, alpha=error_rate, least=least, looks=looks)
 
     def check(
         self,
@@ -422,7 +421,7 @@ class History:
         recent: Any = "30d",
         reference: Any = None,
         *,
-        alpha: float = 0.05,
+        error_rate: float = 0.05,
         looks: int = 1,
         least: float = LEAST,
         series: str | None = None,
@@ -434,7 +433,7 @@ class History:
         policy : HistoryPolicy, mapping of rules, or path of a TOML file
             The rules are the parameters of :class:`debias.results.policy.HistoryPolicy`, such as
             ``{"must_not_fade": ["income"]}``.
-        recent, reference, alpha, looks, least, series
+        recent, reference, error_rate, looks, least, series
             As for :meth:`changes`. The reference of the policy is used if none is passed here.
 
         Returns
@@ -451,7 +450,7 @@ class History:
         from debias.results.policy import HistoryPolicy
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
-        settings: dict[str, Any] = {"alpha": alpha, "looks": looks, "least": least, "series": series}
+        settings: dict[str, Any] = {"error_rate": error_rate, "looks": looks, "least": least, "series": series}
         return self.changes(recent, rules.reference_or(reference), **settings).check(rules)
 
     def plot(
@@ -459,7 +458,7 @@ class History:
         window: Any = None,
         *,
         kind: Literal["lines", "strip"] = "lines",
-        most: int | None = None,
+        max_features: int | None = None,
         changes: Changes | None = None,
     ) -> Any:
         """Draw the scores over time, on a new pyplot figure. All models are in one picture, with marks.
@@ -471,7 +470,7 @@ class History:
         kind : {"lines", "strip"}
             "lines": a small picture for each of the most important features, with 95% intervals (splits fixed).
             "strip": colours, one row for each feature.
-        most : int, optional
+        max_features : int, optional
             Draw at most this many features, those with the largest mean score: 12 for lines, and 1,000 for a strip.
         changes : Changes, optional
             What :meth:`changes` returned: lines show its verdicts and its recent periods.
@@ -485,13 +484,13 @@ class History:
         HistoryError
             As for :meth:`scores`.
         ValueError
-            There is no such kind, or `most` is not a whole number above 0.
+            There is no such kind, or `max_features` is not a whole number above 0.
         ImportError
             matplotlib is not installed.
         """
-        from debias.monitor.drawing import drawn
+        from debias.monitor.showing import drawn
 
-        return drawn(self, window, kind, most, changes)
+        return drawn(self, window, kind, max_features, changes)
 
     def to_html(
         self, path: Any = None, title: str | None = None, *, window: Any = None, changes: Changes | None = None
@@ -518,7 +517,7 @@ class History:
         ImportError
             matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
         """
-        from debias.monitor.drawing import page
+        from debias.monitor.showing import page
 
         return written(path, page(self, window, changes, title))
 
@@ -534,7 +533,7 @@ class History:
         Returns
         -------
         str
-            Figures that are not known are null.
+            Numbers that are not known are null.
 
         Raises
         ------
@@ -633,4 +632,4 @@ def _name(what: str, name: Any) -> str:
 
 
 def _at(period: Period) -> str:
-    return shown_time(period.moment)
+    return time_text(period.moment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from debias.api.batches import add_rows_of
+from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
@@ -66,9 +67,12 @@ class OwnModel:
             sums = self._copied(X, y, sample_weight, base_margin)
         else:
             sums = self._empty.empty()
-            of_rows = {"sample_weight": sample_weight, "base_margin": base_margin}
-            request = Request.of(self._model, X, y, n_jobs=self._empty.n_jobs, **of_rows)
-            if request.in_batches and base_margin is not None:
+            passed = dataset(X, y, sample_weight, base_margin)
+            for name in ("blocks", "qid", "feature_names"):
+                if getattr(passed, name) is not None:
+                    raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
+            request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
+            if request.in_batches and request.base_margin is not None:
                 raise RowsError(f"X is a source of rows, and {MARGINS_IN_MEMORY}")
             try:
                 add_rows_of(request, self._member, sums, log)

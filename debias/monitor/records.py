@@ -12,12 +12,12 @@ import numpy as np
 from blake3 import blake3
 
 from debias.errors import HistoryError
-from debias.monitor.figures import scores_with_errors
-from debias.monitor.packing import Damage, pack, unpack
+from debias.monitor.scores import scores_with_errors
 from debias.monitor.stored_trees import from_arrays, to_arrays
-from debias.monitor.times import IN_WORDS, Moment, shown_time
-from debias.rows.node_sums import added
+from debias.monitor.times import IN_WORDS, Moment, time_text
+from debias.rows.node_sums import added, refuse_impossible
 from debias.rows.period_sums import PeriodSums
+from debias.rows.sealed import Damage, seal, unseal
 from debias.text import counted, listed
 
 if TYPE_CHECKING:
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 
 OF_ROWS = ("totals", "n", "s")
 """Arrays of a state that are equal, up to rounding errors, if the rows are."""
-NOT_NEGATIVE = ("n", "totals", "weights", "unseen", "repeated")
+FORMAT = 1
+"""Version of the sealed trees, sums and scores."""
+TREES, SUMS, SCORES = "trees of a series", "sums of a part", "scores of a period"
+"""Kinds of sealed bytes in the file."""
 AGREE = 1e-9
 """Sums over the same rows agree to this relative error, whatever the order of the rows."""
 BEFORE_ROUNDING = (5**0.5 - 1) / 2
-"""This is added to figures of leaves before they are rounded down. It is irrational."""
+"""This is added to sums of leaves before they are rounded down. It is irrational."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +67,6 @@ class StoredTrees:
     def forms(self) -> State:
         """Arrays of the types and shapes that a stored state has."""
         return {name: array for name, array in self.empty.state().items() if name != "names"}
-
-    @cached_property
-    def first_leaves(self) -> NDArray[np.int64]:
-        """Number of the first leaf of each tree among all leaves."""
-        return np.searchsorted(np.flatnonzero(self.ensemble.left < 0), self.ensemble.tree_start[:-1])
 
 
 class Records:
@@ -108,7 +106,7 @@ class Records:
         """Return the trees of a series."""
         if series.digest not in self._models:
             try:
-                facts, arrays = unpack(self.content.blob("series", "trees", series.id))
+                facts, arrays = unseal(self.content.blob("series", "trees", series.id), TREES, FORMAT)
                 if facts.get("digest") != series.digest:
                     raise Damage("the stored trees belong to another series")
                 ensemble, grouping = from_arrays(facts, arrays)
@@ -120,11 +118,10 @@ class Records:
     def state(self, series: Series, period: Period, part: Part) -> tuple[State, list[str]]:
         """Return the sums of a part, in the form in which they can be added, and what a reader of them must know."""
         try:
-            facts, state = unpack(self.content.blob("parts", "sums", part.id))
+            facts, state = unseal(self.content.blob("parts", "sums", part.id), SUMS, FORMAT)
             notes = facts.pop("notes", None)
             if facts != _facts(series, period.moment, part.part, part.n_rows):
                 raise Damage("stored sums belong to another period or part")
-            state = _with_counts(state, self.trees(series))
             if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
                 raise Damage("the warnings of a part are not texts")
             _refuse_other_arrays(state, self.trees(series), part.n_rows)
@@ -143,10 +140,10 @@ class Records:
             raise self.content.damage("one of its periods has no part")
         return total, notes
 
-    def figures(self, series: Series, period: Period) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def scores_and_errors(self, series: Series, period: Period) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the scores of a period and their standard errors, each of shape (n_features,)."""
         try:
-            facts, arrays = unpack(self.content.blob("periods", "scores", period.id))
+            facts, arrays = unseal(self.content.blob("periods", "scores", period.id), SCORES, FORMAT)
             shape = (len(self.trees(series).grouping.names),)
             if facts != {"series": series.digest, "at": period.at} or arrays.keys() != {"scores", "errors"}:
                 raise Damage("stored scores belong to another period")
@@ -227,7 +224,7 @@ class Records:
             n_rows=n_rows,
             rows_digest=_rows_digest(state),
             added=_now(),
-            sums=pack({**facts, "notes": notes}, stored),
+            sums=seal(SUMS, FORMAT, {**facts, "notes": notes}, stored),
         )
         one_part = len(self.content.parts(period.id)) == 1
         self._score(series, period, state if one_part else self.state_of_period(series, period)[0])
@@ -258,7 +255,7 @@ class Records:
                 continue
             if same_rows(self.state(series, at, other)[0], state):
                 return (
-                    f"period {shown_time(moment)}{_of_part(part)} has the same rows as period {shown_time(at.moment)}"
+                    f"period {time_text(moment)}{_of_part(part)} has the same rows as period {time_text(at.moment)}"
                     f"{_of_part(other.part)}. If the wrong rows were added, remove or replace them"
                 )
         return None
@@ -267,7 +264,8 @@ class Records:
         """Store the scores of a period with these sums."""
         trees = self.trees(series)
         scores, errors = scores_with_errors(trees.sums(state), trees.grouping)
-        blob = pack({"series": series.digest, "at": period.at}, {"scores": scores, "errors": errors})
+        facts = {"series": series.digest, "at": period.at}
+        blob = seal(SCORES, FORMAT, facts, {"scores": scores, "errors": errors})
         self.content.update("periods", period.id, scores=blob)
 
     def _why_taken(self, label: str) -> str | None:
@@ -290,7 +288,7 @@ class Records:
 def packed_trees(digest: str, ensemble: TreeEnsemble, grouping: Grouping) -> bytes:
     """Return the trees of a new series as bytes."""
     facts, arrays = to_arrays(ensemble, grouping)
-    return pack({**facts, "digest": digest}, arrays)
+    return seal(TREES, FORMAT, {**facts, "digest": digest}, arrays)
 
 
 def same_rows(one: State, other: State) -> bool:
@@ -314,8 +312,8 @@ def _rows_digest(state: State) -> str:
     """
     n_rows, weight, *_ = state["totals"]
     largest = np.abs(state["s"]).max(axis=0, initial=0.0)
-    figures = state["n"] / (weight or 1.0) * n_rows, 100 * (state["s"] / np.where(largest > 0, largest, 1.0))
-    whole = np.concatenate([np.floor(each + BEFORE_ROUNDING).ravel() for each in figures])
+    sums = state["n"] / (weight or 1.0) * n_rows, 100 * (state["s"] / np.where(largest > 0, largest, 1.0))
+    whole = np.concatenate([np.floor(each + BEFORE_ROUNDING).ravel() for each in sums])
     return blake3(np.append(whole, n_rows).astype("<i8").tobytes()).hexdigest()
 
 
@@ -328,31 +326,21 @@ def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     if state.keys() != trees.forms.keys():
         raise Damage("stored sums have other arrays than debias stores")
     for name, array in state.items():
-        wanted = trees.forms[name]
-        if array.dtype != wanted.dtype or array.shape != wanted.shape or not np.isfinite(array).all():
+        if (array.dtype, array.shape) != (trees.forms[name].dtype, trees.forms[name].shape):
             raise Damage(f"the stored array {name!r} does not fit the model")
-        if name in NOT_NEGATIVE and array.min(initial=0.0) < 0:
-            raise Damage(f"the stored array {name!r} has values below 0")
     if state["totals"][0] != n_rows:
         raise Damage("stored sums are over another number of rows")
-    start = trees.first_leaves
-    if (np.abs(np.add.reduceat(state["n"], start) - state["totals"][1]) > 1e-6 * state["totals"][1]).any():
-        raise Damage("the weights in the leaves do not add up to that of the rows")
-
-
-def _with_counts(state: State, trees: StoredTrees) -> State:
-    """Return sums of format 1 with arrays that say that nothing was counted; others unchanged."""
-    return {name: np.zeros_like(trees.forms[name]) for name in ("unseen", "repeated") if name not in state} | state
+    refuse_impossible(state, trees.ensemble)
 
 
 def _other_rows(moment: Moment, part: str, there: list[Part], n_rows: int, source: Path | None) -> str:
     """Return what to say of rows that would replace parts of a period, and what to do."""
     before = f"{sum(each.n_rows for each in there):,} rows"
     if there[0].part == part:
-        what = f"period {shown_time(moment)}{_of_part(part)} has other rows already: {before}, added {there[0].added}"
+        what = f"period {time_text(moment)}{_of_part(part)} has other rows already: {before}, added {there[0].added}"
     else:
         named = listed([repr(each.part) for each in there], most=5)
-        what = f"period {shown_time(moment)} has {counted(len(there), 'part')} already ({named}): {before}"
+        what = f"period {time_text(moment)} has {counted(len(there), 'part')} already ({named}): {before}"
     if source is None:
         return (
             f"{what}, and these are {n_rows:,}. Nothing was changed. Pass replace=True to replace them, or part='...' "
@@ -371,3 +359,48 @@ def _of_part(part: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[str]]:
+    """Add all parts of a source to a target, and return how many were added or replaced, and what to warn of.
+
+    Parameters
+    ----------
+    source, target : Records
+    replace : bool
+        Whether parts of the source replace those of the target that have other rows.
+
+    Raises
+    ------
+    HistoryError
+        As for ``History.merge``.
+    """
+    number, repeated, unlabelled = 0, list[str | None](), list[str]()
+    for series in source.content.series():
+        trees = source.content.blob("series", "trees", series.id)
+        own = target.series_of(series.digest)
+        if own is None:
+            own = target.add_series(series.digest, None, trees)
+        label = series.given_label
+        if label is not None and own.given_label is None and not target.take_label(own, label):
+            unlabelled.append(
+                f"{own.label!r} stays without a label: {label!r}, its label in {source.content.path}, is that of "
+                f"another model in {target.content.path}"
+            )
+        one, other = source.trees(series), target.trees(own)
+        if one.ensemble.feature_names != other.ensemble.feature_names or one.grouping.names != other.grouping.names:
+            raise HistoryError(
+                f"the columns of {series.label!r} have other names in {source.content.path} than in "
+                f"{target.content.path}, so their scores cannot be put side by side"
+            )
+        for period in source.content.periods(series.id):
+            moment = period.moment if period.kind != "label" else period.moment.without_key
+            for part in source.content.parts(period.id):
+                state, notes = source.state(series, period, part)
+                if target.put(own, moment, part.part, state, notes, replace, source=source.content.path):
+                    number += 1
+                    repeated.append(target.repeated(own, moment, part.part, state))
+    texts = [text for text in repeated if text is not None]
+    if unlabelled:  # before the first text, since each of the others is for one more part
+        texts[:1] = ["; ".join([*unlabelled, *texts[:1]])]
+    return number, texts

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from debias.errors import HistoryError
 from debias.monitor.times import IN_WORDS, Moment
-from debias.text import shown
+from debias.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION = 0x64627368
 """What marks the SQLite file as a history of debias."""
-VERSION = 2
-"""Format that is written. Format 1 has no counts of unseen categories and repeated rows; it is read and continued."""
-READ = (1, VERSION)
+VERSION = 1
+"""Format of the tables."""
 PAGE = 16384
 """Bytes of a page: sums of hundreds of kB are read several times as fast as from SQLite's pages of 4096 bytes."""
 _SCHEMA = (
@@ -153,7 +152,7 @@ class Store:
         self.refuse_missing_folder()
         if mode != "rwc" and not self.path.exists():
             raise HistoryError(f"there is no history {self.path}")
-        with self._told():
+        with self._translated_errors():
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             with closing(sqlite3.connect(uri, timeout=self.timeout, isolation_level=None, uri=True)) as database:
                 database.execute("PRAGMA trusted_schema = OFF")
@@ -162,7 +161,7 @@ class Store:
                 yield database
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Turn errors of SQLite into those of debias, which say what to do."""
         try:
             yield
@@ -254,8 +253,7 @@ class Content:
         return found[0]
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert a row, and return its id. The file has the present format then, which older versions cannot read."""
-        self._database.execute(f"PRAGMA user_version = {VERSION}")
+        """Insert a row, and return its id."""
         places = ", ".join("?" * len(values))
         command = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})"
         row = self._database.execute(command, tuple(values.values())).lastrowid
@@ -281,7 +279,7 @@ class Content:
     def _refuse_other_types(self, row: tuple[Any, ...], *types: tuple[type, ...]) -> None:
         """Refuse a row with values of other types: SQLite stores any type in any column."""
         if not all(type(value) in allowed for value, allowed in zip(row, types, strict=True)):
-            raise self.damage(f"it has a row {shown(repr(row))[:200]}, which debias does not write")
+            raise self.damage(f"it has a row {escaped(repr(row))[:200]}, which debias does not write")
 
 
 def _is_empty(database: sqlite3.Connection) -> bool:
@@ -305,5 +303,5 @@ def _refuse_other_files(database: sqlite3.Connection, path: Path) -> None:
         )
     # A view or a trigger would run SQL of whoever made the file.
     tables = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
-    if version not in READ or {sql for (sql,) in tables} != set(_SCHEMA):
+    if version != VERSION or {sql for (sql,) in tables} != set(_SCHEMA):
         raise HistoryError(f"{path} is damaged: it has other tables than a history. Restore a copy of it")

@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.data.groups import Grouping
 from debias.errors import ExtractionError
-from debias.monitor.packing import Damage
+from debias.rows.sealed import Damage
 from debias.trees.ensemble import NODE_ARRAYS, OTHER_ARRAYS, TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 
@@ -52,7 +52,7 @@ def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
 
     Sums at their leaves have the scores that they have with the model. Rows cannot be added: the objective, the labels
     and what routes missing values and categories are not stored. Splits on categories are known to be so, but all have
-    an empty set. Files that were written before this was stored take them for thresholds.
+    an empty set.
 
     Raises
     ------

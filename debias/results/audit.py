@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from debias.atomic_files import written
 from debias.errors import DebiasError
-from debias.results import sentences, short_text, untested
-from debias.results import stored as stored_results
+from debias.results import console, sentences, stored, untested
+from debias.results.base import ReportedResult
+from debias.results.fields import SCHEMA_VERSION
 from debias.results.scores import DEPENDENCE, Scores
-from debias.results.stored import SCHEMA_VERSION
-from debias.text import feature_index, json_text, shown, to_csv
+from debias.results.vocabulary import Dependence, Verdict
+from debias.text import feature_index
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from debias.results.gate_outcome import Gate
-    from debias.results.near_duplicates import NearDuplicates
-    from debias.results.performance import Performance
+    from debias.results.performance import NearDuplicates, Performance
 
 
-@dataclass(frozen=True, eq=False)
-class Audit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(ReportedResult):
     """Several scores of one model, side by side.
 
     Parameters
@@ -41,32 +39,33 @@ class Audit:
         Number of distinct values of each feature on these rows, without missing values.
     fingerprints : dict of str to str
         BLAKE3 digests: ``model_blake3`` of the trees, ``data_blake3`` of rows, response and weights.
-    main_scorer : str
-        Name of the scorer that is tested, and from which the shares are computed.
+    tested_scorer : str
+        Name of the scorer whose scores are tested, and from which the shares are computed.
     near_duplicates : tuple of NearDuplicates, or None
         Sets of informative features whose columns are nearly the same on these rows, so that they may share their
-        score. None if that is not known: nothing was tested, or an older debias wrote the audit.
+        score. None if that is not known: nothing was tested.
     performance : Performance or None
-        How well the model predicts these rows, and whether better than a constant; None if an older debias wrote the
-        audit.
+        How well the model predicts these rows, and whether better than a constant; None if that was not computed.
 
     Notes
     -----
-    ``share`` is max(score, 0) of the main scorer divided by its sum, so it has the same unit as `reported`. A feature
+    ``share`` is max(score, 0) of the tested scorer divided by its sum, so it has the same unit as `reported`. A feature
     with share 0 explains nothing of the response on rows the trees have not seen; `verdict` has the result of the test.
     """
+
+    WRITTEN_AS: ClassVar[str] = Scores.WRITTEN_AS
 
     reported: NDArray[np.float64] | None
     reported_kind: str
     scores: dict[str, Scores]
     n_values: NDArray[np.int64] | None = None
     fingerprints: dict[str, str] = field(default_factory=dict)
-    main_scorer: str = "mdi_oob"
+    tested_scorer: str = "mdi_oob"
     near_duplicates: tuple[NearDuplicates, ...] | None = None
     performance: Performance | None = None
 
     def __repr__(self) -> str:
-        return short_text.of_audit(self)
+        return console.short_audit(self)
 
     @classmethod
     def of(
@@ -76,47 +75,91 @@ class Audit:
         scores: dict[str, Scores],
         n_values: NDArray[np.int64] | None = None,
         fingerprints: dict[str, str] | None = None,
-        main_scorer: str = "mdi_oob",
+        tested_scorer: str = "mdi_oob",
         near_duplicates: tuple[NearDuplicates, ...] | None = None,
         performance: Performance | None = None,
     ) -> Audit:
-        """Return an audit made from unscaled reported figures and scores."""
+        """Return an audit made from unscaled reported importance and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer, near_duplicates, performance)
+        return cls(reported, kind, scores, n_values, fingerprints or {}, tested_scorer, near_duplicates, performance)
 
     @property
-    def main(self) -> Scores:
-        """The scores that are tested, and from which the shares are computed: ``scores[main_scorer]``."""
-        return self.scores[self.main_scorer]
+    def tested_scores(self) -> Scores:
+        """The scores of `tested_scorer`, from which the shares are computed. :attr:`tested` is False without a test."""
+        return self.scores[self.tested_scorer]
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """max(score, 0) of the main scorer, scaled to sum 1, shape (n_features,); all 0 if no score is positive."""
-        positive = np.maximum(self.main.values, 0.0)
+        """max(score, 0) of the tested scorer, scaled to sum 1, shape (n_features,); all 0 if no score is positive."""
+        positive = np.maximum(self.tested_scores.values, 0.0)
         return positive / positive.sum() if positive.sum() > 0 else positive
 
     @property
     def tested(self) -> bool:
         """Whether the scores were tested."""
-        return self.main.selected is not None
+        return self.tested_scores.selected is not None
 
     @property
     def untested_because(self) -> str | None:
         """Why every verdict is "untested" and what to do; None if the scores were tested."""
-        return untested.reason_of(self.main)
+        return untested.reason_of(self.tested_scores)
 
     @property
-    def verdict(self) -> list[str]:
+    def verdict(self) -> list[Verdict]:
         """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
-        if self.main.selected is None:
-            return ["untested"] * self.share.size
-        words = ["informative" if selected else "indistinguishable" for selected in self.main.selected]
+        if self.tested_scores.selected is None:
+            return [Verdict.UNTESTED] * self.share.size
         return [
-            "untested" if name in self.untested_features else word
-            for name, word in zip(self.main.feature_names, words, strict=True)
+            Verdict.UNTESTED
+            if name in self.untested_features
+            else Verdict.INFORMATIVE
+            if selected
+            else Verdict.INDISTINGUISHABLE
+            for name, selected in zip(self.tested_scores.feature_names, self.tested_scores.selected, strict=True)
+        ]
+
+    def which(self, verdict: Verdict | str) -> NDArray[np.bool_]:
+        """Return for each feature whether it has this verdict.
+
+        Parameters
+        ----------
+        verdict : {"informative", "indistinguishable", "untested"}
+
+        Returns
+        -------
+        array of bool of shape (n_features,)
+        """
+        return np.array([each is Verdict(verdict) for each in self.verdict])
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the informative features, the strongest first, as in :meth:`to_frame`.
+
+        Features that could not be tested (:attr:`untested_features`) are not among them, and that is no reason to drop
+        them.
+
+        Raises
+        ------
+        DebiasError
+            Nothing was tested, or the test could not have found any feature: the audit is no reason to drop features.
+        """
+        if self.untested_because is not None:
+            raise DebiasError(f"the audit says of no feature whether it is informative: {self.untested_because}")
+        if self.which(Verdict.UNTESTED).all():
+            reason = next(iter(self.untested_features.values()))
+            raise DebiasError(
+                f"these rows could test none of the features; {self.tested_scores.feature_names[0]}: {reason}"
+            )
+        informative = self.which(Verdict.INFORMATIVE)
+        if not informative.any():
+            untested.refuse_powerless(self.tested_scores.details.get("test", {}))
+        return [
+            self.tested_scores.feature_names[k]
+            for k in np.lexsort((-self.tested_scores.values, -self.share))
+            if informative[k]
         ]
 
     @property
@@ -125,23 +168,23 @@ class Audit:
 
         Their columns are empty or constant, or no row reaches their splits. Such a score is 0 whatever the response is.
         """
-        return dict(self.main.details.get(untested.FEATURES, {})) if self.tested else {}
+        return dict(self.tested_scores.details.get(untested.FEATURES, {})) if self.tested else {}
 
-    def where_tested(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return figures of the main scorer with NaN for the features that these rows could not test.
+    def where_tested(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values of the tested scorer with NaN for the features that these rows could not test.
 
         Parameters
         ----------
-        figures : array of shape (n_features,)
+        values : array of shape (n_features,)
 
         Returns
         -------
         array of shape (n_features,)
         """
-        return np.where([name in self.untested_features for name in self.main.feature_names], np.nan, figures)
+        return np.where([name in self.untested_features for name in self.tested_scores.feature_names], np.nan, values)
 
     @property
-    def dependence(self) -> list[str] | None:
+    def dependence(self) -> list[Dependence] | None:
         """Whether the response depends on each feature, within the nodes of the trees; None if this was not asked.
 
         "dependent", "not detected" or "untested", from the combined test of ``honest_effects``. A feature may be
@@ -151,62 +194,67 @@ class Audit:
         if scores is None:
             return None
         if scores.selected is None:
-            return ["untested"] * self.share.size if "untested_because" in scores.details else None
+            return [Dependence.UNTESTED] * self.share.size if "untested_because" in scores.details else None
         return [
-            "dependent" if selected else "untested" if name in self.untested_features else "not detected"
-            for name, selected in zip(self.main.feature_names, scores.selected, strict=True)
+            Dependence.DEPENDENT
+            if selected
+            else Dependence.UNTESTED
+            if name in self.untested_features
+            else Dependence.NOT_DETECTED
+            for name, selected in zip(self.tested_scores.feature_names, scores.selected, strict=True)
         ]
 
     @property
     def unsupported_share(self) -> float | None:
         """Share of the reported importance that belongs to features indistinguishable from noise.
 
-        It gets smaller with more rows, so read it together with ``main.n_rows`` and the minimum detectable z,
-        ``main.threshold``. Features that could not be tested are not part of it. None if no feature was tested or no
-        importance is reported.
+        It gets smaller with more rows, so read it together with ``tested_scores.n_rows`` and the minimum detectable z,
+        ``tested_scores.threshold``. Features that could not be tested are not part of it. None if no feature was tested
+        or no importance is reported.
         """
-        if self.reported is None or self.main.selected is None:
+        if self.reported is None or self.tested_scores.selected is None:
             return None
-        return self._reported_by("indistinguishable")
+        return self._reported_by(Verdict.INDISTINGUISHABLE)
 
     @property
     def untested_share(self) -> float:
         """Share of the reported importance that belongs to features that were not tested."""
-        return self._reported_by("untested")
+        return self._reported_by(Verdict.UNTESTED)
 
-    def _reported_by(self, verdict: str) -> float:
-        return 0.0 if self.reported is None else float(self.reported[np.array(self.verdict) == verdict].sum())
+    def _reported_by(self, verdict: Verdict) -> float:
+        return 0.0 if self.reported is None else float(self.reported[self.which(verdict)].sum())
 
     @property
     def provenance(self) -> dict[str, Any]:
         """What is known about the rows, and the model, versions, seed and fingerprints."""
         return {
-            **self.main.provenance,
-            **self.main.settings,
+            **self.tested_scores.provenance,
+            **self.tested_scores.settings,
             "reported": self.reported_kind,
-            "n_rows": self.main.n_rows,
+            "n_rows": self.tested_scores.n_rows,
             **self.fingerprints,
         }
 
     @property
     def rows_in_words(self) -> str:
         """The kind of the evaluation rows as text: "out-of-bag", "held-out", "assumed held-out" or "training"."""
-        return self.main.rows_in_words
+        return self.tested_scores.rows_in_words
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of all scores, each once."""
         return tuple(dict.fromkeys(text for scores in self.scores.values() for text in scores.warnings))
 
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """Data frame with index ``feature``, sorted by share.
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with index ``feature``, sorted by share.
 
-        Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
+        Columns: ``reported``, ``share``, one column per scorer, then for the tested scorer the columns
         ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` and ``verdict``. All of them and
-        the share are NaN for features that these rows could not test. ``untested_because`` is there if a feature was
-        not tested, and ``unproven_because`` for held-out rows that may contain training rows.
-        ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too.
+        the share are NaN for features that these rows could not test, and then a column ``untested_because`` says why.
+        If nothing at all was tested, :attr:`untested_because` says why. What is not known about held-out rows is in
+        ``tested_scores.unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was
+        tested too.
+
         Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
@@ -214,24 +262,26 @@ class Audit:
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
         columns["share"] = self.where_tested(self.share)
         columns |= {name: scores.values for name, scores in self.scores.items()}
-        columns[self.main_scorer] = self.where_tested(self.main.values)
+        columns[self.tested_scorer] = self.where_tested(self.tested_scores.values)
         for name in ("standard_error", "z", "p_value", "p_adjusted"):
-            figures = getattr(self.main, name)
-            columns[name] = np.full(self.share.size, np.nan) if figures is None else self.where_tested(figures)
-        columns["verdict"] = self.verdict
-        if self.main.unproven_because is not None:
-            columns["unproven_because"] = self.main.unproven_because
-        if not self.tested:
-            columns["untested_because"] = self.untested_because
-        elif self.untested_features:
-            columns["untested_because"] = [self.untested_features.get(name, "") for name in self.main.feature_names]
+            values = getattr(self.tested_scores, name)
+            columns[name] = np.full(self.share.size, np.nan) if values is None else self.where_tested(values)
+        columns["verdict"] = [verdict.value for verdict in self.verdict]
+        if self.untested_features:
+            columns["untested_because"] = [
+                self.untested_features.get(name, "") for name in self.tested_scores.feature_names
+            ]
         if self.dependence is not None:
             p_adjusted = self.scores[DEPENDENCE].p_adjusted
-            known = np.array(self.dependence) != "untested"
+            known = np.array([found is not Dependence.UNTESTED for found in self.dependence])
             columns["dependence_p_adjusted"] = np.nan if p_adjusted is None else np.where(known, p_adjusted, np.nan)
-            columns["dependence"] = self.dependence
-        frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))
-        return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")
+            columns["dependence"] = [found.value for found in self.dependence]
+        frame = pd.DataFrame(columns, index=feature_index(self.tested_scores.feature_names))
+        return frame.sort_values(["share", self.tested_scorer], ascending=False, kind="stable")
+
+    def _reservations(self) -> dict[str, str]:
+        reasons = {"unproven_because": self.tested_scores.unproven_because, "untested_because": self.untested_because}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what matters, what the model ranks too high, then what cannot be told.
@@ -266,7 +316,7 @@ class Audit:
             "schema_version": SCHEMA_VERSION,
             "reported": None if self.reported is None else self.reported.tolist(),
             "reported_kind": self.reported_kind,
-            "main_scorer": self.main_scorer,
+            "tested_scorer": self.tested_scorer,
             "share": self.share.tolist(),
             "verdict": self.verdict,
             "untested_because": self.untested_because,
@@ -280,39 +330,10 @@ class Audit:
             "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
         }
 
-    def to_json(self, path: Any = None, indent: int | None = 2) -> str:
-        """Return the audit as JSON, and write it to `path` if that is not None."""
-        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
-
-    def to_html(self, path: Any = None, title: str | None = None) -> str:
-        """Return the audit as one self-contained HTML page, and write it to `path` if that is not None.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-        title : str, optional
-            Title of the page. By default it names the kind of model.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        ImportError
-            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
-        """
+    def _page(self, title: str | None) -> str:
         from debias.results.report.html import page
 
-        return written(path, page(self, title))
-
-    def to_csv(self, path: Any = None) -> str:
-        """Return the table as CSV, and write it to `path` if that is not None.
-
-        The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
-        invisible characters are escaped. Numbers are unchanged. ``audit.table`` has the original names.
-        """
-        return written(path, to_csv(self.table))
+        return page(self, title)
 
     def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
         """Check the audit against a policy.
@@ -340,24 +361,41 @@ class Audit:
 
         return check(self, policy, baseline)
 
-    def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw debiased shares with their 95% intervals (splits fixed), and the reported shares.
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
+        """Draw the debiased and the reported shares. Colour, pattern and marker show the verdicts.
 
         Parameters
         ----------
-        axes : matplotlib Axes, optional
+        kind : {"bar", "interval", "slope", "evidence"}
+            - "bar": the debiased share as a bar, and the reported share as a diamond.
+            - "interval": the debiased share with its 95% interval (splits fixed), and the reported share.
+            - "slope": a line from the reported share on the left to the debiased share on the right.
+            - "evidence": the test statistic z, and the band in which noise would lie.
+        ax : matplotlib Axes, optional
             New axes by default.
-        most : int
-            Draw at most this many features: those reported highest (10, but at most half of `most`), then the
-            informative ones with the largest scores. A last line stands for the others.
+        max_features : int
+            Draw at most this many features: those reported highest (10, but at most half of them), then the informative
+            ones with the largest scores. A last line stands for the others.
 
         Returns
         -------
         matplotlib Axes
+
+        Raises
+        ------
+        CompositionError
+            There is no such kind; the model reports no importance, which "slope" needs; or the scores have no z, which
+            "evidence" needs.
+        ImportError
+            matplotlib is not installed (``pip install matplotlib``).
+
+        See Also
+        --------
+        debias.PartialDependence.plot : In which direction the model uses features, with the verdicts of an audit.
         """
         from debias.results.report import figures
 
-        return figures.on_axes(figures.draw_shares, self, axes, most)
+        return figures.draw_audit(self, kind, ax, max_features)
 
     def _repr_html_(self) -> str:
         """Return the audit as HTML for a notebook, or only its table if a package for reports is missing."""
@@ -366,40 +404,11 @@ class Audit:
         try:
             return fragment(self)
         except ImportError:
-            return str(self.table.rename(index=shown).to_html())
+            return super()._repr_html_()
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Audit:
-        """Return the audit that ``to_json`` wrote.
-
-        Raises
-        ------
-        DebiasError
-            ``to_json`` did not write this text, or it has another schema version. The message says what is wrong.
-        """
-        fields, scores, derived = stored_results.read_audit(text)
-        audit = cls(scores={name: Scores(**plain) for name, plain in scores.items()}, **fields)
-        stored_results.check_read_audit(audit, derived)
+    def _read(cls, plain: dict[str, Any]) -> Audit:
+        fields, scores, derived = stored.audit_fields(plain)
+        audit = cls(scores={name: Scores(**each) for name, each in scores.items()}, **fields)
+        stored.check_read_audit(audit, derived)
         return audit
-
-    @classmethod
-    def from_file(cls, path: Any) -> Audit:
-        """Return the audit in a file that ``to_json`` wrote.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Raises
-        ------
-        DebiasError
-            As for :meth:`from_json`; the message begins with the path.
-        OSError
-            The file cannot be read.
-        """
-        with open(path, "rb") as file:  # a shell may have written UTF-16, which the JSON reader detects
-            text = file.read()
-        try:
-            return cls.from_json(text)
-        except DebiasError as error:
-            raise DebiasError(f"{path}: {error}") from None

@@ -1,6 +1,6 @@
 """Sentences about what changed between two windows of a history.
 
-Every sentence must be true of the table. The tests recompute each sentence from the figures.
+Every sentence must be true of the table. The tests recompute each sentence from the numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.policy import SMALLEST_SHIFT
-from debias.text import counted, percent, shown
+from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
+from debias.text import counted, escaped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,7 +32,7 @@ def summary(changes: Changes) -> list[str]:
     if not changes.compared:
         return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes)]
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
-    far = (changes.figures["shifted"] & (changes.figures["shift"] >= LARGE_SHIFT)).any()
+    far = (changes.statistics["shifted"] & (changes.statistics["shift"] >= LARGE_SHIFT)).any()
     return [
         *([] if changes.response_predicted is None else [f"{changes.response_predicted}."]),
         *_faults_of_rows(changes),
@@ -51,7 +52,7 @@ def summary(changes: Changes) -> list[str]:
 def _faults_of_rows(changes: Changes) -> list[str]:
     """Return sentences about categories that the model never saw, and about repeated rows."""
     sentences = []
-    before, after = changes.figures["unseen_before"], changes.figures["unseen_after"]
+    before, after = changes.statistics["unseen_before"], changes.statistics["unseen_after"]
     found = sorted(_where(after > 0), key=lambda k: -after[k])
     if found:
 
@@ -84,7 +85,7 @@ def _means(changes: Changes) -> list[str]:
     also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
     return [
         f"The mean residual changed, for whatever reason: {residual.before:.3g} before, {residual.after:.3g} recently; "
-        f"{shown(residual.most)} deviates most.{also}"
+        f"{escaped(residual.most)} deviates most.{also}"
     ]
 
 
@@ -93,8 +94,9 @@ def _not_tested(changes: Changes) -> list[str]:
     if not missing:
         return []
     n_features = len(changes.feature_names)
-    gone = [k for k in missing if changes.figures["undetected"][k]]
-    no_longer = "" if not gone else f" No longer distinguishable from noise among these: {_named(changes, gone)}."
+    undetected = ChangeVerdict.UNDETECTED.phrase.capitalize()
+    gone = [k for k in missing if changes.statistics["undetected"][k]]
+    no_longer = "" if not gone else f" {undetected} among these: {_named(changes, gone)}."
     return [
         f"The change of {len(missing):,} of {counted(n_features, 'feature')} could not be tested: "
         f"{_named(changes, missing)}.{no_longer}"
@@ -102,8 +104,8 @@ def _not_tested(changes: Changes) -> list[str]:
 
 
 def _changed(changes: Changes) -> str:
-    p_value = changes.figures["p_value"]
-    found = sorted(_where(changes.figures["changed"]), key=lambda k: p_value[k])
+    p_value = changes.statistics["p_value"]
+    found = sorted(_where(changes.statistics["changed"]), key=lambda k: p_value[k])
     n_features, n_tested = len(changes.feature_names), int(changes.tested.sum())
     if not n_tested:
         return "No change of the response was tested."
@@ -112,12 +114,12 @@ def _changed(changes: Changes) -> str:
         return f"No change of the response was detected for any of {of}."
 
     def in_words(k: int) -> str:
-        before, after = changes.figures["before"][k], changes.figures["after"][k]
-        weaker = changes.figures["response_change"][k] < 0
+        before, after = changes.statistics["before"][k], changes.statistics["after"][k]
+        weaker = changes.statistics["response_change"][k] < 0
         direction = "became weaker" if weaker else "became stronger"
         if _is_against(changes, "before", k):
             direction = f"goes {'further' if weaker else 'less'} against the splits of the model"
-        against = (after - before) * changes.figures["response_change"][k] < 0
+        against = (after - before) * changes.statistics["response_change"][k] < 0
         rows = "; other rows moved it the other way" if against else ""
         return f"{_name(changes, k)} {direction} (score {before:.3g} before, {after:.3g} recently{rows})"
 
@@ -128,27 +130,27 @@ def _changed(changes: Changes) -> str:
 
 
 def _faded(changes: Changes) -> list[str]:
-    faded = _where(changes.figures["faded"])
+    faded = _where(changes.statistics["faded"])
     if not faded:
         return []
     it_was, it_is = ("its score was", "it is") if len(faded) == 1 else ("their scores were", "they are")
     return [
-        f"Faded: {_named(changes, faded)}. Before, {it_was} above 0 by more than chance; recently {it_is} not, and the "
-        "change is more than chance."
+        f"{ChangeVerdict.FADED.text.capitalize()}: {_named(changes, faded)}. Before, {it_was} above 0 by more than "
+        f"chance; recently {it_is} not, and the change is more than chance."
     ]
 
 
 def _is_against(changes: Changes, window: str, k: int) -> bool:
     """Whether the score in a window is far below 0: the response goes the other way than the model believes."""
-    score, error = changes.figures[window][k], changes.figures[f"{window}_error"][k]
+    score, error = changes.statistics[window][k], changes.statistics[f"{window}_error"][k]
     return bool(error > 0 and score < -FAR_BELOW * error)
 
 
 def _reversed(changes: Changes) -> list[str]:
-    found = [k for k in _where(changes.figures["changed"]) if _is_against(changes, "after", k)]
+    found = [k for k in _where(changes.statistics["changed"]) if _is_against(changes, "after", k)]
     if not found:
         return []
-    after, error = changes.figures["after"], changes.figures["after_error"]
+    after, error = changes.statistics["after"], changes.statistics["after_error"]
 
     def in_words(k: int) -> str:
         return f"{_name(changes, k)} (score {after[k]:.3g}, standard error {error[k]:.2g})"
@@ -159,48 +161,48 @@ def _reversed(changes: Changes) -> list[str]:
 
 
 def _undetected(changes: Changes) -> list[str]:
-    found = _where(changes.figures["undetected"] & ~changes.figures["faded"] & changes.tested)
+    found = _where(changes.statistics["undetected"] & ~changes.statistics["faded"] & changes.tested)
     if not found:
         return []
-    shifted = [k for k in found if changes.figures["shifted"][k]]
+    shifted = [k for k in found if changes.statistics["shifted"][k]]
     reason = f" Shifted rows may be the reason for {_named(changes, shifted)}." if shifted else ""
     recent = f"{counted(changes.recent.n_periods, 'period')}, {counted(changes.recent.n_rows, 'row')}"
     return [
-        f"No longer distinguishable from noise, without a change downwards that is more than chance: "
+        f"{ChangeVerdict.UNDETECTED.phrase.capitalize()}, without a change downwards that is more than chance: "
         f"{_named(changes, found)}. The recent window ({recent}) may be too short to show "
         f"{'it' if len(found) == 1 else 'them'}.{reason}"
     ]
 
 
 def _shifted(changes: Changes) -> str:
-    size = changes.figures["shift"]
-    untold = _where(np.isnan(size))
-    too_few = f" Too few rows to tell at the splits on {_named(changes, untold)}." if untold else ""
-    found = sorted(_where(changes.figures["shifted"]), key=lambda k: -size[k])
-    if len(untold) == size.size:
+    size = changes.statistics["shift"]
+    unknown = _where(np.isnan(size))
+    too_few = f" Too few rows to tell at the splits on {_named(changes, unknown)}." if unknown else ""
+    found = sorted(_where(changes.statistics["shifted"]), key=lambda k: -size[k])
+    if len(unknown) == size.size:
         return "No shift was tested: no split has enough rows."
     if not found:
-        any_feature = "any feature with enough rows" if untold else "any feature"
+        any_feature = "any feature with enough rows" if unknown else "any feature"
         least = f"(effect size {SMALLEST_SHIFT:g} or more)"
         return f"No shift of the rows was detected at the splits on {any_feature} {least}.{too_few}"
 
     def in_words(k: int) -> str:
-        left = (changes.figures["left_before"][k], changes.figures["left_after"][k])
+        left = (changes.statistics["left_before"][k], changes.statistics["left_after"][k])
         if not changes.splits[k] or np.isnan(left).any():
             return f"{_name(changes, k)} (effect size {size[k]:.2f})"
         shares = f"{percent(left[0])} of the rows there went left before, {percent(left[1])} recently"
-        return f"{_name(changes, k)} (effect size {size[k]:.2f}; at {shown(changes.splits[k])}, {shares})"
+        return f"{_name(changes, k)} (effect size {size[k]:.2f}; at {escaped(changes.splits[k])}, {shares})"
 
     return f"Rows shifted at the splits on {_named(changes, found, in_words, '; ')}.{too_few}"
 
 
 def _windows(changes: Changes) -> list[str]:
     sentences = []
-    reference = f" Reference: {shown(changes.reference_given)}." if changes.reference_given else ""
+    reference = f" Reference: {escaped(changes.reference_given)}." if changes.reference_given else ""
     if changes.reference.n_periods and changes.recent.n_periods:
         sentences.append(
-            f"Compared: {_in_words(changes.recent)} with {_in_words(changes.reference)}, of {shown(changes.series)} "
-            f"({shown(changes.model)}).{reference}"
+            f"Compared: {_in_words(changes.recent)} with {_in_words(changes.reference)}, of {escaped(changes.series)} "
+            f"({escaped(changes.model)}).{reference}"
         )
     if changes.n_other_series:
         others = "1 other model" if changes.n_other_series == 1 else f"{changes.n_other_series:,} other models"
@@ -212,13 +214,13 @@ def _tests(changes: Changes) -> str:
     comparisons = "this comparison alone" if changes.looks == 1 else f"{changes.looks:,} comparisons together"
     return (
         f"Test: a change counts if the slope of the response changed by more than {changes.least:g}; standard errors "
-        f"from differences {changes.method}; family-wise error rate {100 * changes.alpha:g}% of {comparisons}."
+        f"from differences {changes.method}; {error_rate_in_words('fwer', changes.alpha)} of {comparisons}."
     )
 
 
 def _in_words(window: WindowOfPeriods) -> str:
     assert window.first is not None and window.last is not None  # noqa: PT018  # it has periods
-    span = shown(window.first) if window.n_periods == 1 else f"{shown(window.first)} to {shown(window.last)}"
+    span = escaped(window.first) if window.n_periods == 1 else f"{escaped(window.first)} to {escaped(window.last)}"
     return f"{counted(window.n_periods, 'period')} ({span}, {counted(window.n_rows, 'row')})"
 
 
@@ -227,7 +229,7 @@ def _where(flags: Iterable[object]) -> list[int]:
 
 
 def _name(changes: Changes, k: int) -> str:
-    return shown(changes.feature_names[k])
+    return escaped(changes.feature_names[k])
 
 
 def _named(

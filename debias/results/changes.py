@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from debias.atomic_files import written
-from debias.results import change_sentences, short_text
+from debias.results import change_sentences, console, stored
+from debias.results.base import ReportedResult
+from debias.results.fields import SCHEMA_VERSION, Malformed, mapping
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import SMALLEST_SHIFT
-from debias.text import feature_index, json_text, to_csv
+from debias.results.vocabulary import ChangeVerdict
+from debias.text import feature_index
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from debias.results.gate_outcome import Gate
-
-SCHEMA_VERSION = 1
-NOT_COMPARED = "not compared"
-WEAKER, STRONGER, FADED = "changed (weaker)", "changed (stronger)", "faded"
-UNDETECTED, UNCHANGED = "no longer distinguishable", "no change detected"
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,8 @@ class MeanOfPeriods:
     most: str
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Changes:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Changes(ReportedResult):
     """What changed between two windows of a history.
 
     Parameters
@@ -87,11 +84,11 @@ class Changes:
     alpha : float
         Family-wise error rate of each test, over all `looks` together.
     least : float
-        A change counts if the slope of the response changed by more than this, see :attr:`table`.
+        A change counts if the slope of the response changed by more than this, see :meth:`to_frame`.
     looks : int
         Number of comparisons that share `alpha`.
-    figures : dict of str to array of shape (n_features,)
-        The figures of the comparison, see :attr:`table`; none if nothing was compared.
+    statistics : dict of str to array of shape (n_features,)
+        The statistics of the comparison, see :meth:`to_frame`; none if nothing was compared.
     splits : tuple of str
         For each feature the split at which the two windows differ most.
     method : str
@@ -119,7 +116,8 @@ class Changes:
     so that other rows (drift in X) are no change. Those are in ``shift``. docs/methods.md has the formulas.
     """
 
-    FIGURES: ClassVar[tuple[str, ...]] = (
+    WRITTEN_AS: ClassVar[str] = "changes written by debias (Changes.to_json, debias monitor changes --json)"
+    STATISTICS: ClassVar[tuple[str, ...]] = (
         "before",
         "after",
         "before_error",
@@ -156,7 +154,7 @@ class Changes:
     alpha: float
     least: float
     looks: int = 1
-    figures: dict[str, NDArray[Any]] = field(default_factory=dict)
+    statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
     splits: tuple[str, ...] = ()
     method: str = "none"
     not_compared_because: str | None = None
@@ -169,12 +167,12 @@ class Changes:
     longer: tuple[Changes, ...] = ()
 
     def __repr__(self) -> str:
-        return short_text.of_changes(self)
+        return console.short_changes(self)
 
     @property
     def compared(self) -> bool:
         """Whether there were two windows to compare."""
-        return bool(self.figures)
+        return bool(self.statistics)
 
     @property
     def response_predicted(self) -> str | None:
@@ -186,7 +184,7 @@ class Changes:
         """For each feature whether its change was tested: its standard error is known."""
         if not self.compared:
             return np.zeros(len(self.feature_names), dtype=bool)
-        return np.isfinite(self.figures["response_error"]) & np.isfinite(self.figures["p_adjusted"])
+        return np.isfinite(self.statistics["response_error"]) & np.isfinite(self.statistics["p_adjusted"])
 
     @property
     def undecided(self) -> NDArray[np.bool_]:
@@ -195,13 +193,15 @@ class Changes:
         It is not known whether an informative feature lost its effect, or the rows at the splits differ by an amount
         that may be chance. Rows that cannot be compared, because all values are others than before, are no reason.
         """
-        figures = self.figures
-        faded = figures["informative_before"] & ~figures["changed"] & ~figures["kept"] & figures["comparable"]
-        size = figures["shift"]
-        return np.asarray(faded | np.isnan(size) | (size >= SMALLEST_SHIFT) & ~figures["shifted"])
+        statistics = self.statistics
+        faded = (
+            statistics["informative_before"] & ~statistics["changed"] & ~statistics["kept"] & statistics["comparable"]
+        )
+        size = statistics["shift"]
+        return np.asarray(faded | np.isnan(size) | (size >= SMALLEST_SHIFT) & ~statistics["shifted"])
 
     @cached_property
-    def verdict(self) -> list[str]:
+    def verdict(self) -> list[ChangeVerdict]:
         """One verdict per feature.
 
         - "faded": it was distinguishable from noise, is not any more, and its response changed downwards;
@@ -211,24 +211,23 @@ class Changes:
         - "not compared": there were no two windows, or no test of this feature.
         """
         if not self.compared:
-            return [NOT_COMPARED] * len(self.feature_names)
-        figures = self.figures | {"tested": self.tested}
+            return [ChangeVerdict.NOT_COMPARED] * len(self.feature_names)
+        statistics = self.statistics | {"tested": self.tested}
         return [
-            FADED
-            if figures["faded"][k]
-            else (WEAKER if figures["response_change"][k] < 0 else STRONGER)
-            if figures["changed"][k]
-            else NOT_COMPARED
-            if not figures["tested"][k]
-            else UNDETECTED
-            if figures["undetected"][k]
-            else UNCHANGED
+            ChangeVerdict.FADED
+            if statistics["faded"][k]
+            else (ChangeVerdict.WEAKER if statistics["response_change"][k] < 0 else ChangeVerdict.STRONGER)
+            if statistics["changed"][k]
+            else ChangeVerdict.NOT_COMPARED
+            if not statistics["tested"][k]
+            else ChangeVerdict.UNDETECTED
+            if statistics["undetected"][k]
+            else ChangeVerdict.UNCHANGED
             for k in range(len(self.feature_names))
         ]
 
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """Data frame with index ``feature``, sorted by evidence: the smallest p-value of the change first.
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with index ``feature``, sorted by evidence: the smallest p-value of the change first.
 
         Columns: ``before`` and ``after`` (scores in the two windows) with ``before_error`` and ``after_error``;
         ``change``, the sum of ``response_change`` (the response depends on the feature in another way) and
@@ -237,21 +236,26 @@ class Changes:
         ``response_error``, ``p_value``, ``p_adjusted`` (Holm) of ``response_change``; ``informative_before``,
         ``informative_after``; ``shift`` (effect size w of the difference between the rows of the windows at the splits
         on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with
-        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict`` and
-        ``not_compared_because``.
+        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict``:
+        :attr:`not_compared_because` says why.
         """
         import pandas as pd
 
         index = feature_index(self.feature_names)
         if not self.compared:
-            columns = {"verdict": self.verdict, "not_compared_because": self.not_compared_because}
-            return pd.DataFrame(columns, index=index)
-        shown = ("changed", "faded", "undetected", "comparable", "kept", "left_before", "left_after")
-        frame = pd.DataFrame({name: self.figures[name] for name in self.FIGURES if name not in shown}, index=index)
-        frame["verdict"] = self.verdict
-        size = -np.abs(self.figures["response_change"])
-        order = np.lexsort((-self.figures["before"], size, self.figures["p_value"]))  # NaN comes last
+            return pd.DataFrame({"verdict": list(map(str, self.verdict))}, index=index)
+        left_out = ("changed", "faded", "undetected", "comparable", "kept", "left_before", "left_after")
+        frame = pd.DataFrame(
+            {name: self.statistics[name] for name in self.STATISTICS if name not in left_out}, index=index
+        )
+        frame["verdict"] = list(map(str, self.verdict))
+        size = -np.abs(self.statistics["response_change"])
+        order = np.lexsort((-self.statistics["before"], size, self.statistics["p_value"]))  # NaN comes last
         return frame.iloc[order]
+
+    def _reservations(self) -> dict[str, str]:
+        reason = self.not_compared_because
+        return {} if self.compared or reason is None else {"not_compared_because": reason}
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what cannot be told, what changed, what shifted, and what was compared.
@@ -264,7 +268,7 @@ class Changes:
         return change_sentences.summary(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, with a schema version. Figures that are not known are None."""
+        """Return plain Python values, with a schema version. Numbers that are not known are None."""
         return {
             "schema_version": SCHEMA_VERSION,
             "series": self.series,
@@ -281,56 +285,38 @@ class Changes:
             "reference_given": self.reference_given,
             "repeated": [None if np.isnan(share) else share for share in self.repeated],
             "means": [asdict(mean) | {"p_value": _plain(np.array([mean.p_value]))[0]} for mean in self.means],
-            "longer": [
-                {"recent": asdict(each.recent), "reference": asdict(each.reference), "verdict": each.verdict}
-                for each in self.longer
-            ],
+            "longer": [each.to_dict() for each in self.longer],
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
-            "figures": {name: _plain(values) for name, values in self.figures.items()},
+            "statistics": {name: _plain(values) for name, values in self.statistics.items()},
             "shift_split": list(self.splits),
             "summary": self.summary(),
             "warnings": list(self.warnings),
         }
 
-    def to_json(self, path: Any = None, indent: int | None = 2) -> str:
-        """Return the changes as JSON, and write it to `path` if that is not None."""
-        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+    @classmethod
+    def _read(cls, plain: dict[str, Any]) -> Changes:
+        fields, verdict = stored.changes_fields(plain, _longer)
+        fields |= {name: WindowOfPeriods(**fields[name]) for name in ("reference", "recent")}
+        fields["means"] = tuple(MeanOfPeriods(**each) for each in fields["means"])
+        changes = cls(**fields)
+        stored.check_read_changes(changes, verdict)
+        return changes
 
-    def to_csv(self, path: Any = None) -> str:
-        """Return the table as CSV that is safe to open in a spreadsheet, and write it to `path` if that is not None."""
-        return written(path, to_csv(self.table))
-
-    def to_html(self, path: Any = None, title: str | None = None) -> str:
-        """Return one self-contained HTML page, and write it to `path` if that is not None.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-        title : str, optional
-            Title of the page. By default it names the kind of model.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        ImportError
-            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
-        """
+    def _page(self, title: str | None) -> str:
         from debias.results.report.changes import changes_page
 
-        return written(path, changes_page(self, title))
+        return changes_page(self, title)
 
-    def plot(self, axes: Any = None, most: int = 30) -> Any:
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
         """Draw the score of each feature before and recently, the strongest evidence for a change on top.
 
         Parameters
         ----------
-        axes : matplotlib Axes, optional
+        kind : {"interval"}
+        ax : matplotlib Axes, optional
             New axes by default.
-        most : int
+        max_features : int
             Draw at most this many features. A last line stands for the others.
 
         Returns
@@ -345,8 +331,10 @@ class Changes:
             matplotlib is not installed.
         """
         from debias.results.report.changes import changes_on_axes
+        from debias.results.report.figures import refuse_kind
 
-        return changes_on_axes(axes, self, most)
+        refuse_kind(kind, ("interval",))
+        return changes_on_axes(ax, self, max_features)
 
     def check(self, policy: Any) -> Gate:
         """Check the changes against the rules of a policy.
@@ -376,3 +364,11 @@ def _plain(values: NDArray[Any]) -> list[Any]:
     if values.dtype.kind == "b":
         return list(map(bool, values))
     return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def _longer(value: Any, at: str) -> Changes:
+    """Read the comparison with a longer recent window."""
+    try:
+        return Changes._read(mapping(value, at))
+    except Malformed as error:
+        raise Malformed(f"{at}: {error}") from None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from debias.results import short_text
-from debias.text import correlation_in_words, percent
+from debias.results import console, stored
+from debias.results.base import BaseResult
+from debias.results.fields import SCHEMA_VERSION
+from debias.results.scores import Scores
+from debias.results.tables import rows_named
+from debias.text import correlation_in_words, feature_index, percent
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from debias.results.scores import Scores
 
 CORRELATED = 0.5
 """A rank correlation with another feature of at least this is a reason."""
@@ -25,8 +27,8 @@ LEAST_MANY = 3
 """if it is at least this."""
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(BaseResult):
     """Several scores of one model, side by side.
 
     Parameters
@@ -40,15 +42,16 @@ class Comparison:
         share that the feature loses in its ``mdi_oob`` share; NaN without these two scores and on training rows).
     """
 
+    WRITTEN_AS: ClassVar[str] = "a comparison written by debias (Comparison.to_json)"
+
     scores: dict[str, Scores]
     traits: pd.DataFrame
 
     def __repr__(self) -> str:
-        return short_text.of_comparison(self)
+        return console.short_comparison(self)
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """Scores: one row per feature (index ``feature``), one column per scorer, sorted by the first scorer."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores: a row per feature (index ``feature``), a column per scorer, sorted by the first scorer."""
         import pandas as pd
 
         frame = pd.concat([scores.to_frame()[[scores.scorer]] for scores in self.scores.values()], axis=1)
@@ -57,12 +60,12 @@ class Comparison:
     @property
     def ranks(self) -> pd.DataFrame:
         """Rank of each feature by each scorer, 1 for the largest score. Ties get their mean rank."""
-        return self.table.rank(ascending=False)
+        return self.to_frame().rank(ascending=False)
 
     @property
     def rank_correlation(self) -> pd.DataFrame:
         """Spearman correlation between scorers over features; NaN if all scores of one scorer are equal."""
-        return self.table.corr(method="spearman")
+        return self.to_frame().corr(method="spearman")
 
     @property
     def disagreements(self) -> pd.DataFrame:
@@ -91,6 +94,46 @@ class Comparison:
         median = float(self.traits["n_values"].median())
         frame["why"] = ["; ".join(_reasons(trait, median)) for _, trait in self.traits.iterrows()]
         return frame.sort_values("spread", ascending=False, kind="stable")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with a schema version. Traits that are not known are None."""
+        traits = rows_named(self.traits, next(iter(self.scores.values())).feature_names)
+        return {
+            "kind": stored.COMPARISON,
+            "schema_version": SCHEMA_VERSION,
+            "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
+            "traits": {name: [None if each != each else each for each in traits[name].tolist()] for name in traits},
+        }
+
+    @classmethod
+    def _read(cls, plain: dict[str, Any]) -> Comparison:
+        import pandas as pd
+
+        scores, traits = stored.comparison_fields(plain)
+        read = {name: Scores(**fields) for name, fields in scores.items()}
+        for each in read.values():
+            stored.check_read_scores(each)
+        return cls(read, pd.DataFrame(traits, index=feature_index(next(iter(read.values())).feature_names)))
+
+    def plot(self, kind: str = "ranks", ax: Any = None, max_features: int = 30) -> Any:
+        """Draw the rank of each feature by each scorer, with a line for each feature.
+
+        Parameters
+        ----------
+        kind : {"ranks"}
+        ax : matplotlib Axes, optional
+            New axes by default.
+        max_features : int
+            Draw at most this many features: those with the best mean rank. The title says how many are left out.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.results.report import figures
+
+        figures.refuse_kind(kind, ("ranks",))
+        return figures.on_axes(figures.draw_ranks, self, ax, max_features)
 
 
 def _reasons(trait: pd.Series[Any], median_values: float) -> list[str]:

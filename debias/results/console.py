@@ -1,38 +1,40 @@
-"""Output for a terminal: tables of scores, audits and gates, and sentences."""
+"""Results as text: tables and sentences for a terminal, and a headline with a short table for the prompt of Python."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import textwrap
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.results import fold_sentences
-from debias.results.cells import HEADING, cells, columns_that_fit
-from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
-from debias.text import counted, shown
+from debias.results.report.figures import MOST_DRAWN, drawn_features, drawn_of_scores
+from debias.results.sentences import doubts, headline, headline_of_folds, of_stopping
+from debias.results.tables import Table, plain, rows_named
+from debias.results.vocabulary import GateStatus, displayed
+from debias.text import counted, escaped, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from debias.results.audit import Audit
     from debias.results.changes import Changes
+    from debias.results.comparison import Comparison
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
     from debias.results.scores import Scores
 
-
-HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because", "dependence_p_adjusted"}
-"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
+HIDDEN = {"standard_error", "p_value", "untested_because", "dependence_p_adjusted"}
+"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the third."""
 TESTED = {"z", "p_adjusted", "verdict", "dependence"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
-WORDS = {"verdict", "dependence"}
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
-SHORTEST_NAME = 14
-"""A name is folded if it is longer than this and there is no room."""
-BETWEEN = 3
-"""Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
+WIDTH = 80
+"""Columns of the prompt,"""
+MOST = 10
+"""and the rows of its tables. A line says how many more there are."""
+LONGEST_NAME = 24
+LONGEST_RULE, LONGEST_VALUE = 32, 17
 
 
 def print_audit(console: Console, audit: Audit) -> None:
@@ -42,161 +44,185 @@ def print_audit(console: Console, audit: Audit) -> None:
     """
     sentences = audit.summary()
     n_before = max(1, sentences.index(audit.test_summary()))
-    for line in sentences[:n_before]:
-        console.print(_plain(line))
+    _print_lines(console, sentences[:n_before])
     print_table(console, audit)
-    for line in sentences[n_before:]:
-        console.print(_plain(line))
+    _print_lines(console, sentences[n_before:])
 
 
 def print_table(console: Console, audit: Audit) -> None:
-    """Print the table of an audit: of many features, those of its figures. Verdicts are the last to give way."""
-    from rich.table import Table
-
-    frame, n_left = audit.table, 0
+    """Print the table of an audit: of many features, those of its figures."""
+    frame, n_left = audit.to_frame(), 0
     if len(frame) > MOST_DRAWN:
         drawn, n_left = drawn_features(audit)
-        frame = frame.loc[[audit.main.feature_names[k] for k in drawn]]
-    console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}{_performance(audit)}"), style="bold")
-    longest = max(len(_plain(name)) for name in ["feature", *frame.index])
-    written = {
-        name: cells(name, frame[name])
-        for name in frame.columns
-        if name not in HIDDEN and (audit.tested or name not in TESTED)
-    }
-    room = console.width - 1 - BETWEEN
-    wide = {name: max(map(len, [*column, _heading(audit, name)])) + BETWEEN for name, column in written.items()}
-    tight = sum(wide.values()) + longest > room
-    if tight:
-        widths = {
-            name: max(map(len, [*column, *HEADING.get(name, name).split()])) + BETWEEN
-            for name, column in written.items()
-        }
-        printed = columns_that_fit(widths, room - min(longest, SHORTEST_NAME))
-    else:
-        widths, printed = wide, list(wide)
-    table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(SHORTEST_NAME, longest))
-    for name in printed:
-        justify: Literal["left", "right"] = "left" if name in WORDS else "right"
-        heading = HEADING.get(name, name) if tight else _heading(audit, name)
-        table.add_column(
-            _plain(heading), justify=justify, overflow="fold", no_wrap=name in WORDS, max_width=widths[name] - BETWEEN
-        )
-    for row in zip(frame.index, *(written[name] for name in printed), strict=True):
-        table.add_row(*(_plain(str(cell)) for cell in row))
-    console.print(table)
-    _print_left_out(console, n_left)
+        frame = rows_named(frame, [audit.tested_scores.feature_names[k] for k in drawn])
+    names = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
+    table = Table.of(frame, names, long_titles={"reported": f"reported ({audit.reported_kind})"})
+    of = f"{audit.tested_scores.settings['model']}, {_rows(audit.tested_scores)}{_performance(audit)}"
+    _print_table(console, table, n_left, of)
 
 
 def print_folds(console: Console, audit: FoldsAudit) -> None:
     """Print what matters over all folds, the table of the largest shares, and then the rest of the summary."""
-    from rich.table import Table
-
-    sentences, frame = audit.summary(), audit.table.iloc[:MOST_DRAWN]
-    n_before = 1 + (sentences.index(fold_sentences.headline(audit)) if audit.tested else len(audit.notes))
-    for line in sentences[:n_before]:
-        console.print(_plain(line))
-    written = {name: cells(name, frame[name]) for name in OF_FOLDS if audit.tested or name not in TESTED}
-    longest = max(len(_plain(name)) for name in ["feature", *frame.index])
-    heading = HEADING | {"standard_error": "standard error"}
-    widths = {
-        name: max(map(len, [*column, *heading.get(name, name).split()])) + BETWEEN for name, column in written.items()
-    }
-    printed = columns_that_fit(widths, console.width - 1 - BETWEEN - min(longest, SHORTEST_NAME))
-    rows = f"{audit.rows_in_words} rows of {counted(len(audit.audits), 'fold')}"
-    console.print(_plain(f"{audit.models_in_words}, {rows}"), style="bold")
-    table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(SHORTEST_NAME, longest))
-    for name in printed:
-        justify: Literal["left", "right"] = "left" if name in WORDS else "right"
-        table.add_column(_plain(heading.get(name, name)), justify=justify, overflow="fold", no_wrap=name in WORDS)
-    for row in zip(frame.index, *(written[name] for name in printed), strict=True):
-        table.add_row(*(_plain(str(cell)) for cell in row))
-    console.print(table)
-    _print_left_out(console, len(audit.table) - len(frame))
-    for line in sentences[n_before:]:
-        console.print(_plain(line))
+    sentences, frame = audit.summary(), audit.to_frame()
+    n_before = 1 + (sentences.index(headline_of_folds(audit)) if audit.tested else len(audit.notes))
+    _print_lines(console, sentences[:n_before])
+    names = [name for name in OF_FOLDS if audit.tested or name not in TESTED]
+    table = Table.of(frame.iloc[:MOST_DRAWN], names, {"standard_error": "standard error"})
+    of = f"{audit.models_in_words}, {audit.rows_in_words} rows of {counted(len(audit.audits), 'fold')}"
+    _print_table(console, table, len(frame) - MOST_DRAWN, of)
+    _print_lines(console, sentences[n_before:])
 
 
 def print_scores(console: Console, scores: Scores) -> None:
     """Print scores, the largest first, with their unit and what is known about the rows."""
-    from rich.table import Table
-
     order, n_left = np.argsort(-scores.values, kind="stable"), 0
     if order.size > MOST_DRAWN:
         order, n_left = drawn_of_scores(scores)
-    of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
     frame = scores.to_frame().iloc[order]
     hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p-value implies both
-    printed = [name for name in frame.columns if name not in hidden]
-    console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
-    table = Table()
-    table.add_column("feature", overflow="fold")
-    for name in printed:
-        table.add_column(_plain(HEADING.get(name, name)), justify="right", overflow="fold")
-    columns = [cells(name, frame[name]) for name in printed]
-    for row in zip(frame.index, *columns, strict=True):
-        table.add_row(*(_plain(str(cell)) for cell in row))
-    console.print(table)
-    _print_left_out(console, n_left)
+    of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
+    table = Table.of(frame, [name for name in frame.columns if name not in hidden])
+    _print_table(console, table, n_left, f"{of}: {scores.scorer} ({scores.unit})")
     if scores.provenance:
-        console.print(_plain(f"Scored on {_rows(scores)}: {scores.provenance['detail']}."))
+        _print_lines(console, [f"Scored on {_rows(scores)}: {scores.provenance['detail']}."])
 
 
 def print_changes(console: Console, changes: Changes) -> None:
     """Print what cannot be told or what changed, the table, and then the rest of the summary."""
-    from rich.table import Table
-
     first, *rest = changes.summary()
-    console.print(_plain(first))
+    _print_lines(console, [first])
     if changes.compared:
-        frame = changes.table[:MOST_DRAWN]
-        table = Table()
-        table.add_column("feature", overflow="fold")
-        columns = {name: cells(name, frame[name]) for name in OF_CHANGES}
-        for name in OF_CHANGES:
-            justify: Literal["left", "right"] = "left" if name in WORDS else "right"
-            table.add_column(_plain(HEADING.get(name, name.replace("_", " "))), justify=justify, overflow="fold")
-        for row in zip(frame.index, *columns.values(), strict=True):
-            table.add_row(*(_plain(str(cell)) for cell in row))
-        console.print(table)
-        _print_left_out(console, len(changes.feature_names) - len(frame))
-    for line in rest:
-        console.print(_plain(line))
+        frame = changes.to_frame()
+        _print_table(console, Table.of(frame[:MOST_DRAWN], OF_CHANGES), len(frame) - MOST_DRAWN)
+    _print_lines(console, rest)
 
 
 def print_gate(console: Console, gate: Gate) -> None:
     """Print the result of each rule of a policy, and the changes from the baseline."""
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    table = Table(show_lines=True)
-    for heading in ("rule", "result", "value", "limit", "reason"):
-        table.add_column(heading, overflow="fold")
-    for result in gate.results:
-        row = (result.rule, result.status, result.value, result.limit, result.reason)
-        table.add_row(*(_plain(cell) for cell in row))
+    rules = gate.to_table()
+    table = RichTable(show_lines=True)
+    columns = (rules.names, *rules.columns)
+    for each in columns:
+        table.add_column(each.title, overflow="fold")
+    for row in zip(*(each.cells for each in columns), strict=True):
+        table.add_row(*map(plain, row))
     console.print(table)
-    if gate.changes:
-        console.print(_plain("Changes from the baseline:"))
-    for change in gate.changes:
-        console.print(_plain(f"  {change.in_words()}"))
-    outcome = {"passed": "passed", "failed": "failed", "not judged": "was not judged"}[gate.status]
-    rules = gate.failures or gate.not_judged
-    console.print(_plain(f"The gate {outcome}{': ' if rules else ''}{_rules(rules)}."))
+    not_judged = GateStatus.NOT_JUDGED.text
+    outcome = f"was {not_judged}" if gate.status is GateStatus.NOT_JUDGED else gate.status.text
+    those = gate.failures or gate.not_judged
+    lines = ["Changes from the baseline:"] if gate.changes else []
+    lines += [f"  {change.in_words()}" for change in gate.changes]
+    lines.append(f"The gate {outcome}{': ' if those else ''}{_rules(those)}.")
     if gate.failures and gate.not_judged:
-        console.print(_plain(f"Not judged: {_rules(gate.not_judged)}."))
+        lines.append(f"{not_judged.capitalize()}: {_rules(gate.not_judged)}.")
     if gate.allowed_not_judged:
-        console.print(_plain(f"Not judged, which is allowed: {_rules(gate.allowed_not_judged)}."))
+        lines.append(f"{not_judged.capitalize()}, which is allowed: {_rules(gate.allowed_not_judged)}.")
+    _print_lines(console, lines)
+
+
+def short_audit(audit: Audit) -> str:
+    """Return the headline of an audit, and the features with the largest shares."""
+    first = np.lexsort((-audit.tested_scores.values, -audit.share))[:MOST]
+    frame = rows_named(audit.to_frame(), [audit.tested_scores.feature_names[k] for k in first])
+    names = [name for name in ("reported", "share") if name in frame.columns]
+    names += [name for name in ("z", "p_adjusted") if audit.tested and getattr(audit.tested_scores, name) is not None]
+    names += ["verdict"] if audit.tested else []
+    performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
+    of = ", ".join(filter(None, [_rows(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
+    first_of_all = [*doubts(audit), *of_stopping(audit)]
+    lines = [f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}", *first_of_all, headline(audit)]
+    return _short(lines, Table.of(frame, names), audit.share.size)
+
+
+def short_folds(audit: FoldsAudit) -> str:
+    """Return the headline of an audit of folds, and the features with the largest shares."""
+    frame = audit.to_frame()
+    names = ("share", "mean", "informative_folds", *(("p_adjusted", "verdict") if audit.tested else ()))
+    of = f"{counted(len(audit.audits), 'fold')} of {escaped(audit.models_in_words)}"
+    line = f"Audit of {of}: {audit.rows_in_words} rows, {counted(len(frame), 'feature')}"
+    return _short([line, headline_of_folds(audit)], Table.of(frame.iloc[:MOST], names), len(frame))
+
+
+def short_scores(scores: Scores) -> str:
+    """Return what the scores are, and the largest."""
+    frame = scores.to_frame().iloc[np.argsort(-scores.values, kind="stable")[:MOST]]
+    p_value = "p_value" if scores.p_adjusted is None else "p_adjusted"
+    names = [name for name in (scores.scorer, "z", p_value, "selected") if name in frame.columns]
+    rows = "" if scores.rows is None else f"{_rows(scores)}, "
+    features = counted(len(scores.feature_names), "feature")
+    of = f" of {escaped(scores.settings['model'])}" if scores.settings.get("model") else ""
+    line = f"Scores {scores.scorer}{of}: {rows}{features} ({scores.unit})"
+    return _short([line], Table.of(frame, names), len(scores.feature_names))
+
+
+def short_comparison(comparison: Comparison) -> str:
+    """Return where the scorers disagree most, and the scores, the largest by the first scorer first."""
+    frame, scorers = comparison.to_frame(), list(comparison.scores)
+    ranks = comparison.ranks.to_numpy()
+    k = int(np.argmax(np.ptp(ranks, axis=1)))
+    highest, lowest = int(np.argmin(ranks[k])), int(np.argmax(ranks[k]))
+    if ranks[k, highest] < ranks[k, lowest]:
+        where = (
+            f"Largest disagreement: {escaped(str(frame.index[k]))} has rank {ranks[k, highest]:g} by "
+            f"{scorers[highest]} and rank {ranks[k, lowest]:g} by {scorers[lowest]}."
+        )
+    else:
+        where = "All scorers give the features the same ranks."
+    lines = [f"Comparison of {', '.join(scorers)}: {counted(len(frame), 'feature')}", where]
+    return _short(lines, Table.of(frame[:MOST], frame.columns), len(frame))
+
+
+def short_changes(changes: Changes) -> str:
+    """Return what changed first, and the features with the strongest evidence."""
+    frame = changes.to_frame()
+    names = [name for name in ("before", "after", "p_adjusted", "shift", "verdict") if name in frame.columns]
+    of = f"{escaped(changes.series)} ({escaped(changes.model)}): {counted(len(frame), 'feature')}"
+    return _short([f"Changes of {of}", changes.summary()[0]], Table.of(frame[:MOST], names), len(frame))
+
+
+def short_gate(gate: Gate) -> str:
+    """Return whether a gate passed, and the results of its rules, failures first."""
+    results = sorted(gate.results, key=lambda result: list(GateStatus).index(result.status))
+    counts = [
+        f"{number:,} {status.text}"
+        for status in GateStatus
+        if (number := sum(result.status is status for result in results))
+    ]
+    line = f"Gate {gate.status.text}: {counted(len(results), 'rule')} ({', '.join(counts)})"
+    columns = {
+        title: [shortened(displayed(getattr(result, attribute)), LONGEST_VALUE) for result in results[:MOST]]
+        for title, attribute in (("result", "status"), ("value", "value"), ("limit", "limit"))
+    }
+    table = Table.of_cells({"rule": [result.rule for result in results[:MOST]], **columns})
+    return _short([line], table, len(results), LONGEST_RULE)
+
+
+def _short(lines: list[str], table: Table, n_rows: int, longest_name: int = LONGEST_NAME) -> str:
+    """Return lines, folded to the width of the prompt, the table, and how many rows it leaves out."""
+    n_left = n_rows - len(table.names.cells)
+    more = [f"... {n_left:,} more"] if n_left > 0 else []
+    folded = [part for line in lines for part in textwrap.wrap(line, WIDTH)]
+    return "\n".join([*folded, *table.to_text(WIDTH, longest_name), *more])
+
+
+def _print_table(console: Console, table: Table, n_left: int, of: str | None = None) -> None:
+    """Print what a table is of, the table, and how many features it leaves out."""
+    if of is not None:
+        console.print(plain(of), style="bold")
+    console.print(table.to_terminal(console.width))
+    if n_left > 0:
+        _print_lines(console, [f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."])
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(plain(line))
 
 
 def _rules(results: tuple[Result, ...]) -> str:
     return ", ".join(result.rule for result in results)
-
-
-def _print_left_out(console: Console, n_left: int) -> None:
-    if n_left:
-        console.print(_plain(f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."))
 
 
 def _performance(audit: Audit) -> str:
@@ -207,16 +233,5 @@ def _performance(audit: Audit) -> str:
     return f", {performance.in_words()}{doubt}"
 
 
-def _heading(audit: Audit, name: str) -> str:
-    return f"reported ({audit.reported_kind})" if name == "reported" else HEADING.get(name, name)
-
-
 def _rows(scores: Scores) -> str:
     return counted(scores.n_rows or 0, f"{scores.rows_in_words} row")
-
-
-def _plain(text: str) -> Text:
-    """Return text without markup: a feature may be called [red] or have characters that move the cursor."""
-    from rich.text import Text
-
-    return Text(shown(text))

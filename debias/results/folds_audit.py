@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from debias.atomic_files import written
 from debias.errors import DebiasError
-from debias.results import fold_sentences, short_text, stored_folds
+from debias.results import console, sentences, stored, untested
 from debias.results.audit import Audit
+from debias.results.base import ReportedResult
+from debias.results.fields import SCHEMA_VERSION
 from debias.results.untested import tell_nothing
-from debias.text import feature_index, json_text, listed, shown, to_csv
+from debias.results.vocabulary import Verdict
+from debias.text import feature_index, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +25,8 @@ LEVEL = 0.95
 """Confidence level of ``low`` and ``high``."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FoldsAudit:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FoldsAudit(ReportedResult):
     """The audits of the models of a cross-validation, each on the rows that were held out from it.
 
     :func:`debias.audit_folds` makes it.
@@ -59,6 +60,8 @@ class FoldsAudit:
     as in scikit-learn's ``cross_validate``. A fold whose rows can tell nothing about any feature is left out of it.
     """
 
+    WRITTEN_AS: ClassVar[str] = "an audit of folds written by debias (FoldsAudit.to_json)"
+
     audits: dict[str, Audit]
     n_train: tuple[int | None, ...]
     standard_error: NDArray[np.float64] | None = None
@@ -70,7 +73,7 @@ class FoldsAudit:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return short_text.of_folds(self)
+        return console.short_folds(self)
 
     @property
     def first(self) -> Audit:
@@ -80,12 +83,12 @@ class FoldsAudit:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in the order of the audits."""
-        return self.first.main.feature_names
+        return self.first.tested_scores.feature_names
 
     @property
-    def main_scorer(self) -> str:
+    def tested_scorer(self) -> str:
         """Name of the scorer that is tested."""
-        return self.first.main_scorer
+        return self.first.tested_scorer
 
     @property
     def tested(self) -> bool:
@@ -105,8 +108,8 @@ class FoldsAudit:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """Mean score of the main scorer over folds, shape (n_features,)."""
-        values: NDArray[np.float64] = self._told.mean(axis=0)
+        """Mean score of the tested scorer over folds, shape (n_features,)."""
+        values: NDArray[np.float64] = self._usable_scores.mean(axis=0)
         return values
 
     @property
@@ -116,15 +119,42 @@ class FoldsAudit:
         return positive / positive.sum() if positive.sum() > 0 else positive
 
     @property
-    def verdict(self) -> list[str]:
+    def verdict(self) -> list[Verdict]:
         """One verdict per feature, by all folds together: "informative", "indistinguishable" or "untested"."""
         if self.p_adjusted is None:
-            return ["untested"] * len(self.feature_names)
-        untested = self.untested_features
+            return [Verdict.UNTESTED] * len(self.feature_names)
+        not_tested = self.untested_features
         return [
-            "informative" if p <= self.test["alpha"] else "untested" if name in untested else "indistinguishable"
+            Verdict.INFORMATIVE
+            if p <= self.test["alpha"]
+            else Verdict.UNTESTED
+            if name in not_tested
+            else Verdict.INDISTINGUISHABLE
             for name, p in zip(self.feature_names, self.p_adjusted, strict=True)
         ]
+
+    def which(self, verdict: Verdict | str) -> NDArray[np.bool_]:
+        """Return for each feature whether it has this verdict, as an array of shape (n_features,)."""
+        return np.array([each is Verdict(verdict) for each in self.verdict])
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that all folds together call informative, the strongest first.
+
+        Features that could not be tested (:attr:`untested_features`) are not among them, and that is no reason to drop
+        them.
+
+        Raises
+        ------
+        DebiasError
+            Nothing was tested, or the test could not have found any feature: the audit is no reason to drop features.
+        """
+        if self.untested_because is not None:
+            raise DebiasError(f"the folds say of no feature whether it is informative: {self.untested_because}")
+        informative = self.which(Verdict.INFORMATIVE)
+        if not informative.any():
+            untested.refuse_powerless(self.test)
+        return [self.feature_names[k] for k in np.lexsort((-self.mean, -self.share)) if informative[k]]
 
     @property
     def untested_features(self) -> dict[str, str]:
@@ -133,26 +163,30 @@ class FoldsAudit:
         names = set(self.feature_names).intersection(*tested) if tested else set()
         return {name: reason for name, reason in tested[0].items() if name in names} if tested else {}
 
-    def where_tested(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return figures, one per feature, with NaN for the features that no fold could test."""
-        return np.where([name in self.untested_features for name in self.feature_names], np.nan, figures)
+    def where_tested(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values, one per feature, with NaN for the features that no fold could test."""
+        return np.where([name in self.untested_features for name in self.feature_names], np.nan, values)
 
     @property
     def informative_folds(self) -> NDArray[np.int64]:
         """Number of folds whose own audit calls a feature informative, shape (n_features,)."""
-        found = [audit.main.selected for audit in self.audits.values() if audit.main.selected is not None]
+        found = [
+            audit.tested_scores.selected for audit in self.audits.values() if audit.tested_scores.selected is not None
+        ]
         return np.sum([np.zeros(len(self.feature_names), dtype=np.int64), *found], axis=0, dtype=np.int64)
 
     @property
     def scores(self) -> pd.DataFrame:
-        """Scores of the main scorer: one row per fold (index ``fold``), one column per feature.
+        """Scores of the tested scorer: one row per fold (index ``fold``), one column per feature.
 
         They are NaN in a fold whose rows can tell nothing about any feature.
         """
         import pandas as pd
 
         values = [
-            np.full(len(self.feature_names), np.nan) if tell_nothing(audit.main) else audit.main.values
+            np.full(len(self.feature_names), np.nan)
+            if tell_nothing(audit.tested_scores)
+            else audit.tested_scores.values
             for audit in self.audits.values()
         ]
         index = pd.Index(list(self.audits), name="fold", dtype=object)
@@ -173,23 +207,22 @@ class FoldsAudit:
         pairs = [float(np.corrcoef(one, other)[0, 1]) for one, other in combinations(ranks, 2)]
         return float(np.mean(pairs)) if pairs else None
 
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """Data frame with index ``feature``, sorted by share.
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with index ``feature``, sorted by share.
 
         Columns: ``share`` of the mean score, ``mean`` score over folds, its ``standard_error``, ``low`` and ``high``,
         its 95% interval (NaN without a standard error); ``rank`` of the mean score (1 is the highest), and the
         ``lowest_rank`` and ``highest_rank`` that the feature has in a fold (highest: nearest to 1);
         ``informative_folds``, the number of folds whose own audit calls it informative, and ``folds``, the number of
-        folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. If a feature was not tested,
-        its figures are NaN, and ``untested_because`` has the reason.
+        folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. If single
+        features were not tested, their numbers are NaN, and a column ``untested_because`` has the reason.
         """
         import pandas as pd
         from scipy.special import stdtrit
 
         mean, ranks = self.where_tested(self.mean), self.ranks
         error = np.full(mean.size, np.nan) if self.standard_error is None else self.standard_error
-        freedom = max(1, len(self._told) - 1)
+        freedom = max(1, len(self._usable_scores) - 1)
         reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
         columns: dict[str, Any] = {
             "share": self.where_tested(self.share),
@@ -203,19 +236,20 @@ class FoldsAudit:
             "informative_folds": self.informative_folds,
             "folds": len(self.audits) - len(self.untested_folds),
             "p_adjusted": np.full(mean.size, np.nan) if self.p_adjusted is None else self.where_tested(self.p_adjusted),
-            "verdict": self.verdict,
+            "verdict": [verdict.value for verdict in self.verdict],
         }
-        if not self.tested:
-            columns["untested_because"] = self.untested_because
-        elif self.untested_features:
+        if self.untested_features:
             columns["untested_because"] = [self.untested_features.get(name, "") for name in self.feature_names]
         frame = pd.DataFrame(columns, index=feature_index(self.feature_names))
         return frame.sort_values(["share", "mean"], ascending=False, kind="stable")
 
+    def _reservations(self) -> dict[str, str]:
+        return {} if self.untested_because is None else {"untested_because": self.untested_because}
+
     @property
     def models_in_words(self) -> str:
         """The kind of the models of the folds; all kinds if they differ."""
-        return listed(list(dict.fromkeys(str(audit.main.settings["model"]) for audit in self.audits.values())))
+        return listed(list(dict.fromkeys(str(audit.tested_scores.settings["model"]) for audit in self.audits.values())))
 
     @property
     def rows_in_words(self) -> str:
@@ -231,13 +265,15 @@ class FoldsAudit:
             for text in audit.warnings:
                 if text not in self.notes:  # those are about all folds
                     folds_of.setdefault(text, []).append(name)
-        of_audits = (fold_sentences.about(folds, text, len(self.audits)) for text, folds in folds_of.items())
+        of_audits = (sentences.about(folds, text, len(self.audits)) for text, folds in folds_of.items())
         return tuple(dict.fromkeys((*self.notes, *of_audits)))
 
     @property
-    def _told(self) -> NDArray[np.float64]:
+    def _usable_scores(self) -> NDArray[np.float64]:
         """Scores of the folds that tell something about the features, shape (n_folds, n_features)."""
-        return np.stack([audit.main.values for audit in self.audits.values() if not tell_nothing(audit.main)])
+        return np.stack(
+            [audit.tested_scores.values for audit in self.audits.values() if not tell_nothing(audit.tested_scores)]
+        )
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what matters over all folds, where folds disagree, then what is not known.
@@ -249,99 +285,59 @@ class FoldsAudit:
             first; how many folds agree; features that single folds call informative and all folds together do not; how
             stable the ranks are; the test; what the standard error covers; what the rows are.
         """
-        return fold_sentences.summary(self)
+        return sentences.summary_of_folds(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
-        return stored_folds.to_dict(self)
-
-    def to_json(self, path: Any = None, indent: int | None = 2) -> str:
-        """Return the audits and what they tell together as JSON, and write it to `path` if that is not None."""
-        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        tests = {name: getattr(self, name) for name in stored.TESTS_OF_FOLDS}
+        return {
+            "kind": stored.FOLDS,
+            "schema_version": SCHEMA_VERSION,
+            "tested_scorer": self.tested_scorer,
+            "feature_names": list(self.feature_names),
+            "mean": self.mean.tolist(),
+            "share": self.share.tolist(),
+            "verdict": self.verdict,
+            "informative_folds": self.informative_folds.tolist(),
+            "rank_stability": self.rank_stability,
+            "n_train": list(self.n_train),
+            **{name: None if values is None else values.tolist() for name, values in tests.items()},
+            "test": self.test,
+            "no_error_because": self.no_error_because,
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "audits": {name: each.to_dict() for name, each in self.audits.items()},
+        }
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> FoldsAudit:
-        """Return what ``to_json`` wrote.
+    def _read(cls, plain: dict[str, Any]) -> FoldsAudit:
+        fields, derived = stored.folds_fields(plain, Audit.from_dict)
+        audit = cls(**fields)
+        stored.check_read_folds(audit, derived)
+        return audit
 
-        Raises
-        ------
-        DebiasError
-            ``to_json`` did not write this text, or it has another schema version. The message says what is wrong.
-        """
-        fields, derived = stored_folds.read(text)
-        read = cls(**fields)
-        stored_folds.check_read(read, derived)
-        return read
+    def _page(self, title: str | None) -> str:
+        from debias.results.report.folds_page import folds_page
 
-    @classmethod
-    def from_file(cls, path: Any) -> FoldsAudit:
-        """Return what ``to_json`` wrote to a file.
+        return folds_page(self, title)
 
-        Parameters
-        ----------
-        path : str or Path
-
-        Raises
-        ------
-        DebiasError
-            As for :meth:`from_json`; the message begins with the path.
-        OSError
-            The file cannot be read.
-        """
-        with open(path, "rb") as file:
-            text = file.read()
-        try:
-            return cls.from_json(text)
-        except DebiasError as error:
-            raise DebiasError(f"{path}: {error}") from None
-
-    def to_csv(self, path: Any = None) -> str:
-        """Return the table as CSV, and write it to `path` if that is not None.
-
-        The file is safe to open in a spreadsheet, as that of :meth:`Audit.to_csv`.
-        """
-        return written(path, to_csv(self.table))
-
-    def to_html(self, path: Any = None, title: str | None = None) -> str:
-        """Return one self-contained HTML page, and write it to `path` if that is not None.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-        title : str, optional
-            Title of the page. By default it names the kind of model.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        ImportError
-            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
-        """
-        from debias.results.report.folds import folds_page
-
-        return written(path, folds_page(self, title))
-
-    def plot(self, axes: Any = None, most: int = 30) -> Any:
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
         """Draw the scores of every fold, and the mean with its 95% interval, the largest share on top.
 
         Parameters
         ----------
-        axes : matplotlib Axes, optional
+        kind : {"interval"}
+        ax : matplotlib Axes, optional
             New axes by default.
-        most : int
+        max_features : int
             Draw at most this many features. A last line stands for the others.
 
         Returns
         -------
         matplotlib Axes
         """
-        from debias.results.report.folds import folds_on_axes
+        from debias.results.report.figures import refuse_kind
+        from debias.results.report.folds_page import folds_on_axes
 
-        return folds_on_axes(axes, self.scores, self.table, self.first.main.unit, most)
-
-    def _repr_html_(self) -> str:
-        """Return the table as HTML for a notebook."""
-        return str(self.table.rename(index=shown).to_html())
+        refuse_kind(kind, ("interval",))
+        return folds_on_axes(ax, self.scores, self.to_frame(), self.first.tested_scores.unit, max_features)

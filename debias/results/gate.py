@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, PolicyError, RowsError, with_article
-from debias.results import gate_of_rows
-from debias.results.checks import check_audit
 from debias.results.feature_likeness import alike, like
-from debias.results.gate_outcome import Change, Gate, Result
+from debias.results.gate_outcome import NAMED, Change, Gate, Result, result_of_repeated, result_of_unseen
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.scores import REPEATED, UNSEEN
 from debias.results.sentences import doubts, reports_anything
+from debias.results.stored import check_audit
+from debias.results.vocabulary import GateStatus, RowsKind, Verdict
 from debias.text import counted
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-NOT_COUNTED = (
-    "were not counted: the rows came in batches, the model is a vote, or an earlier version of debias wrote the audit"
-)
-NAMED = 5
-"""A reason names at most this many features."""
+NOT_COUNTED = "were not counted: the rows came in batches, or the model is a vote"
 
 
 def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -52,7 +48,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     RowsError
         The audit is of training rows, on which noise looks important.
     DebiasError
-        The figures of the audit or of the baseline contradict each other or are not finite.
+        The numbers of the audit or of the baseline contradict each other or are not finite.
 
     Examples
     --------
@@ -61,7 +57,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
-    >>> gate = debias.audit(forest, X, y, seed=0).check({"must_be_informative": ["bmi"], "min_rows": 1000})
+    >>> gate = debias.audit(forest, X, y, random_state=0).check({"must_be_informative": ["bmi"], "min_rows": 1000})
     >>> [result.status for result in gate.results]
     ['failed', 'passed']
     >>> gate.failures[0].reason
@@ -79,7 +75,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
 
 
 def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
-    """Raise unless this is an audit with consistent figures, and not one of training rows."""
+    """Raise unless this is an audit with consistent numbers, and not one of training rows."""
     if not isinstance(audit, kind):
         raise PolicyError(
             f"{what} is {with_article(type(audit).__name__)}, not an Audit; debias.Audit.from_json reads one from JSON"
@@ -88,7 +84,7 @@ def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
         check_audit(audit)
     except DebiasError as error:
         raise DebiasError(f"{what} cannot be checked: {error}") from None
-    if audit.main.rows == "train":
+    if audit.tested_scores.rows == RowsKind.TRAIN:
         raise RowsError(
             "an audit of training rows cannot pass a gate: on them noise looks important. "
             "Audit rows the model has not seen"
@@ -101,15 +97,15 @@ def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | 
     for what, compared in (("the audit", audit), ("the baseline", baseline)):
         if (reason := _no_verdicts(compared)) is not None:
             raise PolicyError(f"{rules[0]} compares verdicts, but {what} has none: {reason}")
-    if audit.main_scorer != baseline.main_scorer:
+    if audit.tested_scorer != baseline.tested_scorer:
         raise PolicyError(
-            f"{rules[0]} compares scores, but the main scorers differ: {audit.main_scorer} now, {baseline.main_scorer} "
-            "in the baseline. Audit the old model again with the same main="
+            f"{rules[0]} compares scores, but the tested scorers differ: {audit.tested_scorer} now, "
+            f"{baseline.tested_scorer} in the baseline. Audit the old model again with the same tested="
         )
-    tests = [compared.main.details["test"] for compared in (audit, baseline)]
+    tests = [compared.tested_scores.details["test"] for compared in (audit, baseline)]
     error_rates = [(test["alpha"], test.get("error")) for test in tests]
     if error_rates[0] != error_rates[1]:
-        now, before = (f"alpha={alpha:g}, error={error!r}" for alpha, error in error_rates)
+        now, before = (f"({error!r}, {alpha:g})" for alpha, error in error_rates)
         raise PolicyError(
             f"{rules[0]} compares verdicts, but the error rates differ: {now} now, {before} in the baseline. "
             "Audit the old model again with the current error rate"
@@ -117,19 +113,19 @@ def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | 
 
 
 def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Result]:
-    n_rows = audit.main.n_rows or 0
+    n_rows = audit.tested_scores.n_rows or 0
     enough = rules.min_rows is None or n_rows >= rules.min_rows
     if rules.min_rows is not None:
         required = f"the policy requires {rules.min_rows}"
         reason = f"{n_rows} evaluation rows, {'and' if enough else 'but'} {required}"
         yield _result("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
     yield from _provenance(audit, rules.min_provenance)
-    details = audit.main.details
+    details = audit.tested_scores.details
     if rules.max_unseen is not None:
-        yield gate_of_rows.unseen(details.get(UNSEEN), rules.max_unseen, "rows", NOT_COUNTED)
+        yield result_of_unseen(details.get(UNSEEN), rules.max_unseen, "rows", NOT_COUNTED)
     if rules.max_repeated is not None:
         which = "these rows repeat another row"
-        yield gate_of_rows.repeated(details.get(REPEATED), rules.max_repeated, which, NOT_COUNTED)
+        yield result_of_repeated(details.get(REPEATED), rules.max_repeated, which, NOT_COUNTED)
     if rules.max_shift is not None:
         yield _shift(audit, rules.max_shift)
     if rules.must_predict is not None:
@@ -138,25 +134,30 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         yield _unsupported(audit, rules.max_unsupported_share, rules.min_rows if not enough else None)
     no_verdicts = _no_verdicts(audit)
     if rules.min_informative is not None:
-        count, limit = audit.verdict.count("informative"), rules.min_informative
-        reason = f"{count} of {audit.share.size} features are informative" if no_verdicts is None else no_verdicts
+        count, limit = int(audit.which(Verdict.INFORMATIVE).sum()), rules.min_informative
+        reason = (
+            f"{count} of {audit.share.size} features are {Verdict.INFORMATIVE.phrase}"
+            if no_verdicts is None
+            else no_verdicts
+        )
         met = no_verdicts is None and count >= limit
         result = _result("min_informative", met, str(count), f">= {limit}", reason)
         may_be_met = no_verdicts is None and count + len(audit.untested_features) >= limit
         yield _unjudged(result, audit) if not met and may_be_met else result
     for feature in rules.must_be_informative or ():
-        yield _named("must_be_informative", feature, "informative", audit)
+        yield _named("must_be_informative", feature, Verdict.INFORMATIVE, audit)
     for feature in rules.must_not_matter or ():
-        result = _named("must_not_matter", feature, "indistinguishable", audit)
-        if result.value == "indistinguishable" and result.status == "passed" and not enough:
+        result = _named("must_not_matter", feature, Verdict.INDISTINGUISHABLE, audit)
+        passed_as_noise = result.status is GateStatus.PASSED and result.value is Verdict.INDISTINGUISHABLE
+        if passed_as_noise and not enough:
             reason = f"with fewer than {rules.min_rows} rows the test may miss a feature that matters"
-            result = Result(result.rule, "not judged", result.value, result.limit, reason)
-        elif result.value == "indistinguishable" and result.status == "passed" and _fails_to_predict(audit):
+            result = Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, reason)
+        elif passed_as_noise and _fails_to_predict(audit):
             reason = (
                 "the model predicts these rows no better than a constant, so the test may miss a feature that matters. "
                 "Check that the response is right"
             )
-            result = Result(result.rule, "not judged", result.value, result.limit, reason)
+            result = Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, reason)
         yield result
     if rules.max_inflation is not None:
         yield _inflation(audit, rules.max_inflation)
@@ -172,20 +173,20 @@ def _no_verdicts(audit: Audit) -> str | None:
     """Return why the audit has no verdicts that count, or None if it has."""
     if not audit.tested:
         return audit.untested_because
-    if audit.main.threshold is None:
-        return "the test had too few permutations: at its error rate no feature could be informative"
+    if audit.tested_scores.threshold is None:
+        return f"the test had too few permutations: at its error rate no feature could be {Verdict.INFORMATIVE.phrase}"
     return None
 
 
 def _result(rule: str, passed: bool, value: str, limit: str, reason: str) -> Result:
-    return Result(rule, "passed" if passed else "failed", value, limit, reason)
+    return Result(rule, GateStatus.PASSED if passed else GateStatus.FAILED, value, limit, reason)
 
 
 def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
     """Check what is known about the rows. Without a rule, rows that look like training rows fail, others pass."""
-    levels, status = list(PROVENANCE), audit.main.provenance["status"]
+    levels, status = list(PROVENANCE), audit.tested_scores.provenance["status"]
     level = next((name for name in levels if status in PROVENANCE[name]), None)
-    reason = str(audit.main.provenance["detail"])
+    reason = str(audit.tested_scores.provenance["detail"])
     if wanted is None:
         if level is None or level == "stated":
             hint = f'{reason}; to accept such rows, set min_provenance = "stated" in the policy'
@@ -200,8 +201,8 @@ def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
 def _shift(audit: Audit, limit: float) -> Result:
     rule, shift, allowed = "max_shift", audit.provenance.get("shift"), f"<= {limit:g}"
     if shift is None:
-        at_training = audit.main.provenance["status"] in (*PROVENANCE["rows proven"], *PROVENANCE["proven"])
-        if audit.main.rows == "oob" and at_training:
+        at_training = audit.tested_scores.provenance["status"] in (*PROVENANCE["rows proven"], *PROVENANCE["proven"])
+        if audit.tested_scores.rows == RowsKind.OOB and at_training:
             return _result(rule, True, "none", allowed, "these are the training rows, so there is no shift")
         return _result(rule, False, "none", allowed, "the rows could not be compared with the training rows")
     if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
@@ -220,16 +221,18 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
     rule, performance = "must_predict", audit.performance
     limit = "better than a constant" if wanted is True else f"skill >= {wanted:g}"
     if performance is None or performance.skill is None:
-        reason = "an older debias wrote the audit" if performance is None else str(performance.untold_because)
-        return Result(rule, "not judged", "none", limit, f"how well the model predicts was not computed: {reason}")
+        reason = "this audit was made without it" if performance is None else str(performance.untold_because)
+        return Result(
+            rule, GateStatus.NOT_JUDGED, "none", limit, f"how well the model predicts was not computed: {reason}"
+        )
     value = performance.in_words()
-    if performance.too_good is not None and audit.main.rows == "held-out":
-        return Result(rule, "not judged", value, limit, performance.too_good)
+    if performance.too_good is not None and audit.tested_scores.rows == RowsKind.HELD_OUT:
+        return Result(rule, GateStatus.NOT_JUDGED, value, limit, performance.too_good)
     if performance.better_than_constant is None:
         reason = (
             performance.chance().removeprefix("; ") or "there are too few rows to tell whether a constant is as good"
         )
-        return Result(rule, "not judged", value, limit, reason)
+        return Result(rule, GateStatus.NOT_JUDGED, value, limit, reason)
     if performance.better_than_constant is False:
         return _result(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
     skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
@@ -244,7 +247,7 @@ def _unjudged(result: Result, *audits: Audit) -> Result:
     """Return the result of a rule that cannot be judged, because of features that were not tested."""
     reasons = {name: reason for audit in audits for name, reason in audit.untested_features.items()}
     named = _first([f"{name} ({reason})" for name, reason in reasons.items()])
-    return Result(result.rule, "not judged", result.value, result.limit, f"not tested: {named}")
+    return Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, f"not tested: {named}")
 
 
 def _first(texts: list[str]) -> str:
@@ -259,12 +262,12 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
         return _result(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
     if rows_missing is not None:
         reason = f"the share gets smaller with more rows, and there are fewer than {rows_missing}"
-        return Result(rule, "not judged", f"{share:.1%}", f"<= {limit:.1%}", reason)
-    noise = [k for k, verdict in enumerate(audit.verdict) if verdict == "indistinguishable"]
+        return Result(rule, GateStatus.NOT_JUDGED, f"{share:.1%}", f"<= {limit:.1%}", reason)
+    noise = np.flatnonzero(audit.which(Verdict.INDISTINGUISHABLE))
     assert audit.reported is not None
-    largest = sorted(noise, key=lambda k: -audit.reported[k])[:3]  # type: ignore[index]
-    names = ", ".join(f"{audit.main.feature_names[k]} ({audit.reported[k]:.1%})" for k in largest)
-    reason = f"{len(noise)} of {audit.share.size} features are indistinguishable from noise" + (
+    largest = noise[np.argsort(-audit.reported[noise], kind="stable")][:3]
+    names = ", ".join(f"{audit.tested_scores.feature_names[k]} ({audit.reported[k]:.1%})" for k in largest)
+    reason = f"{len(noise)} of {audit.share.size} features are {Verdict.INDISTINGUISHABLE.phrase}" + (
         f"; the largest shares: {names}" if names else ""
     )
     result = _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
@@ -274,17 +277,17 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
 _NOT_REPORTED = "the library reports no importance for any feature of this model"
 
 
-def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
+def _named(rule: str, feature: Feature, wanted: Verdict, audit: Audit) -> Result:
     """Check the verdict of one feature that a rule names."""
-    name, names = feature.name, audit.main.feature_names
+    name, names = feature.name, audit.tested_scores.feature_names
     rule = f"{rule}: {name}"
     if name in names:
         k = names.index(name)
         no_verdicts = _no_verdicts(audit)
         if name in audit.untested_features:
-            return Result(rule, "not judged", "untested", wanted, audit.untested_features[name])
+            return Result(rule, GateStatus.NOT_JUDGED, Verdict.UNTESTED, wanted, audit.untested_features[name])
         evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
-        return _result(rule, no_verdicts is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
+        return _result(rule, no_verdicts is None and audit.verdict[k] is wanted, audit.verdict[k], wanted, evidence)
     near = [repr(other) for other in like(name, names)]
     reason = "the model has no such feature" + (f", but it has {_first(near)}" if near else "")
     if not feature.optional:
@@ -293,10 +296,12 @@ def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
 
 
 def _evidence(audit: Audit, k: int) -> str:
-    main = audit.main
-    assert main.z is not None and main.p_adjusted is not None  # noqa: PT018  # the audit is tested
+    tested = audit.tested_scores
+    assert tested.z is not None and tested.p_adjusted is not None  # noqa: PT018  # the audit is tested
     reported = "" if audit.reported is None else f", reported {audit.reported[k]:.1%}"
-    return f"z = {main.z[k]:.2f}, adjusted p = {main.p_adjusted[k]:.3g}, debiased share {audit.share[k]:.1%}{reported}"
+    return (
+        f"z = {tested.z[k]:.2f}, adjusted p = {tested.p_adjusted[k]:.3g}, debiased share {audit.share[k]:.1%}{reported}"
+    )
 
 
 def _inflation(audit: Audit, limit: float) -> Result:
@@ -305,32 +310,37 @@ def _inflation(audit: Audit, limit: float) -> Result:
     if not audit.tested and not audit.share.any():  # such as a response that is the same in all rows
         return _result("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
     assert audit.reported is not None
-    tested = np.array([name not in audit.untested_features for name in audit.main.feature_names])
+    tested = np.array([name not in audit.untested_features for name in audit.tested_scores.feature_names])
     if not tested.any():
-        return _unjudged(Result("max_inflation", "not judged", "none", f"<= {limit:.1%}", ""), audit)
+        return _unjudged(Result("max_inflation", GateStatus.NOT_JUDGED, "none", f"<= {limit:.1%}", ""), audit)
     excess = audit.reported - audit.share
     k = int(np.argmax(np.where(tested, excess, -np.inf)))
-    reason = f"{audit.main.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
+    reason = f"{audit.tested_scores.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
     result = _result("max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason)
     # The debiased shares of the others would be smaller if a feature that was not tested had one.
-    unknown = result.status == "passed" and not tested.all() and bool((audit.reported > limit).any())
+    unknown = result.status is GateStatus.PASSED and not tested.all() and bool((audit.reported > limit).any())
     return _unjudged(result, audit) if unknown else result
 
 
-def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
+def _standing(audit: Audit) -> dict[str, tuple[int, float, Verdict]]:
     """Return rank, share and verdict by feature. All noise has the rank after the last informative feature."""
-    shares = sorted((-s for s, v in zip(audit.share, audit.verdict, strict=True) if v == "informative"))
+    informative = audit.which(Verdict.INFORMATIVE)
+    shares = sorted(-audit.share[informative])
     return {
-        name: (1 + bisect_left(shares, -share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
-        for name, share, verdict in zip(audit.main.feature_names, audit.share, audit.verdict, strict=True)
+        name: (
+            1 + bisect_left(shares, -share) if verdict is Verdict.INFORMATIVE else len(shares) + 1,
+            float(share),
+            verdict,
+        )
+        for name, share, verdict in zip(audit.tested_scores.feature_names, audit.share, audit.verdict, strict=True)
     }
 
 
-def _moved(before: tuple[int, float, str], after: tuple[int, float, str]) -> int:
+def _moved(before: tuple[int, float, Verdict], after: tuple[int, float, Verdict]) -> int:
     """Return by how many ranks a feature moved. A feature that is noise in both audits did not move."""
-    if "untested" in (before[2], after[2]):  # not known
+    if Verdict.UNTESTED in (before[2], after[2]):  # not known
         return 0
-    return 0 if before[2] == after[2] == "indistinguishable" else abs(after[0] - before[0])
+    return 0 if before[2] is after[2] is Verdict.INDISTINGUISHABLE else abs(after[0] - before[0])
 
 
 def _unless_untested(result: Result, audit: Audit, baseline: Audit) -> Result:
@@ -341,8 +351,8 @@ def _unless_untested(result: Result, audit: Audit, baseline: Audit) -> Result:
     """
     untested = audit.untested_features.keys() | baseline.untested_features.keys()
     if result.rule == "max_verdict_changes":
-        untested &= set(audit.main.feature_names) & set(baseline.main.feature_names)
-        if result.status == "failed":
+        untested &= set(audit.tested_scores.feature_names) & set(baseline.tested_scores.feature_names)
+        if result.status is GateStatus.FAILED:
             return result
     return _unjudged(replace(result, value="none"), audit, baseline) if untested else result
 
@@ -350,18 +360,18 @@ def _unless_untested(result: Result, audit: Audit, baseline: Audit) -> Result:
 def _changes(audit: Audit, baseline: Audit) -> tuple[Change, ...]:
     before, after = _standing(baseline), _standing(audit)
     changed = [
-        Change(name, *zip(_told(before.get(name)), _told(after.get(name)), strict=True))  # type: ignore[arg-type]
+        Change(name, *zip(_known_standing(before.get(name)), _known_standing(after.get(name)), strict=True))  # type: ignore[arg-type]
         for name in dict.fromkeys([*before, *after])
         if (name in before) != (name in after) or _moved(before[name], after[name]) or before[name][2] != after[name][2]
     ]
     return tuple(sorted(changed, key=lambda change: -abs((change.share[1] or 0.0) - (change.share[0] or 0.0))))
 
 
-def _told(standing: tuple[int, float, str] | None) -> tuple[int | None, float | None, str | None]:
+def _known_standing(standing: tuple[int, float, Verdict] | None) -> tuple[int | None, float | None, Verdict | None]:
     """Return what a change tells of a feature: no rank and no share if it was not tested."""
     if standing is None:
         return None, None, None
-    return (None, None, "untested") if standing[2] == "untested" else standing
+    return (None, None, Verdict.UNTESTED) if standing[2] is Verdict.UNTESTED else standing
 
 
 def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:
@@ -382,9 +392,9 @@ def _verdict_changes(audit: Audit, baseline: Audit, limit: int) -> Result:
     changed = [
         name
         for name in both
-        if before[name][2] != after[name][2] and "untested" not in (before[name][2], after[name][2])
+        if before[name][2] != after[name][2] and Verdict.UNTESTED not in (before[name][2], after[name][2])
     ]
-    changes = [f"{name} from {before[name][2]} to {after[name][2]}" for name in changed]
+    changes = [f"{name} from {before[name][2].text} to {after[name][2].text}" for name in changed]
     reason = f"verdicts changed: {_first(changes)}" if changed else _compared(len(both))
     problem = _not_comparable(before, after)
     passed = problem is None and len(changed) <= limit
@@ -396,13 +406,14 @@ def _compared(n_features: int) -> str:
     return f"compared {counted(n_features, 'feature')} that both models have"
 
 
-def _not_comparable(before: dict[str, tuple[int, float, str]], after: dict[str, Any]) -> str | None:
+def _not_comparable(before: dict[str, tuple[int, float, Verdict]], after: dict[str, Any]) -> str | None:
     """Return why two models have no features in common that could change, or None if they have."""
     if not any(name in after for name in before):
         return "the two models have no feature in common"
-    informative = [name for name in before if before[name][2] == "informative"]
+    informative = [name for name in before if before[name][2] is Verdict.INFORMATIVE]
     if informative and not any(name in after for name in informative):
-        return f"this model has none of the features that were informative before: {_first(informative)}"
+        were = f"that were {Verdict.INFORMATIVE.phrase} before"
+        return f"this model has none of the features {were}: {_first(informative)}"
     return None
 
 
@@ -422,7 +433,7 @@ def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tupl
     doubt = " ".join(doubts(audit))
     if doubt and rules.must_predict is None:
         yield doubt
-    names = audit.main.feature_names
+    names = audit.tested_scores.feature_names
     for rule in ("must_be_informative", "must_not_matter"):
         for feature in getattr(rules, rule) or ():
             if feature.optional and feature.name not in names and (near := alike(feature.name, names)):
@@ -431,12 +442,12 @@ def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tupl
                     f"{_first([repr(name) for name in near])}: is that the same feature?"
                 )
     passed_as_noise = [
-        result for result in results if result.status == "passed" and result.value == "indistinguishable"
+        result for result in results if result.status is GateStatus.PASSED and result.value is Verdict.INDISTINGUISHABLE
     ]
-    if passed_as_noise and "informative" not in audit.verdict:
+    if passed_as_noise and not audit.which(Verdict.INFORMATIVE).any():
         yield (
-            "no feature at all is informative, so it means little that the named features are indistinguishable from "
-            "noise; require more with min_rows and min_informative"
+            f"no feature at all is {Verdict.INFORMATIVE.phrase}, so it means little that the named features are "
+            f"{Verdict.INDISTINGUISHABLE.phrase}; require more with min_rows and min_informative"
         )
     yield from (f"{rule} = {limit:g} sets no limit" for rule, limit in _without_limit(audit, rules, baseline))
     if baseline is not None:
@@ -453,7 +464,7 @@ def _without_limit(audit: Audit, rules: Policy, baseline: Audit | None) -> list[
         "min_informative": 0,
     }
     if baseline is not None:
-        names, old = audit.main.feature_names, baseline.main.feature_names
+        names, old = audit.tested_scores.feature_names, baseline.tested_scores.feature_names
         bounds |= {"max_verdict_changes": len(set(names) & set(old)), "max_rank_change": max(len(names), len(old))}
     limits = {rule: getattr(rules, rule) for rule in bounds if getattr(rules, rule) is not None}
     return [
@@ -468,9 +479,9 @@ def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Itera
         yield "a baseline was passed, but no rule of the policy uses it"
     if audit.fingerprints and audit.fingerprints == baseline.fingerprints:
         yield "the baseline is of the same model on the same rows, so no rule that uses it can fail"
-    if audit.main.rows != baseline.main.rows:
+    if audit.tested_scores.rows != baseline.tested_scores.rows:
         yield f"the baseline was scored on {baseline.rows_in_words} rows, but this audit on {audit.rows_in_words} rows"
-    names, old = audit.main.feature_names, baseline.main.feature_names
+    names, old = audit.tested_scores.feature_names, baseline.tested_scores.feature_names
     for here, there, where in ((names, old, "new in this model"), (old, names, "only in the baseline")):
         known = set(there)
         if only := [repr(name) for name in here if name not in known]:

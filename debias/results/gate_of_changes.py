@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
-from debias.results import gate_of_rows
-from debias.results.changes import FADED, NOT_COMPARED, STRONGER, UNCHANGED, WEAKER
 from debias.results.feature_likeness import alike, like
-from debias.results.gate_outcome import Gate, Result
+from debias.results.gate_outcome import NAMED, Gate, Result, result_of_repeated, result_of_unseen
 from debias.results.policy import ALL, HistoryPolicy
-from debias.text import counted, listed, percent, shown
+from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
+from debias.text import counted, escaped, listed, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from debias.results.changes import Changes
     from debias.results.policy import Feature
 
-NAMED = 5
-"""A reason names at most this many features."""
 NO_ROWS = "no split has enough rows to compare"
+Judged = tuple[GateStatus, str, str]
+"""Status, value and reason of a rule for one feature."""
 LONGER_WINDOW = "judged in the last"
 NOT_COUNTED = "were not counted in all periods: an earlier version of debias added some of them"
 AHEAD = timedelta(days=1)
@@ -58,7 +57,7 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
             f"{changes.reference_given or 'another one'}: pass reference= to History.changes, or use History.check"
         )
     enough = list(_enough(changes, rules))
-    too_few = next((result.reason for result in enough if result.status == "failed"), None)
+    too_few = next((result.reason for result in enough if result.status is GateStatus.FAILED), None)
     others = [_unless_too_few(_unless_predicted(result, changes), too_few) for result in _others(changes, rules)]
     of_age = [] if rules.max_age_days is None else [_age(changes, rules.max_age_days, now)]
     return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
@@ -82,13 +81,15 @@ def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
     """Check how old the last period of the model is."""
     rule, allowed, last = "max_age_days", f"<= {limit:g}", changes.last_period
     if last is None:
-        return Result(rule, "failed", "none", allowed, "the periods have no dates or times, so they have no age")
+        return Result(
+            rule, GateStatus.FAILED, "none", allowed, "the periods have no dates or times, so they have no age"
+        )
     now = datetime.now(UTC) if now is None else now
     if last.tzinfo is None:
         now = now.astimezone().replace(tzinfo=None)  # local time
     age, reason = now - last, f"the last period is {last.isoformat(' ', 'seconds')}"
     if age < -AHEAD:
-        return Result(rule, "failed", "in the future", allowed, f"{reason}: correct its date")
+        return Result(rule, GateStatus.FAILED, "in the future", allowed, f"{reason}: correct its date")
     days = max(age / timedelta(days=1), 0.0)
     shown_days = f"{ceil(100 * days) / 100:g}"  # rounded up, so that an age above the limit is seen to be above it
     return Result(rule, _status(days <= limit), shown_days, allowed, reason)
@@ -109,16 +110,16 @@ def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
 
 
 def _unseen(changes: Changes, limit: float) -> Result:
-    share = changes.figures["unseen_after"]
+    share = changes.statistics["unseen_after"]
     shares = None if np.isnan(share).any() else dict(zip(changes.feature_names, map(float, share), strict=True))
-    return gate_of_rows.unseen(shares, limit, "recent rows", NOT_COUNTED)
+    return result_of_unseen(shares, limit, "recent rows", NOT_COUNTED)
 
 
 def _repeated(changes: Changes, limit: float) -> Result:
     before, recent = changes.repeated
     known = "" if np.isnan(before) else f"; before, {percent(before)}"
     which = "the recent rows repeat another row of the same period"
-    return gate_of_rows.repeated(None if np.isnan(recent) else recent, limit, which, NOT_COUNTED, known)
+    return result_of_repeated(None if np.isnan(recent) else recent, limit, which, NOT_COUNTED, known)
 
 
 def _biased(changes: Changes) -> Result:
@@ -129,11 +130,13 @@ def _biased(changes: Changes) -> Result:
     mean = next((each for each in changes.means if each.of == "residual"), None)
     if mean is None or np.isnan(mean.p_value):
         few = counted(changes.reference.n_periods, "period")
-        return Result(rule, "not judged", "none", wanted, f"{few} to compare with do not show how much means vary")
+        return Result(
+            rule, GateStatus.NOT_JUDGED, "none", wanted, f"{few} to compare with do not show how much means vary"
+        )
     reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g})"
     if mean.changed:
-        return Result(rule, "failed", "changed", wanted, f"{reason}; {shown(mean.most)} deviates most")
-    return Result(rule, "passed", "no change detected", wanted, reason)
+        return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
+    return Result(rule, GateStatus.PASSED, ChangeVerdict.UNCHANGED, wanted, reason)
 
 
 def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> Iterator[Result]:
@@ -163,16 +166,20 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
 def _all(rule: str, wanted: str, changes: Changes) -> Result:
     """Check a rule for all features: those that can fade are the ones that were informative."""
     fades = rule == "must_not_fade"
-    number = np.flatnonzero(changes.figures["informative_before"]) if fades else np.arange(len(changes.feature_names))
+    number = (
+        np.flatnonzero(changes.statistics["informative_before"]) if fades else np.arange(len(changes.feature_names))
+    )
     results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in number}
     if not results:
         nothing = "no feature was distinguishable from noise in the reference window, so none can fade"
-        return Result(rule, "not judged", "none", wanted, nothing)
+        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, nothing)
     status = _worst(results)
-    n_not = sum(result[0] != "passed" for result in results.values())
+    n_not = sum(result[0] is not GateStatus.PASSED for result in results.values())
     reason = _reasons(changes, results, status)
-    if status == "passed":
-        reason = f"compared {counted(len(results), 'informative feature' if fades else 'feature')}{reason}"
+    if status is GateStatus.PASSED:
+        reason = (
+            f"compared {counted(len(results), f'{Verdict.INFORMATIVE.text} feature' if fades else 'feature')}{reason}"
+        )
     return Result(rule, status, f"{n_not:,} of {len(results):,}", f"0 ({wanted})", reason)
 
 
@@ -182,112 +189,116 @@ def _largest_shift(changes: Changes, limit: float) -> Result:
         return _not_compared(rule, changes, allowed)
     results = {k: _shifts(changes, k, limit) for k in range(len(changes.feature_names))}
     status = _worst(results)
-    reason, size = _reasons(changes, results, status), np.where(changes.figures["shifted"], changes.figures["shift"], 0)
-    if status == "not judged":
+    reason, size = (
+        _reasons(changes, results, status),
+        np.where(changes.statistics["shifted"], changes.statistics["shift"], 0),
+    )
+    if status is GateStatus.NOT_JUDGED:
         return Result(rule, status, "none", allowed, reason)
-    if status == "passed":
-        shifted = [shown(changes.feature_names[k]) for k in np.argsort(-size, kind="stable") if size[k] > 0]
+    if status is GateStatus.PASSED:
+        shifted = [escaped(changes.feature_names[k]) for k in np.argsort(-size, kind="stable") if size[k] > 0]
         alike = "the splits divide the rows of both windows alike, within chance"
         reason = (f"the largest shift is that of {listed(shifted, NAMED)}" if shifted else alike) + reason
-    value = max([float(size.max()), *(float(result[1]) for result in results.values() if result[0] == "failed")])
+    value = max(
+        [float(size.max()), *(float(result[1]) for result in results.values() if result[0] is GateStatus.FAILED)]
+    )
     return Result(rule, status, f"{value:.2f}", allowed, reason)
 
 
-def _fades(changes: Changes, k: int) -> tuple[str, str, str]:
+def _fades(changes: Changes, k: int) -> Judged:
     """Return status, value and reason for whether a feature became weaker, from the shortest window that can tell."""
-    return _from_shortest(changes, k, _fades_here)
+    observed = [each for each in changes.longer if each.response_predicted is None]
+    return _from_shortest([changes, *observed], k, _fades_here)
 
 
-def _shifts(changes: Changes, k: int, limit: float | None = None) -> tuple[str, str, str]:
+def _shifts(changes: Changes, k: int, limit: float | None = None) -> Judged:
     """Return the same for whether the rows shifted at the splits on a feature, by more than a limit."""
-    return _from_shortest(changes, k, lambda each, k: _shifts_here(each, k, limit))
+    return _from_shortest([changes, *changes.longer], k, lambda each, k: _shifts_here(each, k, limit))
 
 
-def _from_shortest(
-    changes: Changes, k: int, judge: Callable[[Changes, int], tuple[str, str, str]]
-) -> tuple[str, str, str]:
+def _from_shortest(windows: list[Changes], k: int, judge: Callable[[Changes, int], Judged]) -> Judged:
     """Return what the shortest window tells in which a feature can be judged, and which window that is."""
-    first = judge(changes, k)
-    if first[0] != "not judged":
+    first = judge(windows[0], k)
+    if first[0] is not GateStatus.NOT_JUDGED:
         return first
-    for each in changes.longer:
+    for each in windows[1:]:
         status, value, reason = judge(each, k)
-        if status != "not judged":
-            window = f"{counted(each.recent.n_periods, 'period')} from {shown(str(each.recent.first))}"
+        if status is not GateStatus.NOT_JUDGED:
+            window = f"{counted(each.recent.n_periods, 'period')} from {escaped(str(each.recent.first))}"
             return status, value, f"{reason} ({LONGER_WINDOW} {window}: fewer do not tell)"
     return first
 
 
-def _fades_here(changes: Changes, k: int) -> tuple[str, str, str]:
-    figures, verdict = changes.figures, changes.verdict[k]
+def _fades_here(changes: Changes, k: int) -> Judged:
+    statistics, verdict = changes.statistics, changes.verdict[k]
     evidence = (
-        f"score {figures['before'][k]:.3g} before, {figures['after'][k]:.3g} recently; change of the response "
-        f"{figures['response_change'][k]:.3g}, adjusted p = {figures['p_adjusted'][k]:.3g}"
+        f"score {statistics['before'][k]:.3g} before, {statistics['after'][k]:.3g} recently; change of the response "
+        f"{statistics['response_change'][k]:.3g}, adjusted p = {statistics['p_adjusted'][k]:.3g}"
     )
-    if not figures["comparable"][k] and figures["informative_before"][k]:
+    if not statistics["comparable"][k] and statistics["informative_before"][k]:
         reason = "hardly any of the recent rows at its splits can be compared with those before"
-        return "failed", verdict, f"{reason}: the column may be stuck, empty, or in another unit"
-    if verdict == NOT_COMPARED:
-        return "not judged", verdict, "its change could not be tested"
-    if verdict in (FADED, WEAKER):
-        return "failed", verdict, evidence
-    if verdict == STRONGER:
-        return "passed", verdict, evidence
-    if figures["kept"][k]:
+        return GateStatus.FAILED, verdict, f"{reason}: the column may be stuck, empty, or in another unit"
+    if verdict is ChangeVerdict.NOT_COMPARED:
+        return GateStatus.NOT_JUDGED, verdict, "its change could not be tested"
+    if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
+        return GateStatus.FAILED, verdict, evidence
+    if verdict is ChangeVerdict.STRONGER:
+        return GateStatus.PASSED, verdict, evidence
+    if statistics["kept"][k]:
         # That the score alone is not distinguishable, at a stricter level, is no verdict on a feature that kept it.
-        return "passed", UNCHANGED, evidence
-    if not figures["informative_before"][k]:
+        return GateStatus.PASSED, ChangeVerdict.UNCHANGED, evidence
+    if not statistics["informative_before"][k]:
         reason = "it was not distinguishable from noise before, so it cannot fade"
-        return "not judged", verdict, f"{reason}; {evidence}"
-    return "not judged", verdict, f"too few rows to exclude that it became weaker; {evidence}"
+        return GateStatus.NOT_JUDGED, verdict, f"{reason}; {evidence}"
+    return GateStatus.NOT_JUDGED, verdict, f"too few rows to exclude that it became weaker; {evidence}"
 
 
-def _shifts_here(changes: Changes, k: int, limit: float | None) -> tuple[str, str, str]:
-    size, p_adjusted = changes.figures["shift"][k], changes.figures["shift_p_adjusted"][k]
+def _shifts_here(changes: Changes, k: int, limit: float | None) -> Judged:
+    size, p_adjusted = changes.statistics["shift"][k], changes.statistics["shift_p_adjusted"][k]
     if np.isnan(size) or np.isnan(p_adjusted):
-        return "not judged", "none", NO_ROWS
+        return GateStatus.NOT_JUDGED, "none", NO_ROWS
     reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"
-    if changes.figures["shifted"][k] and (limit is None or size > limit):
-        split = f"; the split that differs most is {shown(changes.splits[k])}" if changes.splits[k] else ""
-        return "failed", "shifted" if limit is None else f"{size:.2f}", reason + split
+    if changes.statistics["shifted"][k] and (limit is None or size > limit):
+        split = f"; the split that differs most is {escaped(changes.splits[k])}" if changes.splits[k] else ""
+        return GateStatus.FAILED, "shifted" if limit is None else f"{size:.2f}", reason + split
     if limit is not None and size > limit:
-        return "not judged", "none", f"{reason}, so it may be chance"
-    return "passed", "no shift detected", reason
+        return GateStatus.NOT_JUDGED, "none", f"{reason}, so it may be chance"
+    return GateStatus.PASSED, "no shift detected", reason
 
 
-def _worst(results: dict[int, tuple[str, str, str]]) -> str:
+def _worst(results: dict[int, Judged]) -> GateStatus:
     """Return the status of a rule that is checked for several features."""
     found = {status for status, _, _ in results.values()}
-    return next((status for status in ("failed", "not judged") if status in found), "passed")
+    return next((status for status in (GateStatus.FAILED, GateStatus.NOT_JUDGED) if status in found), GateStatus.PASSED)
 
 
-def _reasons(changes: Changes, results: dict[int, tuple[str, str, str]], status: str) -> str:
+def _reasons(changes: Changes, results: dict[int, Judged], status: GateStatus) -> str:
     """Return why features have the status of the rule; if it passed, which of them a longer window judged."""
-    names = {k: shown(changes.feature_names[k]) for k in results}
-    if status == "passed":
+    names = {k: escaped(changes.feature_names[k]) for k in results}
+    if status is GateStatus.PASSED:
         longer = [names[k] for k in results if LONGER_WINDOW in results[k][2]]
         return f"; {listed(longer, NAMED)} in a longer window" if longer else ""
     return listed([f"{names[k]}: {results[k][2]}" for k in results if results[k][0] == status], NAMED)
 
 
 def _not_compared(rule: str, changes: Changes, wanted: str) -> Result:
-    return Result(rule, "not judged", NOT_COMPARED, wanted, str(changes.not_compared_because))
+    return Result(rule, GateStatus.NOT_JUDGED, ChangeVerdict.NOT_COMPARED, wanted, str(changes.not_compared_because))
 
 
 def _unless_predicted(result: Result, changes: Changes) -> Result:
     """Return a result about the response that passed as not judged if the response seems to be predicted."""
     about_response = result.rule.partition(":")[0] in ("must_not_be_biased", "must_not_fade")
-    if not about_response or result.status != "passed" or result.value == "not in the model":
+    if not about_response or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
     said = changes.response_predicted
-    return result if said is None else replace(result, status="not judged", reason=said)
+    return result if said is None else replace(result, status=GateStatus.NOT_JUDGED, reason=said)
 
 
 def _unless_too_few(result: Result, too_few: str | None) -> Result:
     """Return a result that passed as not judged if there are too few periods or rows."""
-    if too_few is None or result.status != "passed" or result.value == "not in the model":
+    if too_few is None or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
-    return Result(result.rule, "not judged", result.value, result.limit, f"too few to judge: {too_few}")
+    return Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, f"too few to judge: {too_few}")
 
 
 def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
@@ -309,5 +320,5 @@ def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
         yield f"max_shift = {rules.max_shift:g} sets no limit"
 
 
-def _status(passed: bool) -> str:
-    return "passed" if passed else "failed"
+def _status(passed: bool) -> GateStatus:
+    return GateStatus.PASSED if passed else GateStatus.FAILED

@@ -1,17 +1,26 @@
-"""The outcome of a gate: the result of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations."""
+"""The outcome of a gate: the result of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations.
+
+The rules about odd rows are here too, because the gate of an audit and that of a history both have them.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from debias.results import short_text
-from debias.text import counted, json_text, shown, to_csv
+from debias.results.tables import Table, for_markdown
+from debias.results.vocabulary import GateStatus, Verdict, displayed
+from debias.text import counted, escaped, json_text, listed, percent, to_csv
 
-EXIT_CODES = {"passed": 0, "failed": 1, "not judged": 4}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXIT_CODES = {GateStatus.PASSED: 0, GateStatus.FAILED: 1, GateStatus.NOT_JUDGED: 4}
 """The exit code of a command for each status of a gate."""
+NAMED = 5
+"""A reason names at most this many features or columns."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +33,19 @@ class Result:
         Name of the rule, with the name of the feature if the rule is about one feature.
     status : {"passed", "failed", "not judged"}
     value, limit : str
-        The value in the audit, and the limit of the policy.
+        The value in the audit, and the limit of the policy. A verdict is the word that is stored.
     reason : str
         Explanation in a sentence.
     """
 
     rule: str
-    status: str
+    status: GateStatus
     value: str
     limit: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", GateStatus(self.status))
 
 
 @dataclass(frozen=True)
@@ -53,12 +65,14 @@ class Change:
     feature: str
     rank: tuple[int | None, int | None]
     share: tuple[float | None, float | None]
-    verdict: tuple[str | None, str | None]
+    verdict: tuple[Verdict | None, Verdict | None]
 
     def in_words(self) -> str:
         """Return the values before and after in one line."""
         sides = [
-            (verdict or "not in the model") if rank is None else f"rank {rank}, {share:.1%}, {verdict}"
+            ("not in the model" if verdict is None else verdict.text)
+            if rank is None
+            else f"rank {rank}, {share:.1%}, {displayed(verdict)}"
             for rank, share, verdict in zip(self.rank, self.share, self.verdict, strict=True)
         ]
         return f"{self.feature}: {sides[0]} -> {sides[1]}"
@@ -90,7 +104,9 @@ class Gate:
     allowed: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
-        return short_text.of_gate(self)
+        from debias.results.console import short_gate
+
+        return short_gate(self)
 
     def allowing(self, *rules: str) -> Gate:
         """Return the gate that also passes if these rules are not judged. They must not fail.
@@ -103,14 +119,14 @@ class Gate:
         return replace(self, allowed=self.allowed | set(rules))
 
     @property
-    def status(self) -> str:
+    def status(self) -> GateStatus:
         """The outcome: "failed" if a rule failed, else "not judged" if a rule was not judged, else "passed".
 
         A gate without results is not judged. Rules that are allowed not to be judged do not count.
         """
         if self.failures:
-            return "failed"
-        return "not judged" if self.not_judged or not self.results else "passed"
+            return GateStatus.FAILED
+        return GateStatus.NOT_JUDGED if self.not_judged or not self.results else GateStatus.PASSED
 
     @property
     def exit_code(self) -> int:
@@ -120,7 +136,7 @@ class Gate:
     @property
     def passed(self) -> bool:
         """Whether every rule passed. A rule that is not judged does not pass, unless this is allowed."""
-        return self.status == "passed"
+        return self.status is GateStatus.PASSED
 
     def __bool__(self) -> bool:
         return self.passed
@@ -128,7 +144,7 @@ class Gate:
     @property
     def failures(self) -> tuple[Result, ...]:
         """The rules that failed."""
-        return tuple(result for result in self.results if result.status == "failed")
+        return tuple(result for result in self.results if result.status is GateStatus.FAILED)
 
     @property
     def not_judged(self) -> tuple[Result, ...]:
@@ -142,10 +158,22 @@ class Gate:
 
     @property
     def _unjudged(self) -> tuple[Result, ...]:
-        return tuple(result for result in self.results if result.status == "not judged")
+        return tuple(result for result in self.results if result.status is GateStatus.NOT_JUDGED)
 
     def _allows(self, result: Result) -> bool:
         return result.rule.split(":")[0] in self.allowed
+
+    def to_table(self, *, marks: bool = False) -> Table:
+        """Return the table of the rules for a reader, if asked for with a mark before each result."""
+        return Table.of_cells(
+            {
+                "rule": [each.rule for each in self.results],
+                "result": [f"{each.status.display.mark} " * marks + each.status.text for each in self.results],
+                "value": [displayed(each.value) for each in self.results],
+                "limit": [displayed(each.limit) for each in self.results],
+                "reason": [each.reason for each in self.results],
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain Python values."""
@@ -194,26 +222,23 @@ class Gate:
 
     def to_markdown(self) -> str:
         """Return the outcome as Markdown, for the summary of a GitHub job."""
-        mark = {"passed": "✅ passed", "failed": "❌ failed", "not judged": "⚠️ not judged"}
+        failed, not_judged = GateStatus.FAILED.text, GateStatus.NOT_JUDGED.text
         counts = [
             f"{counted(len(those), 'rule')} {what}"
             for those, what in (
-                (self.failures, "failed"),
-                (self.not_judged, "not judged"),
-                (self.allowed_not_judged, "not judged, which is allowed"),
+                (self.failures, failed),
+                (self.not_judged, not_judged),
+                (self.allowed_not_judged, f"{not_judged}, which is allowed"),
             )
             if those
         ]
-        title = f"{self.status} ({', '.join(counts)})" if counts else self.status
-        lines = [f"## debias check: {title}", "", "| rule | result | value | limit | reason |", "|---|---|---|---|---|"]
-        for result in self.results:
-            cells = (result.rule, mark[result.status], result.value, result.limit, result.reason)
-            lines.append(f"| {' | '.join(map(_for_markdown, cells))} |")
+        title = f"{self.status.text} ({', '.join(counts)})" if counts else self.status.text
+        lines = [f"## debias check: {title}", "", *self.to_table(marks=True).to_markdown()]
         if self.warnings:
-            lines += ["", "Warnings:", "", *(f"- {_for_markdown(text)}" for text in self.warnings)]
+            lines += ["", "Warnings:", "", *(f"- {for_markdown(text)}" for text in self.warnings)]
         if self.changes:
             lines += ["", "Changes from the baseline:", ""]
-            lines += [f"- {_for_markdown(change.in_words())}" for change in self.changes]
+            lines += [f"- {for_markdown(change.in_words())}" for change in self.changes]
         return "\n".join(lines) + "\n"
 
     def to_annotations(self) -> list[str]:
@@ -224,6 +249,42 @@ class Gate:
         errors = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
         warnings = [*map(_in_line, (*self.not_judged, *self.allowed_not_judged)), *self.warnings]
         return errors + [f"::warning title=debias check::{_for_command(text)}" for text in warnings]
+
+
+def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: str, not_counted: str) -> Result:
+    """Return the result of ``max_unseen``.
+
+    Parameters
+    ----------
+    shares : mapping of str to float, or None
+        Share of the rows with a category that the model never saw, by column; None if they were not counted.
+    limit : float
+    which : str
+        What the rows are called.
+    not_counted : str
+        The reason if they were not counted.
+    """
+    rule, allowed = "max_unseen", f"<= {limit:g}"
+    if shares is None:
+        return Result(
+            rule, GateStatus.NOT_JUDGED, "none", allowed, f"categories that the model never saw {not_counted}"
+        )
+    found = sorted(((share, name) for name, share in shares.items() if share > 0), key=lambda each: -each[0])
+    reason = "no category was found that the model never saw"
+    if found:
+        named = listed([f"{escaped(name)} {percent(share)}" for share, name in found], NAMED)
+        reason = f"{which} with a category that the model never saw: {named}"
+    largest = found[0][0] if found else 0.0
+    return Result(rule, GateStatus.PASSED if largest <= limit else GateStatus.FAILED, f"{largest:.3g}", allowed, reason)
+
+
+def result_of_repeated(share: float | None, limit: float, which: str, not_counted: str, known: str = "") -> Result:
+    """Return the result of ``max_repeated``; `known` says what is known of earlier rows."""
+    rule, allowed = "max_repeated", f"<= {limit:g}"
+    if share is None:
+        return Result(rule, GateStatus.NOT_JUDGED, "none", allowed, f"rows that repeat another row {not_counted}")
+    reason = f"{percent(share)} of {which}{known}"
+    return Result(rule, GateStatus.PASSED if share <= limit else GateStatus.FAILED, f"{share:.3g}", allowed, reason)
 
 
 def junit_of_error(text: str) -> str:
@@ -237,7 +298,8 @@ def junit_of_error(text: str) -> str:
 
 
 def _in_line(result: Result) -> str:
-    return shown(f"{result.rule} {result.status}: {result.value}, required {result.limit}; {result.reason}")
+    value, limit = displayed(result.value), displayed(result.limit)
+    return escaped(f"{result.rule} {result.status.text}: {value}, required {limit}; {result.reason}")
 
 
 def _in_full(root: ElementTree.Element) -> str:
@@ -246,14 +308,8 @@ def _in_full(root: ElementTree.Element) -> str:
 
 
 def _for_command(text: str) -> str:
-    return shown(text, keep="\n").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escaped(text, keep="\n").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _for_xml(text: str) -> str:
-    return re.sub("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", shown(text, keep="\n"))
-
-
-def _for_markdown(text: str) -> str:
-    """Return text escaped for Markdown, on one line."""
-    plain = re.sub(r"\s+", " ", shown(text)).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", plain)
+    return re.sub("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", escaped(text, keep="\n"))

@@ -1,4 +1,4 @@
-"""The performance of a model on the audited rows: its metric there, beside that of the best constant, in words too."""
+"""What an audit says beside its scores: how well the model predicts the rows, and which columns are nearly the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS_TO_SEPARATE, NEARLY_ONE = 20, 0.9999
 """Fewer rows may be separated without an error by chance; from this R2 on, y is predicted nearly without an error."""
 Y_IS_PREDICTED = "y is equal to the prediction"
 """Warnings that y seems to be what the model predicts begin so, those that a history stored too."""
-_FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
+_NUMBERS = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (
     "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
@@ -28,7 +28,7 @@ _CHECK = (
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """How well a model predicts the audited rows. All figures are of these rows, with their weights.
+    """How well a model predicts the audited rows. All numbers are of these rows, with their weights.
 
     Parameters
     ----------
@@ -118,10 +118,10 @@ class Performance:
         value, constant = three_digits(self.value), three_digits(self.constant)
         return f"{self.metric} {value} ({constant} for {_REFERENCE.get(self.metric, 'the best constant')}){auc}"
 
-    def shown_figures(self) -> list[tuple[str, float]]:
+    def named_values(self) -> list[tuple[str, float]]:
         """Return the metric of the model and, for classes, its AUC, each with its name."""
         named = {self.metric: self.value, "AUC": self.auc}
-        return [(str(name), figure) for name, figure in named.items() if figure is not None]
+        return [(str(name), value) for name, value in named.items() if value is not None]
 
     def sentence(self) -> str:
         """Return the performance as a sentence."""
@@ -157,26 +157,47 @@ class Performance:
         return {**asdict(self), "better_than_constant": self.better_than_constant}
 
     def check(self) -> None:
-        """Raise a DebiasError unless the figures are finite, in range, and all there or all absent."""
-        figures = {name: getattr(self, name) for name in _FIGURES}
-        for name, figure in figures.items():
-            if figure is not None and not math.isfinite(figure):
-                raise DebiasError(f"performance.{name} is {figure}")
+        """Raise a DebiasError unless the numbers are finite, in range, and all there or all absent."""
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        for name, number in numbers.items():
+            if number is not None and not math.isfinite(number):
+                raise DebiasError(f"performance.{name} is {number}")
         if (self.metric is None) != (self.untold_because is not None):
             raise DebiasError("performance must have either a metric or the reason why it was not computed")
         for name in ("value", "constant", "skill", "n_rows"):
             if (self.metric is None) != (getattr(self, name) is None):
                 raise DebiasError(f"performance.{name} contradicts performance.metric")
         for name in ("auc", "p_value"):
-            if figures[name] is not None and not 0 <= figures[name] <= 1:
+            if numbers[name] is not None and not 0 <= numbers[name] <= 1:
                 raise DebiasError(f"performance.{name} is outside 0 to 1")
         if self.correlation is not None and abs(self.correlation) > 1 + 1e-9:
             raise DebiasError("performance.correlation is outside -1 to 1")
 
 
-def three_digits(figure: float) -> str:
-    """Return a figure with three digits: 0.412, 12.3, -35,600."""
-    if figure == 0 or abs(figure) >= 100:
-        return f"{figure:,.0f}"
-    digits = max(0, 2 - math.floor(math.log10(abs(figure))))
-    return f"{figure:.3g}" if digits > 6 else f"{figure:.{digits}f}"
+def three_digits(number: float) -> str:
+    """Return a number with three digits: 0.412, 12.3, -35,600."""
+    if number == 0 or abs(number) >= 100:
+        return f"{number:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(number))))
+    return f"{number:.3g}" if digits > 6 else f"{number:.{digits}f}"
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """Features whose columns have nearly the same order of rows, so that trees can use one in place of another.
+
+    Parameters
+    ----------
+    features : tuple of str
+        Two or more features, the one with the largest score first.
+    correlation : float
+        The smallest absolute rank correlation (Spearman) of two of them; 1 for columns of categories that differ only
+        in their labels.
+    """
+
+    features: tuple[str, ...]
+    correlation: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {"features": list(self.features), "correlation": self.correlation}

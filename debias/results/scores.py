@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from debias.atomic_files import written
 from debias.errors import DebiasError
-from debias.results import stored as stored_results
-from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, feature_index, json_text, shown, to_csv
+from debias.results import stored
+from debias.results.base import BaseResult
+from debias.results.fields import SCHEMA_VERSION
+from debias.results.vocabulary import RowsKind
+from debias.text import escaped, feature_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 EXPLAINED_ALONE = "explained_alone"
-"""In `details` of the main scores of an audit: how much of the variation of y the strongest feature explains alone."""
+"""In `details` of the tested scores: how much of the variation of y the strongest feature explains alone."""
 UNSEEN = "unseen_categories"
 """There: share of the rows with a category that the model never saw, by column that has any."""
 REPEATED = "repeated_rows"
@@ -33,8 +34,8 @@ UNPROVEN = ("cannot be told", LIKE_TRAINING)
 """Statuses of held-out rows that may contain training rows."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Scores:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Scores(BaseResult):
     """The scores of one scorer, with everything needed to interpret them.
 
     Parameters
@@ -76,6 +77,8 @@ class Scores:
         responses or for copies.
     """
 
+    WRITTEN_AS: ClassVar[str] = "an audit or scores written by debias (to_json, debias audit --json)"
+
     values: NDArray[np.float64]
     feature_names: tuple[str, ...]
     scorer: str
@@ -95,24 +98,24 @@ class Scores:
     null: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        from debias.results import short_text
+        from debias.results import console
 
-        return short_text.of_scores(self)
+        return console.short_scores(self)
 
     @property
     def unproven_because(self) -> str | None:
         """What is not known about held-out rows: whether they contain training rows. None for all other rows."""
-        unproven = self.rows == "held-out" and self.provenance.get("status") in UNPROVEN
+        unproven = self.rows == RowsKind.HELD_OUT and self.provenance.get("status") in UNPROVEN
         return str(self.provenance["detail"]) if unproven else None
 
     @property
     def rows_in_words(self) -> str:
         """The kind of the evaluation rows as text: "out-of-bag", "held-out", "assumed held-out" or "training"."""
-        kind = ROWS.get(str(self.rows), str(self.rows))
+        kind = RowsKind(self.rows).text if self.rows in set(RowsKind) else str(self.rows)
         return kind if self.unproven_because is None else f"assumed {kind}"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with index ``feature``: the score and, if it was tested, the figures of the test."""
+        """Return a data frame with index ``feature``: the score and, if it was tested, the statistics of the test."""
         import pandas as pd
 
         columns = {self.scorer: self.values}
@@ -179,7 +182,7 @@ class Scores:
         Returns
         -------
         Scores
-            With `p_value` and `selected`; other figures of the test are None. With a warning if fewer than 100 scores
+            With `p_value` and `selected`, and None for what else a test gives. With a warning if fewer than 100 scores
             are not positive.
         """
         from debias import p_values
@@ -201,16 +204,17 @@ class Scores:
             details={**self.details, "test": {"method": "mirror", "alpha": float(alpha), "null_size": int(null.size)}},
         )
 
-    def plot(self, axes: Any = None, most: int = 30) -> Any:
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
         """Draw the scores, the largest on top, with 95% intervals (splits fixed) if they have standard errors.
 
         Parameters
         ----------
-        axes : matplotlib Axes, optional
+        kind : {"interval"}
+        ax : matplotlib Axes, optional
             New axes by default.
-        most : int
-            Draw at most this many features: the highest scores (10, but at most half of `most`), then the selected
-            ones with the largest scores. A last line stands for the others.
+        max_features : int
+            Draw at most this many features: the highest scores (10, but at most half of them), then the selected ones
+            with the largest scores. A last line stands for the others.
 
         Returns
         -------
@@ -218,25 +222,18 @@ class Scores:
         """
         from debias.results.report import figures
 
-        return figures.on_axes(figures.draw_scores, self, axes, most)
+        figures.refuse_kind(kind, ("interval",))
+        return figures.on_axes(figures.draw_scores, self, ax, max_features)
 
     def _repr_html_(self) -> str:
         """Return the scores as an HTML table for a notebook, the largest first."""
         frame = self.to_frame()
         largest_first = frame.sort_values(frame.columns[0], ascending=False, kind="stable")
-        return str(largest_first.rename(index=shown).to_html())
-
-    def to_csv(self, path: Any = None) -> str:
-        """Return the data frame as CSV, and write it to `path` if that is not None.
-
-        The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
-        invisible characters are escaped. Numbers are unchanged. :meth:`to_frame` has the original names.
-        """
-        return written(path, to_csv(self.to_frame()))
+        return str(largest_first.rename(index=escaped).to_html())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain |= {
             "schema_version": SCHEMA_VERSION,
             "feature_names": list(self.feature_names),
@@ -247,19 +244,8 @@ class Scores:
                 plain[name] = value.tolist()
         return plain
 
-    def to_json(self, indent: int | None = None) -> str:
-        """Return JSON that ``Scores.from_json`` reads without loss."""
-        return json_text(self.to_dict(), indent=indent, allow_nan=False)
-
     @classmethod
-    def from_json(cls, text: str | bytes) -> Scores:
-        """Return the scores that ``to_json`` wrote.
-
-        Raises
-        ------
-        DebiasError
-            ``to_json`` did not write this text, or it has another schema version. The message says what is wrong.
-        """
-        scores = cls(**stored_results.read_scores(text))
-        stored_results.check_read_scores(scores)
+    def _read(cls, plain: dict[str, Any]) -> Scores:
+        scores = cls(**stored.scores_fields(plain))
+        stored.check_read_scores(scores)
         return scores

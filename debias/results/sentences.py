@@ -1,6 +1,6 @@
-"""Sentences about an audit: which features matter, which the model ranks too high, and what cannot be told.
+"""Sentences about an audit, or one of folds: which features matter, which are ranked too high, what cannot be told.
 
-Every sentence must be true of the table. The tests recompute each sentence from the figures.
+Every sentence must be true of the table. The tests recompute each sentence from the numbers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
-from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING
-from debias.text import all_are, correlation_in_words, counted, percent, shown
+from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING, PROVEN_HELD_OUT, UNPROVEN
+from debias.results.vocabulary import Dependence, RowsKind, Verdict, error_rate_in_words
+from debias.text import all_are, correlation_in_words, counted, escaped, listed, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
+    from debias.results.folds_audit import FoldsAudit
 
 ROWS_TO_JUDGE = 30
 """With fewer rows than this, the summary names no inflated features."""
@@ -31,7 +33,7 @@ NOTABLE = 0.01
 NOTABLE_TOGETHER = 0.1
 """Smaller excesses are mentioned only if their sum is larger than this."""
 MOST_NAMED = 3
-"""The summary names at most this many inflated features."""
+"""The summary names at most this many inflated features, and features that folds disagree on."""
 MOST_IN_HEADLINE = 5
 """The headline names at most this many informative features,"""
 LONGEST_IN_HEADLINE = 90
@@ -44,16 +46,20 @@ LEAK_AMONG = 4
 """if the model has at least this many features,"""
 LEAK_ALONE = 0.95
 """and if the feature explains at least this share of the variation of the response by itself."""
+STABLE = 0.9
+"""Folds with a mean rank correlation of at least this rank the features alike,"""
+UNSTABLE = 0.5
+"""and below this they rank them differently."""
 _EXCESS = "more than 1 percentage point above it"
 
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
     doubt, rows = doubts(audit), [*_performance(audit), _scored_on(audit)]
-    if untested.tell_nothing(audit.main):
+    if untested.tell_nothing(audit.tested_scores):
         nothing = "The scores and shares of these rows say nothing about the features."
         return [*doubt, test_summary(audit), *rows, nothing]
-    if audit.main.rows == "train" or not audit.tested:
+    if audit.tested_scores.rows == RowsKind.TRAIN or not audit.tested:
         return [*doubt, test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
     what_matters = [
         *doubt,
@@ -69,9 +75,9 @@ def summary(audit: Audit) -> list[str]:
 
 def of_stopping(audit: Audit) -> list[str]:
     """Return that rows which the model does not store chose its number of trees, if they may be the scored rows."""
-    if audit.main.provenance.get("kind") != "held-out":
+    if audit.tested_scores.provenance.get("kind") != "held-out":
         return []
-    return [f"{text[0].upper()}{text[1:]}." for text in audit.main.warnings if text in NOTES_OF_STOPPING]
+    return [f"{text[0].upper()}{text[1:]}." for text in audit.tested_scores.warnings if text in NOTES_OF_STOPPING]
 
 
 def doubts(audit: Audit) -> list[str]:
@@ -87,7 +93,11 @@ def test_summary(audit: Audit) -> str:
     """Return the sentences of ``Audit.test_summary``."""
     if not audit.tested:
         return f"No feature was tested: {audit.untested_because}."
-    n_noise, n_features, n_rows = audit.verdict.count("indistinguishable"), audit.share.size, audit.main.n_rows
+    n_noise, n_features, n_rows = (
+        int(audit.which(Verdict.INDISTINGUISHABLE).sum()),
+        audit.share.size,
+        audit.tested_scores.n_rows,
+    )
     rows = "this 1 row" if n_rows == 1 else f"these {n_rows:,} rows"
     sentences = [f"{verdict_count(audit)} on {rows}{condition(audit, named=True)}."]
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
@@ -97,26 +107,24 @@ def test_summary(audit: Audit) -> str:
     return " ".join(sentences)
 
 
-def verdict_count(audit: Audit, verdict: str = "indistinguishable from noise") -> str:
+def verdict_count(audit: Audit | FoldsAudit, verdict: Verdict = Verdict.INDISTINGUISHABLE) -> str:
     """Return how many features have a verdict, as a sentence without its full stop.
 
     If all have the other verdict, the sentence says that.
     """
-    n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
-    n_informative = audit.verdict.count("informative")
-    if n_features in (n_noise, n_informative):
-        verdict = "indistinguishable from noise" if n_noise else "informative"
-        return f"{all_are(n_features, 'feature')} {verdict}"
-    count = n_informative if verdict == "informative" else n_noise
-    return f"{count:,} of {n_features:,} features {_is(count)} {verdict}"
+    found = audit.which(verdict)
+    for each in (Verdict.INDISTINGUISHABLE, Verdict.INFORMATIVE):
+        if audit.which(each).all():
+            return f"{all_are(found.size, 'feature')} {each.phrase}"
+    return f"{found.sum():,} of {found.size:,} features {_is(int(found.sum()))} {verdict.phrase}"
 
 
 def condition(audit: Audit, *, named: bool) -> str:
     """Return the clause for held-out rows that may be training rows; `named` if the sentence has named the rows."""
-    if audit.main.unproven_because is None:
+    if audit.tested_scores.unproven_because is None:
         return ""
-    like_training = audit.main.provenance["status"] == LIKE_TRAINING
-    if audit.main.n_rows == 1:
+    like_training = audit.tested_scores.provenance["status"] == LIKE_TRAINING
+    if audit.tested_scores.n_rows == 1:
         row = "it" if named else "the row"
         return f", but {row} looks like a training row" if like_training else f", if {row} is not a training row"
     if like_training:
@@ -126,30 +134,23 @@ def condition(audit: Audit, *, named: bool) -> str:
 
 def test_description(audit: Audit) -> str:
     """Return the method and error rate of the test, and the z above which every feature is informative."""
-    test: dict[str, Any] = audit.main.details.get("test", {})
-    error_rate = {
-        "fwer": "family-wise error rate {}",
-        "fdr": "false discovery rate {}",
-        "fdr_by": "false discovery rate {} under any dependence",
-        None: "error rate {} per feature, not adjusted for multiple testing",
-    }[test.get("error")]
+    test: dict[str, Any] = audit.tested_scores.details.get("test", {})
     parts = []
     if "n_permutations" in test:
-        pooled = " of all features together" if test.get("pooled") else ""
-        parts.append(counted(test["n_permutations"], "permutation") + pooled)
+        parts.append(_permutations(test))
     elif test.get("method") == "mirror":
         parts.append("null distribution of mirrored scores")
     elif "method" in test:
         parts.append(f"{test['method']} standard errors")
     if "alpha" in test:
-        parts.append(error_rate.format(f"{100 * test['alpha']:g}%"))
+        parts.append(error_rate_in_words(test.get("error"), test["alpha"]))
     else:
-        parts.append(f"decision rule of {audit.main.scorer}")
+        parts.append(f"decision rule of {audit.tested_scores.scorer}")
     limit = sufficient_z(audit)
     if limit is None:
         return ", ".join(parts)
     above = math.ceil(100 * limit) / 100  # rounded up, so that it is true of every z above
-    return f"{', '.join(parts)}; every feature with z above {above:.2f} is informative"
+    return f"{', '.join(parts)}; every feature with z above {above:.2f} is {Verdict.INFORMATIVE.phrase}"
 
 
 def sufficient_z(audit: Audit) -> float | None:
@@ -158,9 +159,9 @@ def sufficient_z(audit: Audit) -> float | None:
     For the family-wise error rate it is the minimum detectable z. For a false discovery rate with permutations, one
     feature alone is not enough: it takes several features with high z, or more permutations.
     """
-    test, threshold = audit.main.details.get("test", {}), audit.main.threshold
+    test, threshold = audit.tested_scores.details.get("test", {}), audit.tested_scores.threshold
     alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and "n_permutations" not in test)
-    if not audit.main.values.any():  # the trees have no splits that count, so there is no z
+    if not audit.tested_scores.values.any():  # the trees have no splits that count, so there is no z
         return None
     return threshold if alone and threshold is not None and threshold >= 0 else None
 
@@ -178,22 +179,30 @@ def reports_anything(audit: Audit) -> bool:
 
 def headline(audit: Audit) -> str:
     """Return which features are informative, the strongest first, and on which condition."""
-    if audit.main.rows == "train":
+    if audit.tested_scores.rows == RowsKind.TRAIN:
         return "Scored on training rows: this audit cannot show which features are more than noise."
-    if untested.tell_nothing(audit.main):
+    if untested.tell_nothing(audit.tested_scores):
         return "No feature was tested: these rows can tell nothing about the features."
     if not audit.tested:
         return "No feature was tested: this audit shows scores but no verdicts."
-    held_if, verdict = condition(audit, named=False), np.array(audit.verdict)
-    strongest_first = [k for k in np.lexsort((-audit.main.values, -audit.share)) if verdict[k] == "informative"]
+    held_if, informative = condition(audit, named=False), audit.which(Verdict.INFORMATIVE)
+    strongest_first = [k for k in np.lexsort((-audit.tested_scores.values, -audit.share)) if informative[k]]
     if not strongest_first:
         return f"{verdict_count(audit)}{held_if}."
-    names = [audit.main.feature_names[k] for k in strongest_first]
+    names = [audit.tested_scores.feature_names[k] for k in strongest_first]
     lengths = np.cumsum([len(name) for name in names[:MOST_IN_HEADLINE]])
     named = enumerated(names, max(1, int((lengths <= LONGEST_IN_HEADLINE).sum())))
-    if len(strongest_first) == 1:
-        return f"{verdict_count(audit, 'informative')}{held_if}: {named}."
-    return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."
+    return _naming_strongest(f"{verdict_count(audit, Verdict.INFORMATIVE)}{held_if}", len(names), named)
+
+
+def _naming_strongest(found: str, n_found: int, named: str) -> str:
+    return f"{found}{': ' if n_found == 1 else '. Strongest first: '}{named}."
+
+
+def _permutations(test: Mapping[str, Any], where: str = "") -> str:
+    """Return the number of permutations of a test in words."""
+    pooled = " of all features together" if test.get("pooled") else ""
+    return f"{counted(test['n_permutations'], 'permutation')}{where}{pooled}"
 
 
 def of_untested(features: Mapping[str, str]) -> list[str]:
@@ -207,17 +216,18 @@ def of_untested(features: Mapping[str, str]) -> list[str]:
 def possible_leak(audit: Audit) -> int | None:
     """Return the feature that may leak the response, because it has nearly all of the scores and tells y, or None."""
     k = int(np.argmax(audit.share))
-    has_all = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] == "informative"
-    return k if has_all and (audit.main.details.get(EXPLAINED_ALONE) or 0.0) >= LEAK_ALONE else None
+    has_all = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] is Verdict.INFORMATIVE
+    return k if has_all and (audit.tested_scores.details.get(EXPLAINED_ALONE) or 0.0) >= LEAK_ALONE else None
 
 
 def _leak(audit: Audit) -> list[str]:
     k = possible_leak(audit)
     if k is None:
         return []
+    scores = audit.tested_scores
     return [
-        f"{shown(audit.main.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
-        f"{audit.share.size:,} features, and explains {percent(audit.main.details[EXPLAINED_ALONE])} of the variation "
+        f"{escaped(scores.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
+        f"{audit.share.size:,} features, and explains {percent(scores.details[EXPLAINED_ALONE])} of the variation "
         "of the response by itself. This may be a leak: check that its values are known before the response is, and "
         "are not made from it."
     ]
@@ -233,19 +243,20 @@ def _near_duplicates(audit: Audit) -> list[str]:
     ]
     n_left = len(sets) - MOST_NAMED
     if n_left > 0:
-        lines.append(f"{counted(n_left, 'more set')} of informative columns {_is(n_left)} nearly the same.")
+        sets_left = f"{counted(n_left, 'more set')} of {Verdict.INFORMATIVE.text} columns"
+        lines.append(f"{sets_left} {_is(n_left)} nearly the same.")
     return lines
 
 
 def _scored_on(audit: Audit) -> str:
-    rows = counted(audit.main.n_rows or 0, f"{audit.rows_in_words} row")
-    return f"Scored on {rows}: {audit.main.provenance['detail']}."
+    rows = counted(audit.tested_scores.n_rows or 0, f"{audit.rows_in_words} row")
+    return f"Scored on {rows}: {audit.tested_scores.provenance['detail']}."
 
 
 def _before_a_selection(audit: Audit) -> list[str]:
     """Return what a selection of features needs, if there are so many that one is likely to follow or to precede."""
-    n_features, n_rows = audit.share.size, audit.main.n_rows or 0
-    if audit.main.rows != "oob" or n_rows < ROWS_TO_JUDGE or n_features < MANY_A_ROW * n_rows:
+    n_features, n_rows = audit.share.size, audit.tested_scores.n_rows or 0
+    if audit.tested_scores.rows != RowsKind.OOB or n_rows < ROWS_TO_JUDGE or n_features < MANY_A_ROW * n_rows:
         return []
     return [
         f"There are {n_features:,} features for {n_rows:,} rows. Out-of-bag rows cannot show a "
@@ -258,12 +269,12 @@ def _too_high(audit: Audit) -> list[str]:
     """Return sentences about the features that the model ranks too high, or why this cannot be told."""
     if audit.reported is None:
         return []
-    if audit.main.rows == "train":
+    if audit.tested_scores.rows == RowsKind.TRAIN:
         return [
             "On training rows the scores have the same bias as the reported importance, so they cannot show which "
             "features are ranked too high."
         ]
-    n_rows = audit.main.n_rows or 0
+    n_rows = audit.tested_scores.n_rows or 0
     if n_rows < ROWS_TO_JUDGE:
         too_few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
         return [f"{too_few} too few to say which features are ranked too high."]
@@ -272,7 +283,7 @@ def _too_high(audit: Audit) -> list[str]:
 
 def enumerated(names: Sequence[str], most: int) -> str:
     """Return the first names in a sentence, and how many more there are."""
-    first, n_left = [shown(name) for name in names[:most]], len(names) - most
+    first, n_left = [escaped(name) for name in names[:most]], len(names) - most
     last = f"{n_left:,} more" if n_left > 0 else first.pop()
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -283,7 +294,7 @@ def _is(number: int) -> str:
 
 def _dependence(audit: Audit) -> list[str]:
     """Return what the combined test found, and the features that the model does not use although y depends on them."""
-    dependence, names = audit.dependence, audit.main.feature_names
+    dependence, names = audit.dependence, audit.tested_scores.feature_names
     if not audit.tested:
         return []
     if dependence is None:  # the audit left the test out and warned of it, or it was not asked for
@@ -291,19 +302,19 @@ def _dependence(audit: Audit) -> list[str]:
         return [f"D{text[1:]}." for text in audit.warnings if text.startswith(left_out)]
     if audit.scores[DEPENDENCE].selected is None:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
-    dependent = [name for name, found in zip(names, dependence, strict=True) if found == "dependent"]
+    dependent = [name for name, found in zip(names, dependence, strict=True) if found is Dependence.DEPENDENT]
     if not dependent:
         return ["The combined test found no feature that the response depends on."]
     count = "the only feature" if len(names) == 1 else f"{len(dependent):,} of {len(names):,} features"
     sentence = f"The response depends on {count} (combined test, the same error rate)"
     verdict = dict(zip(names, audit.verdict, strict=True))
-    unused = [name for name in dependent if verdict[name] == "indistinguishable"]
+    unused = [name for name in dependent if verdict[name] is Verdict.INDISTINGUISHABLE]
     if not unused:
         return [f"{sentence}."]
-    named = ", ".join(shown(name) for name in unused[:MOST_NAMED])
+    named = ", ".join(escaped(name) for name in unused[:MOST_NAMED])
     more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
     them = "One of them is" if len(unused) == 1 else f"{len(unused):,} of them are"
-    return [f"{sentence}. {them} indistinguishable from noise in this model: {named}{more}."]
+    return [f"{sentence}. {them} {Verdict.INDISTINGUISHABLE.phrase} in this model: {named}{more}."]
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
@@ -312,12 +323,12 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
         return ["The model reports an importance of 0 for every feature."]
     if not audit.share.any():  # then there are no debiased shares that could be smaller
         return ["No feature has a debiased score above 0, so there are no debiased shares to compare with."]
-    share, names = audit.share, audit.main.feature_names
+    share, names = audit.share, audit.tested_scores.feature_names
     doubled = (reported >= INFLATED * audit.where_tested(share)) & (reported > 0)
     inflated = doubled & (reported - share > NOTABLE)
     largest_first = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
     lines = [
-        f"Reported too high: {shown(names[k])} has {percent(reported[k])} of the reported importance "
+        f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
         f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(share[k])} after debiasing."
         for k in largest_first[:MOST_NAMED]
     ]
@@ -342,3 +353,160 @@ def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDAr
         f"reported importance, but {percent(debiased)} after debiasing. Each has at least twice its debiased share, "
         "but at most 1 percentage point more."
     ]
+
+
+def summary_of_folds(audit: FoldsAudit) -> list[str]:
+    """Return the sentences of ``FoldsAudit.summary``."""
+    notes = [_sentence(note) for note in audit.notes]
+    if not audit.tested:
+        untested = f"No feature was tested: {audit.untested_because}."
+        return [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit), *_rows_of_folds(audit)]
+    lines = [*notes, *_untested_folds(audit), headline_of_folds(audit), *of_untested(audit.untested_features)]
+    lines += [*_agreement(audit), *_ranks_of_folds(audit)]
+    return [*lines, test_summary_of_folds(audit), *_error_of_folds(audit), *_rows_of_folds(audit)]
+
+
+def headline_of_folds(audit: FoldsAudit) -> str:
+    """Return which features are informative over all folds, the strongest first, and on which condition."""
+    if not audit.tested:
+        return "No feature was tested: this audit shows scores but no verdicts."
+    over, held_if = f"over {counted(_n_tested(audit), 'fold')}", condition_of_folds(audit)
+    table = audit.to_frame()
+    names = list(table.index[table["verdict"] == Verdict.INFORMATIVE])
+    if not names:
+        return f"{verdict_count(audit)} {over}{held_if}."
+    found = f"{verdict_count(audit, Verdict.INFORMATIVE)} {over}{held_if}"
+    return _naming_strongest(found, len(names), enumerated(names, MOST_IN_HEADLINE))
+
+
+def test_summary_of_folds(audit: FoldsAudit) -> str:
+    """Return how the folds were combined, and the error rate."""
+    test, parts = audit.test, [str(audit.test["method"])]
+    if "correlation" in test and _n_tested(audit) > 1:
+        parts.append(f"a correlation of {test['correlation']:.2f} between folds allowed for")
+    if "n_permutations" in test:
+        parts.append(_permutations(test, " in each fold"))
+    parts.append(error_rate_in_words(test["error"], test["alpha"]))
+    return f"Test: {', '.join(parts)}."
+
+
+def condition_of_folds(audit: FoldsAudit) -> str:
+    """Return the clause for rows that may be training rows of the model of their fold."""
+    statuses = [each.tested_scores.provenance.get("status") for each in audit.audits.values()]
+    if LIKE_TRAINING in statuses:
+        return ", but rows of a fold look like training rows of its model"
+    return ", if no row is a training row of the model of its fold" if set(statuses) & set(UNPROVEN) else ""
+
+
+def about(folds: Sequence[str], text: str, n_folds: int) -> str:
+    """Return a warning with the folds that it is about, unless it is about all of them."""
+    return text if len(folds) == n_folds else f"{listed([escaped(name) for name in folds])}: {text}"
+
+
+def _n_tested(audit: FoldsAudit) -> int:
+    return len(audit.audits) - len(audit.untested_folds)
+
+
+def _untested_folds(audit: FoldsAudit) -> list[str]:
+    """Return which folds were not tested, why, and what was done without them."""
+    folds_of: dict[str, list[str]] = {}
+    for name, reason in audit.untested_folds.items():
+        folds_of.setdefault(reason, []).append(name)
+    lines = [
+        f"The audit could not test {enumerated(folds, MOST_IN_HEADLINE)}: {reason}."
+        for reason, folds in folds_of.items()
+    ]
+    if not lines:
+        return []
+    n_told, n_tested = int(audit.scores.notna().all(axis=1).sum()), _n_tested(audit)
+    others = f"from the other {'fold' if n_tested == 1 else f'{n_tested:,} folds'}"
+    if n_told == n_tested:
+        return [*lines, f"The verdicts and the mean scores are {others}."]
+    means = "" if n_told == len(audit.audits) else f", and the mean scores from {counted(n_told, 'fold')}"
+    return [*lines, f"The verdicts are {others}{means}."]
+
+
+def _agreement(audit: FoldsAudit) -> list[str]:
+    """Return how many folds find the informative features by themselves, and what only single folds find."""
+    table, n_folds = audit.to_frame(), _n_tested(audit)
+    if n_folds < 2:
+        return []
+    found, informative = table["informative_folds"], table["verdict"] == Verdict.INFORMATIVE
+    lines = []
+    if informative.any():
+        everywhere = int((found[informative] == n_folds).sum())
+        if informative.sum() == 1:
+            k = int(found[informative].iloc[0])
+            where = (
+                f"It is {Verdict.INFORMATIVE.phrase} in {'every fold' if k == n_folds else f'{k} of {n_folds} folds'}"
+            )
+        else:
+            how_many = "None" if everywhere == 0 else "All" if everywhere == informative.sum() else f"{everywhere:,}"
+            where = (
+                f"{how_many} of them {'is' if everywhere <= 1 else 'are'} {Verdict.INFORMATIVE.phrase} in every fold"
+            )
+        lines.append(f"{where}, each tested by itself.")
+    least = found[informative & (found < n_folds)].sort_values(kind="stable")
+    if informative.sum() > 1 and len(least):
+        parts = [f"{name} in {count} of {n_folds}" for name, count in least.iloc[:MOST_NAMED].items()]
+        lines.append(f"In the fewest folds: {enumerated(parts, MOST_NAMED)}.")
+    single = found[~informative & (found > 0)].sort_values(ascending=False, kind="stable")
+    if len(single):
+        parts = [f"{escaped(str(name))} ({count} of {n_folds})" for name, count in single.iloc[:MOST_NAMED].items()]
+        more = f" and {len(single) - MOST_NAMED:,} more" if len(single) > MOST_NAMED else ""
+        lines.append(
+            f"{Verdict.INFORMATIVE.phrase.capitalize()} in single folds, but not over all folds together: "
+            f"{', '.join(parts)}{more}. Each fold has an error rate of its own, so some of this is chance."
+        )
+    return lines
+
+
+def _ranks_of_folds(audit: FoldsAudit) -> list[str]:
+    if audit.rank_stability is None:
+        return []
+    in_words = _correlation(audit.rank_stability)
+    stability = float(in_words)  # what is shown as 0.50 is not below 0.5
+    how = "alike" if stability >= STABLE else "differently" if stability < UNSTABLE else "partly alike"
+    line = f"The folds rank the features {how}: the mean rank correlation of two folds is {in_words}."
+    table = audit.to_frame()
+    spread = table["lowest_rank"] - table["highest_rank"]
+    widest = spread.index[int(np.argmax(spread.to_numpy()))]
+    if stability >= STABLE or spread[widest] == 0:
+        return [line]
+    low, high = table.loc[widest, ["lowest_rank", "highest_rank"]]
+    return [f"{line} {escaped(str(widest))} has ranks from {high} to {low}."]
+
+
+def _correlation(value: float) -> str:
+    return "1" if value > 1 - 1e-12 else f"{min(value, 0.99):z.2f}"
+
+
+def _error_of_folds(audit: FoldsAudit) -> list[str]:
+    if audit.standard_error is None:
+        return [f"The mean scores have no standard error: {audit.no_error_because}."]
+    known = [n for n in audit.n_train if n is not None]
+    rows = f"{min(known):,}" if len(set(known)) == 1 else f"{min(known):,} to {max(known):,}" if known else ""
+    trained = f"trained on {rows} rows" if known else "that are trained as these"
+    return [
+        f"Standard errors are about the mean score of models {trained}, over other data of this kind. They allow for "
+        "the rows that folds share, and are approximate."
+    ]
+
+
+def _rows_of_folds(audit: FoldsAudit) -> list[str]:
+    sizes = [each.tested_scores.n_rows or 0 for each in audit.audits.values()]
+    each = counted(sizes[0], "row") if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,} rows"
+    lines = [f"Scored on {audit.rows_in_words} rows of {counted(len(sizes), 'fold')}, {each} in each."]
+    known = [of_fold.tested_scores.provenance for of_fold in audit.audits.values()]
+    if {provenance.get("status") for provenance in known} == {PROVEN_HELD_OUT}:
+        return [*lines, "It is proven for every fold that none of its rows is a training row of its model."]
+    folds_of: dict[str, list[str]] = {}
+    for name, provenance in zip(audit.audits, known, strict=True):
+        folds_of.setdefault(provenance["detail"], []).append(name)
+    first = [_sentence(about(folds, text, len(sizes))) for text, folds in list(folds_of.items())[:MOST_NAMED]]
+    n_left = len(folds_of) - len(first)
+    return [*lines, *first, *([f"The audits of {n_left:,} more folds say what their rows are."] if n_left > 0 else [])]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,17 +1,39 @@
-"""Reading of scores and audits from JSON: every field is checked for type and size."""
+"""Results from JSON: every field is read by its reader, and numbers that follow from others must follow from them."""
 
 from __future__ import annotations
 
-import json
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import DebiasError
-from debias.results.checks import check_audit, check_scores
-from debias.results.near_duplicates import NearDuplicates
-from debias.results.performance import Performance
+from debias.results.fields import (
+    AGREE,
+    Malformed,
+    agree,
+    list_of,
+    mapping,
+    number,
+    numbers,
+    or_missing,
+    or_none,
+    record,
+    refuse_unknown,
+    require,
+    table,
+    text_of,
+    texts,
+    tree,
+    whole,
+    whole_numbers,
+    without_version,
+    yes_or_no,
+)
+from debias.results.performance import NearDuplicates, Performance
+from debias.results.untested import FEATURES, tell_nothing
+from debias.results.vocabulary import RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,310 +41,538 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
+    from debias.results.changes import Changes
+    from debias.results.fields import Reader
+    from debias.results.folds_audit import FoldsAudit
     from debias.results.scores import Scores
 
-SCHEMA_VERSION = 7
-READABLE = (5, 6, SCHEMA_VERSION)
-"""The versions that can be read."""
-ADDED = ("near_duplicates", "performance")
-"""Fields that an audit of version 5 does not have; one of version 6 has the first of them."""
-DEEPEST = 50
-"""Fields without a fixed form (details, settings, provenance) may be nested to this many levels."""
-AGREE = 1e-9
-"""Tolerance for shares computed from the scores: another version of NumPy may add in another order."""
 DERIVED = ("share", "verdict", "unsupported_share", "provenance", "warnings")
 """Fields of an audit that follow from the others. They are written for other programs."""
 WORDS = ("untested_because",)
 """Sentences in an audit. Another version may word them differently or not have them."""
+FOLDS, COMPARISON, CURVES = "folds audit", "comparison", "partial dependence"
+"""The field ``kind`` of the JSON of these results, by which it differs from that of one audit."""
+OF_FOLDS = ("n_train", "test", "no_error_because", "notes", "audits")
+TESTS_OF_FOLDS = ("standard_error", "z", "p_value", "p_adjusted")
+DERIVED_OF_FOLDS = ("feature_names", "mean", "share", "verdict", "informative_folds", "rank_stability", "warnings")
+ROUNDING = 1e-6
+"""Tolerance for shares: they sum to 1 and lie between 0 and 1."""
+OF_A_TEST = ("z", "p_value", "p_adjusted", "selected")
 
 
-def read_scores(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of scores in JSON.
-
-    Raises
-    ------
-    DebiasError
-        ``Scores.to_json`` did not write this text, or it has another schema version.
-    """
-    return _scores_fields(_parsed(text, "scores"), "")
+def scores_fields(plain: dict[str, Any], at: str = "") -> dict[str, Any]:
+    """Return the fields of scores from what ``Scores.to_dict`` returned."""
+    return record(without_version(plain, "scores"), OF_SCORES, at, optional=("null",))
 
 
-def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
-    """Return the fields of an audit in JSON, the fields of its scores by name, and the derived fields.
-
-    Raises
-    ------
-    DebiasError
-        ``Audit.to_json`` did not write this text, or it has another schema version.
-    """
-    plain = _parsed(text, "audit")
-    names = ("reported", "reported_kind", "main_scorer", "n_values", "fingerprints", "scores")
-    _require(plain, (*names, *DERIVED), "")
-    _refuse_unknown(plain, (*names, *ADDED, *DERIVED, *WORDS), "")
-    fields: dict[str, Any] = {
-        "reported": _or_none(_numbers)(plain["reported"], "reported"),
-        "reported_kind": _text(plain["reported_kind"], "reported_kind"),
-        "main_scorer": _text(plain["main_scorer"], "main_scorer"),
-        "n_values": _or_none(_whole_numbers)(plain["n_values"], "n_values"),
-        "fingerprints": {
-            name: _text(value, f"fingerprints.{name}")
-            for name, value in _mapping(plain["fingerprints"], "fingerprints").items()
-        },
-        "near_duplicates": _or_none(_near_duplicates)(plain.get("near_duplicates"), "near_duplicates"),
-        "performance": _or_none(_performance)(plain.get("performance"), "performance"),
+def audit_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the fields of an audit, the fields of its scores by name, and the derived fields."""
+    if "schema_version" in plain and "scores" not in plain and "feature_names" in plain:
+        raise Malformed("it holds the scores of one scorer (debias score)")
+    plain = without_version(plain, "an audit")
+    require(plain, (*OF_AUDIT, "scores", *DERIVED), "")
+    refuse_unknown(plain, (*OF_AUDIT, "scores", *DERIVED, *WORDS), "")
+    fields = {name: read(plain[name], name) for name, read in OF_AUDIT.items()}
+    scores = {
+        name: scores_fields(mapping(each, f"scores.{name}"), f"scores.{name}.")
+        for name, each in mapping(plain["scores"], "scores").items()
     }
-    scores = {}
-    for name, plain_scores in _mapping(plain["scores"], "scores").items():
-        _require_version(_mapping(plain_scores, f"scores.{name}"), "scores")
-        scores[name] = _scores_fields(plain_scores, f"scores.{name}.")
     return fields, scores, {name: plain[name] for name in DERIVED}
 
 
 def check_read_scores(scores: Scores) -> None:
-    """Raise a DebiasError if the figures of scores contradict each other."""
+    """Raise a Malformed if the numbers of scores contradict each other."""
     try:
         check_scores(scores)
     except DebiasError as error:
-        raise _malformed(str(error)) from None
+        raise Malformed(str(error)) from None
 
 
 def check_read_audit(audit: Audit, written: dict[str, Any]) -> None:
-    """Raise a DebiasError if the figures of an audit contradict each other or the derived fields in the file."""
+    """Raise a Malformed if the numbers of an audit contradict each other or the derived fields in the file."""
     try:
         check_audit(audit)
     except DebiasError as error:
-        raise _malformed(str(error)) from None
-    at = f"scores.{audit.main_scorer}"
-    if not _agree(written["share"], audit.share.tolist()):
-        raise _malformed(f"share does not follow from {at}")
-    if not _agree(written["unsupported_share"], audit.unsupported_share):
-        raise _malformed(f"unsupported_share does not follow from reported and {at}")
+        raise Malformed(str(error)) from None
+    at = f"scores.{audit.tested_scorer}"
+    if not agree(written["share"], audit.share.tolist()):
+        raise Malformed(f"share does not follow from {at}")
+    if not agree(written["unsupported_share"], audit.unsupported_share):
+        raise Malformed(f"unsupported_share does not follow from reported and {at}")
     if written["verdict"] != audit.verdict:
-        raise _malformed(f"verdict contradicts {at}.selected")
-    provenance, known = _mapping(written["provenance"], "provenance"), audit.provenance
+        raise Malformed(f"verdict contradicts {at}.selected")
+    provenance, known = mapping(written["provenance"], "provenance"), audit.provenance
     differing = [name for name in provenance if name in known and provenance[name] != known[name]]
     if differing:
-        raise _malformed(f"provenance.{differing[0]} contradicts {at}")
+        raise Malformed(f"provenance.{differing[0]} contradicts {at}")
 
 
-def _parsed(text: str | bytes, what: str) -> dict[str, Any]:
-    try:
-        plain = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_once)
-    except RecursionError:
-        raise _malformed("it is nested too deeply") from None
-    except (ValueError, TypeError) as error:  # not JSON, not text, or a number of thousands of digits
-        raise _malformed(f"it cannot be read as JSON: {error}") from None
-    if not isinstance(plain, dict):
-        raise _malformed("it is not a JSON object")
-    if what == "audit" and "schema_version" in plain and "scores" not in plain and "feature_names" in plain:
-        raise _malformed("it holds the scores of one scorer (debias score)")
-    _require_version(plain, what)
-    return plain
+def folds_fields(
+    plain: dict[str, Any], audit_from: Callable[[dict[str, Any]], Audit]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of an audit of folds, and the derived fields; `audit_from` reads the audit of a fold."""
+    _require_kind(plain, FOLDS)
+    plain = without_version(plain, "an audit of folds")
+    require(plain, (*OF_FOLDS, *TESTS_OF_FOLDS, *DERIVED_OF_FOLDS, "tested_scorer"), "")
+    if not isinstance(plain["audits"], dict) or not plain["audits"]:
+        raise Malformed("audits is not a JSON object with an audit for each fold")
+    audits = {}
+    for name, of_fold in plain["audits"].items():
+        try:
+            audits[name] = audit_from(mapping(of_fold, f"audits.{name}"))
+        except Malformed:
+            raise
+        except DebiasError as error:
+            raise DebiasError(f"audits.{name}: {error}") from None
+    names = {each.tested_scores.feature_names for each in audits.values()}
+    if len(names) > 1 or any(each.tested_scorer != plain["tested_scorer"] for each in audits.values()):
+        raise Malformed("its audits have different features or scorers")
+    if all(tell_nothing(each.tested_scores) for each in audits.values()):
+        raise Malformed("none of its audits tells anything about the features")
+    n_features = len(names.pop())
+    fields: dict[str, Any] = {
+        "audits": audits,
+        "n_train": _rows_of_folds(plain["n_train"], len(audits)),
+        "test": _test_of_folds(mapping(plain["test"], "test")),
+        "no_error_because": or_none(text_of)(plain["no_error_because"], "no_error_because"),
+        "notes": texts(plain["notes"], "notes"),
+    }
+    fields |= {name: or_none(_one_per_feature(n_features))(plain[name], name) for name in TESTS_OF_FOLDS}
+    if (fields["standard_error"] is None) != (fields["no_error_because"] is not None):
+        raise Malformed("standard_error contradicts no_error_because")
+    untested = all(each.tested_scores.selected is None for each in audits.values())
+    if (fields["p_adjusted"] is None) != untested or bool(fields["test"]) == untested:
+        raise Malformed("p_adjusted or test contradicts the tests of its audits")
+    return fields, {name: plain[name] for name in DERIVED_OF_FOLDS}
 
 
-def _require_version(plain: dict[str, Any], what: str) -> None:
-    version = plain.pop("schema_version", None)
-    if version is None:
-        raise _malformed("it has no schema_version")
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise _malformed(f"its schema_version is {_shown(version)}")
-    if version not in READABLE:
-        what = "an audit" if what == "audit" else "scores"
-        how = (
-            "A newer debias wrote it: update debias"
-            if version > SCHEMA_VERSION
-            else "An older debias wrote it: write it again with this version, from the old model and its rows"
+def check_read_folds(audit: FoldsAudit, written: dict[str, Any]) -> None:
+    """Raise a Malformed if the derived fields in the file do not follow from the others."""
+    follows = audit.to_dict()
+    for name, value in written.items():
+        if name != "warnings" and not _same(value, follows[name]):
+            raise Malformed(f"{name} does not follow from its audits")
+
+
+def changes_fields(plain: dict[str, Any], read_changes: Reader) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of changes, and the verdicts that follow from them; `read_changes` reads longer windows."""
+    readers = OF_CHANGES | {"longer": lambda value, at: tuple(read_changes(each, at) for each in list_of(value, at))}
+    fields = record(without_version(plain, "changes"), readers, "")
+    verdict = fields.pop("verdict")
+    fields.pop("summary")
+    n_features, statistics = len(fields["feature_names"]), fields["statistics"]
+    if statistics and any(values.size != n_features for values in statistics.values()):
+        raise Malformed(f"statistics has entries that are not {n_features} numbers")
+    fields["splits"] = fields.pop("shift_split")
+    return fields, verdict
+
+
+def check_read_changes(changes: Changes, verdict: list[str]) -> None:
+    """Raise a Malformed if statistics are missing, or the verdicts in the file do not follow from them."""
+    missing = [name for name in changes.STATISTICS if name not in changes.statistics]
+    if changes.statistics and (missing or len(changes.statistics) > len(changes.STATISTICS)):
+        raise Malformed(
+            f"statistics has no {missing[0]}" if missing else "statistics has some of another schema version"
         )
-        raise DebiasError(
-            f"{what} of schema version {version}, but this debias reads schema versions {READABLE[0]} to "
-            f"{SCHEMA_VERSION}. {how}"
-        )
+    if changes.splits and len(changes.splits) != len(changes.feature_names):
+        raise Malformed("shift_split does not have one split for each feature")
+    if changes.compared == (changes.not_compared_because is not None):
+        raise Malformed("statistics contradict not_compared_because")
+    if verdict != changes.verdict:
+        raise Malformed("verdict does not follow from statistics")
 
 
-def _scores_fields(plain: dict[str, Any], at: str) -> dict[str, Any]:
-    required = tuple(name for name in _OF_SCORES if name != "null")
-    _require(plain, required, at)
-    _refuse_unknown(plain, tuple(_OF_SCORES), at)
-    return {name: _OF_SCORES[name](value, at + name) for name, value in plain.items()}
+def comparison_fields(plain: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the fields of the scores of a comparison by name, and its traits by column."""
+    _require_kind(plain, COMPARISON)
+    fields = record(without_version(plain, "a comparison"), {"kind": text_of, "scores": mapping, "traits": mapping}, "")
+    scores = {
+        name: scores_fields(mapping(each, f"scores.{name}"), f"scores.{name}.")
+        for name, each in fields["scores"].items()
+    }
+    if len({each["feature_names"] for each in scores.values()}) != 1:
+        raise Malformed("its scores are of different features")
+    traits = record(fields["traits"], OF_TRAITS, "traits.")
+    n_features = len(next(iter(scores.values()))["feature_names"])
+    if any(len(column) != n_features for column in traits.values()):
+        raise Malformed(f"traits has columns that do not have {n_features} entries")
+    return scores, traits
 
 
-def _or_none(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    return lambda value, at: None if value is None else read(value, at)
+def curves_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the fields of a partial dependence, and those of its curves."""
+    _require_kind(plain, CURVES)
+    fields = record(without_version(plain, "a partial dependence"), OF_CURVES, "")
+    del fields["kind"]
+    curves = []
+    for k, each in enumerate(fields.pop("curves")):
+        at = f"curves[{k}]."
+        curve = record(mapping(each, at), OF_CURVE, at)
+        curve["values"] = _values_of_curve(curve["values"], curve.pop("is_numeric"), at)
+        shape = (len(curve["values"]), len(fields["output_names"]))
+        individual = curve["individual"]
+        if curve["mean"].shape != shape or (individual is not None and any(row.shape != shape for row in individual)):
+            raise Malformed(f"{at}mean or {at}individual does not have an output for each value")
+        if individual is not None:
+            curve["individual"] = np.stack(individual) if individual else np.empty((0, *shape))
+        curves.append(curve)
+    if not curves:
+        raise Malformed("curves is empty")
+    names = [curve["feature"] for curve in curves]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Malformed(f"curves has {twice!r} twice")
+    return fields, curves
 
 
-def _text(value: Any, at: str) -> str:
-    if not isinstance(value, str):
-        raise _malformed(f"{at} is not text: {_shown(value)}")
-    return value
-
-
-def _texts(value: Any, at: str) -> tuple[str, ...]:
-    return tuple(_text(item, at) for item in _list(value, at))
-
-
-def _list(value: Any, at: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _malformed(f"{at} is not a list: {_shown(value)}")
-    return value
-
-
-def _mapping(value: Any, at: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _malformed(f"{at} is not a JSON object: {_shown(value)}")
-    return value
-
-
-def _tree(value: Any, at: str) -> dict[str, Any]:
-    """Return an object of any form, but with finite numbers and limited nesting."""
-    level: list[Any] = [_mapping(value, at)]
-    for _ in range(DEEPEST):
-        below = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
-        if not all(_finite(item) for item in below if isinstance(item, (int, float))):
-            raise _malformed(f"{at} has numbers that are not finite")
-        level = [item for item in below if isinstance(item, (dict, list))]
-        if not level:
-            return dict(value)
-    raise _malformed(f"{at} is nested too deeply")
-
-
-def _finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # a whole number of hundreds of digits
-        return False
-
-
-def _number(value: Any, at: str) -> float:
-    return float(_numbers([value], at)[0])
-
-
-def _numbers(value: Any, at: str) -> NDArray[np.float64]:
-    if not set(map(type, _list(value, at))) <= {int, float}:
-        raise _malformed(f"{at} is not a list of numbers")
-    try:
-        figures = np.array(value, dtype=np.float64)
-    except OverflowError:
-        raise _malformed(f"{at} has numbers that are not finite") from None
-    if not np.isfinite(figures).all():
-        raise _malformed(f"{at} has numbers that are not finite")
-    return figures
-
-
-def _whole(value: Any, at: str) -> int:
-    return int(_whole_numbers([value], at)[0])
-
-
-def _whole_numbers(value: Any, at: str) -> NDArray[np.int64]:
-    if not set(map(type, _list(value, at))) <= {int} or any(not 0 <= item < 2**63 for item in value):
-        raise _malformed(f"{at} is not a whole number of at least 0, or a list of them")
-    return np.array(value, dtype=np.int64)
-
-
-def _yes_or_no(value: Any, at: str) -> NDArray[np.bool_]:
-    if not set(map(type, _list(value, at))) <= {bool}:
-        raise _malformed(f"{at} is not a list of true and false")
-    return np.array(value, dtype=bool)
-
-
-def _table(value: Any, at: str) -> NDArray[np.float64]:
-    rows = [_numbers(row, at) for row in _list(value, at)]
-    if len({row.size for row in rows}) > 1:
-        raise _malformed(f"{at} has rows of different lengths")
-    return np.array(rows, dtype=np.float64)
+def _require_kind(plain: dict[str, Any], kind: str) -> None:
+    if plain.get("kind") != kind:
+        is_audit = "reported" in plain
+        raise Malformed("it holds one audit (Audit.from_json reads it)" if is_audit else f"its kind is not {kind!r}")
 
 
 def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
-    sets = []
-    for k, plain in enumerate(_list(value, at)):
-        here = f"{at}[{k}]."
-        _require(_mapping(plain, f"{at}[{k}]"), ("features", "correlation"), here)
-        _refuse_unknown(plain, ("features", "correlation"), here)
-        features = _texts(plain["features"], f"{here}features")
-        sets.append(NearDuplicates(features, _number(plain["correlation"], f"{here}correlation")))
-    return tuple(sets)
-
-
-def _performance(value: Any, at: str) -> Performance:
-    plain = _mapping(value, at)
-    _require(plain, (*_OF_PERFORMANCE, "better_than_constant"), f"{at}.")
-    _refuse_unknown(plain, (*_OF_PERFORMANCE, "better_than_constant"), f"{at}.")
-    performance = Performance(**{name: read(plain[name], f"{at}.{name}") for name, read in _OF_PERFORMANCE.items()})
-    if plain["better_than_constant"] is not performance.better_than_constant:
-        raise _malformed(f"{at}.better_than_constant does not follow from {at}.skill and {at}.p_value")
-    return performance
-
-
-_OF_PERFORMANCE: dict[str, Callable[[Any, str], Any]] = {
-    "metric": _or_none(_text),
-    **dict.fromkeys(("value", "constant", "skill", "auc", "correlation"), _or_none(_number)),
-    "n_rows": _or_none(_whole),
-    "p_value": _or_none(_number),
-    "untold_because": _or_none(_text),
-}
-"""The function that reads each field of the performance."""
-_OF_SCORES: dict[str, Callable[[Any, str], Any]] = {
-    "values": _numbers,
-    "feature_names": _texts,
-    "scorer": _text,
-    "unit": _text,
-    "rows": _or_none(_text),
-    "n_rows": _or_none(_whole),
-    "provenance": _tree,
-    "details": _tree,
-    "warnings": _texts,
-    "settings": _tree,
-    "standard_error": _or_none(_numbers),
-    "z": _or_none(_numbers),
-    "p_value": _or_none(_numbers),
-    "p_adjusted": _or_none(_numbers),
-    "selected": _or_none(_yes_or_no),
-    "threshold": _or_none(_number),
-    "null": _or_none(_table),
-}
-"""The function that reads each field of scores."""
-
-
-def _require(plain: dict[str, Any], names: tuple[str, ...], at: str) -> None:
-    missing = [name for name in names if name not in plain]
-    if missing:
-        raise _malformed(f"it has no {at}{missing[0]}")
-
-
-def _refuse_unknown(plain: dict[str, Any], names: tuple[str, ...], at: str) -> None:
-    unknown = [name for name in plain if name not in names]
-    if unknown:
-        raise _malformed(f"{at}{unknown[0]} is not a field of schema version {SCHEMA_VERSION}")
-
-
-def _agree(written: Any, follows: Any) -> bool:
-    if written is None or follows is None:
-        return written is follows
-    written, follows = (value if isinstance(value, list) else [value] for value in (written, follows))
-    numbers = set(map(type, written)) <= {int, float} and len(written) == len(follows)
-    return numbers and all(
-        _finite(one) and abs(one - other) <= AGREE for one, other in zip(written, follows, strict=True)
+    readers: dict[str, Reader] = {"features": texts, "correlation": number}
+    return tuple(
+        NearDuplicates(**record(mapping(plain, f"{at}[{k}]"), readers, f"{at}[{k}]."))
+        for k, plain in enumerate(list_of(value, at))
     )
 
 
-def _refuse_constant(name: str) -> None:
-    raise _malformed(f"it holds {name}, which is not JSON")
+def _performance(value: Any, at: str) -> Performance:
+    fields = record(mapping(value, at), OF_PERFORMANCE, f"{at}.")
+    better = fields.pop("better_than_constant")
+    performance = Performance(**fields)
+    if better is not performance.better_than_constant:
+        raise Malformed(f"{at}.better_than_constant does not follow from {at}.skill and {at}.p_value")
+    return performance
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        names = [name for name, _ in pairs]
+def _fingerprints(value: Any, at: str) -> dict[str, str]:
+    return {name: text_of(each, f"{at}.{name}") for name, each in mapping(value, at).items()}
+
+
+def _anything(value: Any, at: str) -> Any:
+    return value
+
+
+def _one_per_feature(n_features: int) -> Reader:
+    """Return a reader of the numbers of a test of folds: one for each feature."""
+
+    def read(value: Any, at: str) -> NDArray[np.float64]:
+        try:
+            array = numbers(value, at)
+        except Malformed as error:
+            raise Malformed(str(error).replace("a list of numbers", f"a list of {n_features} numbers")) from None
+        if array.size != n_features:
+            raise Malformed(f"{at} is not a list of {n_features} numbers")
+        if at == "standard_error" and (array < 0).any():
+            raise Malformed(f"{at} has negative numbers")
+        if at.startswith("p_") and not ((array >= 0) & (array <= 1)).all():
+            raise Malformed(f"{at} is not between 0 and 1")
+        return array
+
+    return read
+
+
+def _rows_of_folds(value: Any, n_folds: int) -> tuple[int | None, ...]:
+    if not isinstance(value, list) or len(value) != n_folds:
+        raise Malformed(f"n_train is not a list of {n_folds} numbers of rows")
+    if any(item is not None and (type(item) is not int or item < 1) for item in value):
+        raise Malformed("n_train has entries that are not numbers of rows")
+    return tuple(value)
+
+
+def _test_of_folds(test: dict[str, Any]) -> dict[str, Any]:
+    alpha = test.get("alpha")
+    if test and not (type(alpha) is float and 0 < alpha < 1):
+        raise Malformed("test.alpha is not a number between 0 and 1")
+    if test and (not isinstance(test.get("method"), str) or test.get("error") not in ("fwer", "fdr", "fdr_by")):
+        raise Malformed("test has no method, or an unknown error rate")
+    correlation, n_permutations = test.get("correlation", 0.0), test.get("n_permutations", 1)
+    if type(correlation) not in (int, float) or not 0 <= correlation <= 1:
+        raise Malformed("test.correlation is not a number between 0 and 1")
+    if type(n_permutations) is not int or n_permutations < 1:
+        raise Malformed("test.n_permutations is not a number of permutations")
+    return test
+
+
+def _same(written: Any, follows: Any) -> bool:
+    if isinstance(follows, float):
+        return type(written) in (int, float) and abs(written - follows) <= AGREE * max(1.0, abs(follows))
+    if isinstance(follows, list):
+        same_size = isinstance(written, list) and len(written) == len(follows)
+        return same_size and all(map(_same, written, follows))
+    return bool(written == follows)
+
+
+def _statistics_of_changes(value: Any, at: str) -> dict[str, NDArray[Any]]:
+    statistics: dict[str, NDArray[Any]] = {}
+    for name, values in mapping(value, at).items():
+        are_flags = bool(values) and isinstance(values, list) and set(map(type, values)) == {bool}
+        statistics[name] = (yes_or_no if are_flags else or_missing)(values, f"{at}.{name}")
+    return statistics
+
+
+def _window(value: Any, at: str) -> dict[str, Any]:
+    readers = {"first": or_none(text_of), "last": or_none(text_of), "n_periods": whole, "n_rows": whole}
+    return record(mapping(value, at), readers, f"{at}.")
+
+
+def _means(value: Any, at: str) -> list[dict[str, Any]]:
+    readers: dict[str, Reader] = {
+        "of": text_of,
+        "before": number,
+        "after": number,
+        "p_value": _number_or_missing,
+        "changed": _flag,
+        "most": text_of,
+    }
+    return [record(mapping(each, at), readers, f"{at}.") for each in list_of(value, at)]
+
+
+def _number_or_missing(value: Any, at: str) -> float:
+    return float(or_missing([value], at)[0])
+
+
+def _flag(value: Any, at: str) -> bool:
+    return bool(yes_or_no([value], at)[0])
+
+
+def _time(value: Any, at: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text_of(value, at))
+    except ValueError:
+        raise Malformed(f"{at} is not a time: {value!r}") from None
+
+
+def _repeated(value: Any, at: str) -> tuple[float, float]:
+    shares = or_missing(value, at)
+    if shares.size != 2:
+        raise Malformed(f"{at} is not a list of two shares")
+    return float(shares[0]), float(shares[1])
+
+
+def _individual(value: Any, at: str) -> list[NDArray[np.float64]]:
+    return [table(row, at) for row in list_of(value, at)]
+
+
+def _values_of_curve(values: list[Any], is_numeric: bool, at: str) -> NDArray[Any]:
+    """Return the values of a feature: numbers, with null for missing and text for infinity, or labels."""
+    if not values:
+        raise Malformed(f"{at}values is empty")
+    if is_numeric:
+        return np.array([math.nan if each is None else _value(each, at) for each in values], dtype=np.float64)
+    if any(isinstance(each, (dict, list)) for each in values):
+        raise Malformed(f"{at}values has entries that are no labels")
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = values
+    return labels
+
+
+def _value(value: Any, at: str) -> float:
+    return float(value) if value in ("inf", "-inf") else number(value, f"{at}values")
+
+
+OF_SCORES: dict[str, Reader] = {
+    "values": numbers,
+    "feature_names": texts,
+    "scorer": text_of,
+    "unit": text_of,
+    "rows": or_none(text_of),
+    "n_rows": or_none(whole),
+    "provenance": tree,
+    "details": tree,
+    "warnings": texts,
+    "settings": tree,
+    "standard_error": or_none(numbers),
+    "z": or_none(numbers),
+    "p_value": or_none(numbers),
+    "p_adjusted": or_none(numbers),
+    "selected": or_none(yes_or_no),
+    "threshold": or_none(number),
+    "null": or_none(table),
+}
+"""The reader of each field of scores,"""
+OF_PERFORMANCE: dict[str, Reader] = {
+    "metric": or_none(text_of),
+    **dict.fromkeys(("value", "constant", "skill", "auc", "correlation"), or_none(number)),
+    "n_rows": or_none(whole),
+    "p_value": or_none(number),
+    "untold_because": or_none(text_of),
+    "better_than_constant": _anything,
+}
+"""of the performance,"""
+OF_AUDIT: dict[str, Reader] = {
+    "reported": or_none(numbers),
+    "reported_kind": text_of,
+    "tested_scorer": text_of,
+    "n_values": or_none(whole_numbers),
+    "fingerprints": _fingerprints,
+    "near_duplicates": or_none(_near_duplicates),
+    "performance": or_none(_performance),
+}
+"""of an audit without its scores,"""
+OF_CHANGES: dict[str, Reader] = {
+    "series": text_of,
+    "model": text_of,
+    "reference": _window,
+    "recent": _window,
+    "alpha": number,
+    "least": number,
+    "looks": whole,
+    "method": text_of,
+    "not_compared_because": or_none(text_of),
+    "n_other_series": whole,
+    "last_period": or_none(_time),
+    "reference_given": text_of,
+    "repeated": _repeated,
+    "means": _means,
+    "feature_names": texts,
+    "verdict": list_of,
+    "statistics": _statistics_of_changes,
+    "shift_split": texts,
+    "summary": texts,
+    "warnings": texts,
+}
+"""of changes without longer windows,"""
+OF_TRAITS: dict[str, Reader] = {
+    "n_values": whole_numbers,
+    "correlation": numbers,
+    "correlated_with": texts,
+    "interaction": or_missing,
+    "not_upheld": or_missing,
+}
+"""of the traits of a comparison,"""
+OF_CURVES: dict[str, Reader] = {
+    "kind": text_of,
+    "model": text_of,
+    "unit": text_of,
+    "output_names": texts,
+    "rows": whole_numbers,
+    "notes": texts,
+    "curves": list_of,
+}
+"""of a partial dependence,"""
+OF_CURVE: dict[str, Reader] = {
+    "feature": text_of,
+    "is_numeric": _flag,
+    "values": list_of,
+    "mean": table,
+    "individual": or_none(_individual),
+    "n_omitted": whole,
+}
+"""and of one of its curves."""
+
+
+def check_scores(scores: Scores) -> None:
+    """Raise a DebiasError unless every array has one finite number per feature, and names are unique."""
+    names = scores.feature_names
+    if not names:
+        raise DebiasError("there is no feature")
+    if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise _malformed(f"it has {twice!r} twice in one object")
-    return entries
+        raise DebiasError(f"feature_names has {twice!r} twice")
+    for name in ("values", "standard_error", *OF_A_TEST):
+        _check_values(name, getattr(scores, name), len(names))
+    if scores.standard_error is not None and (scores.standard_error < 0).any():
+        raise DebiasError("standard_error has numbers below 0")
+    for name in ("p_value", "p_adjusted"):
+        values = getattr(scores, name)
+        if values is not None and ((values < 0) | (values > 1)).any():
+            raise DebiasError(f"{name} has numbers outside 0 to 1")
+    if scores.null is not None and (scores.null.ndim != 2 or not np.isfinite(scores.null).all()):
+        raise DebiasError("null is not a table of finite numbers")
+    if scores.threshold is not None and not np.isfinite(scores.threshold):
+        raise DebiasError(f"threshold is {scores.threshold}")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def check_audit(audit: Audit) -> None:
+    """Raise a DebiasError unless all scores of an audit have the same features and the verdicts follow from them."""
+    if audit.tested_scorer not in audit.scores:
+        raise DebiasError(f"scores has no {audit.tested_scorer!r}, from which the shares are computed")
+    tested, at = audit.tested_scores, f"scores.{audit.tested_scorer}"
+    for name, scores in audit.scores.items():
+        try:
+            check_scores(scores)
+        except DebiasError as error:
+            raise DebiasError(f"scores.{name}: {error}") from None
+        if scores.feature_names != tested.feature_names:
+            raise DebiasError(f"scores.{name} has other features than {at}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(tested.values).sum()):
+            raise DebiasError(f"{at}.values are too large to add, and shares need their sum")
+    _check_values("reported", audit.reported, len(tested.feature_names))
+    _check_values("n_values", audit.n_values, len(tested.feature_names))
+    if audit.reported is not None:
+        _check_shares(audit.reported)
+    if tested.rows not in set(RowsKind) or not tested.n_rows or tested.n_rows < 1:
+        raise DebiasError(f"{at} has {tested.n_rows!r} rows of kind {tested.rows!r}: there is no such audit")
+    if not all(isinstance(tested.provenance.get(name), str) for name in ("status", "detail")):
+        raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
+    _check_test(tested, at)
+    _check_near_duplicates(audit)
+    if audit.performance is not None:
+        audit.performance.check()
 
 
-def _malformed(problem: str) -> DebiasError:
-    return DebiasError(f"not an audit or scores written by debias (to_json, debias audit --json): {problem}")
+def _check_values(name: str, values: Any, n_features: int) -> None:
+    if values is None:
+        return
+    if np.shape(values) != (n_features,):
+        raise DebiasError(f"{name} has shape {np.shape(values)} for {n_features} features")
+    if not np.isfinite(values).all():
+        raise DebiasError(f"{name} has numbers that are not finite")
+
+
+def _check_shares(reported: Any) -> None:
+    if (reported < 0).any() or (reported > 1 + ROUNDING).any():
+        raise DebiasError("reported has shares outside 0 to 1")
+    if reported.any() and abs(reported.sum() - 1) > ROUNDING:
+        raise DebiasError(f"reported has shares that sum to {reported.sum():g}, not to 1")
+
+
+def _check_test(tested: Scores, at: str) -> None:
+    """Raise unless the selected features follow from the numbers of the test. Untested scores have no verdicts."""
+    if tested.selected is None:
+        return
+    test = tested.details.get("test")
+    missing = [name for name in OF_A_TEST if getattr(tested, name) is None]
+    if missing or not isinstance(test, dict):
+        missing = missing or ["details.test"]
+        raise DebiasError(f"{at} is tested, but has no {', '.join(missing)}")
+    n_drawn = test.get("n_permutations", 1)
+    if isinstance(n_drawn, bool) or not isinstance(n_drawn, int) or n_drawn < 1:
+        raise DebiasError(f"{at}.details.test.n_permutations is not a number of permutations: {n_drawn!r}")
+    alpha = test.get("alpha")
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+        raise DebiasError(f"{at}.details.test.alpha is not an error rate: {alpha!r}")
+    if test.get("error") not in (None, "fwer", "fdr", "fdr_by"):
+        raise DebiasError(f"{at}.details.test.error is not a kind of error rate: {test['error']!r}")
+    _check_untested(tested, at)
+    if not np.array_equal(tested.selected, tested.p_adjusted <= alpha):  # type: ignore[operator]
+        raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")
+
+
+def _check_untested(tested: Scores, at: str) -> None:
+    """Raise unless the features that were not tested exist, have a reason, and have scores of 0."""
+    reasons = tested.details.get(FEATURES, {})
+    if not isinstance(reasons, dict) or not all(isinstance(reason, str) for reason in reasons.values()):
+        raise DebiasError(f"{at}.details.{FEATURES} does not give a reason for each feature")
+    position = {name: k for k, name in enumerate(tested.feature_names)}
+    for name in reasons:
+        if name not in position or tested.values[position[name]] != 0:
+            raise DebiasError(f"{at}.details.{FEATURES} has {name!r}, which is no feature with a score of 0")
+
+
+def _check_near_duplicates(audit: Audit) -> None:
+    """Raise unless the sets are of two or more informative features, and no feature is in two of them."""
+    names = [name for each in audit.near_duplicates or () for name in each.features]
+    informative = {audit.tested_scores.feature_names[k] for k in np.flatnonzero(audit.which(Verdict.INFORMATIVE))}
+    if not informative.issuperset(names):
+        stray = next(name for name in names if name not in informative)
+        raise DebiasError(f"near_duplicates has {stray!r}, which is no informative feature")
+    if len(set(names)) < len(names) or any(len(each.features) < 2 for each in audit.near_duplicates or ()):
+        raise DebiasError("near_duplicates must have two or more features in each set, and each feature in one set")
+    if any(not 0 <= each.correlation <= 1 for each in audit.near_duplicates or ()):
+        raise DebiasError("near_duplicates has a correlation outside 0 to 1")

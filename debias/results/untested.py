@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from debias.errors import DebiasError
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +19,7 @@ TRAINING_ROWS = (
     "model has not seen. Of a bagged forest you can audit the training rows with rows='oob'"
 )
 UNKNOWN = "the scores were computed without a test. Audit the model with debias.audit, or score it with test='auto'"
+ROUNDING = 1e-9
 NO_VERDICT = "the test gave no verdict on these rows. Audit other rows that the model has not seen"
 
 
@@ -69,3 +73,15 @@ def reason_of(scores: Scores) -> str | None:
 def tell_nothing(scores: Scores) -> bool:
     """Return whether the rows could not show anything about any feature, so that the scores say nothing."""
     return scores.selected is None and bool(scores.details.get("rows_tell_nothing", False))
+
+
+def refuse_powerless(test: Mapping[str, Any]) -> None:
+    """Raise a DebiasError if a test had so few permutations that it could not select a feature at its error rate."""
+    n_permutations, alpha = test.get("n_permutations"), test.get("alpha")
+    if n_permutations is None or alpha is None or test.get("pooled"):
+        return
+    if alpha * (1 + n_permutations) < 1 - ROUNDING:
+        raise DebiasError(
+            f"the test had too few permutations: {counted(n_permutations, 'permutation')} can find no feature at the "
+            f"error rate {alpha:g}, so that none was found is no reason to drop features. Test with more permutations"
+        )

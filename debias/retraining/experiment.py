@@ -11,17 +11,17 @@ import numpy as np
 from debias.data.chosen_rows import originals, permuted_response, row_positions, rows_of, times
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
-from debias.data.pairing import require_pairs
+from debias.data.row_order import require_pairs
 from debias.data.table import Table, names_of_columns
 from debias.errors import CompositionError, RowsError, with_article
 from debias.hooks.contracts import RefitScorer, TreeScorer
-from debias.hooks.registry import plugin_manager
-from debias.hooks.scorers import figures_of
-from debias.hooks.training_weights import TrainingWeights
+from debias.hooks.scorers import values_and_details
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, is_wrapper, unwrap
 from debias.parallel import Engine
+from debias.results.vocabulary import RowsKind
 from debias.rows.preparation import prepare, training_rows
+from debias.rows.provenance import stored_weights
 from debias.rows.request import Request
 from debias.warning_log import WarningLog
 
@@ -148,14 +148,14 @@ class Experiment:
         model, X, y, sample_weight = request.model, request.X, request.y, request.sample_weight
         train = None if request.train is None else Part(*request.train)
         held_out = None
-        if observed.rows == "held-out":
+        if observed.rows == RowsKind.HELD_OUT:
             if train is None:
                 raise RowsError(
                     "a meta-method refits the model, and these rows are held-out rows: pass the training rows as "
                     "train=(X_train, y_train)"
                 )
             training, held_out = train, Part(X, y)
-        elif observed.rows == "oob":
+        elif observed.rows == RowsKind.OOB:
             training = Part(X, y, sample_weight)
         else:
             if train is None and X is None:
@@ -179,7 +179,7 @@ class Experiment:
             kind=observed.rows,
             feature_names=names,
             members=members,
-            beside=train is not None and observed.rows != "oob",
+            beside=train is not None and observed.rows != RowsKind.OOB,
             level=request.level_of_columns,
             names_of_X=None if names_of_columns(training.X) else request.feature_names,
             params=request.params,
@@ -220,7 +220,7 @@ class Experiment:
         )
 
     def rows(self, indices: Any) -> Self:
-        """Return the experiment with some of its training rows, by position; see :class:`debias.Problem`."""
+        """Return the experiment with some of its training rows, by position; see :class:`debias.plugin.Problem`."""
         chosen = row_positions(indices, self.n_rows)
         weight = self.evaluation_weight
         if self.held_out is None and weight is not None:
@@ -234,7 +234,7 @@ class Experiment:
         )
 
     def weighted(self, weights: Any) -> Self:
-        """Return the experiment with its training weights multiplied by others; see :class:`debias.Problem`."""
+        """Return the experiment with its training weights multiplied by others; see :class:`debias.plugin.Problem`."""
         evaluation_weight = self.evaluation_weight
         if self.held_out is None:
             evaluation_weight = times(evaluation_weight, weights, self.n_rows)
@@ -248,12 +248,12 @@ class Experiment:
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return the scores of the model; it is refitted first if the experiment was changed."""
         if isinstance(scorer, RefitScorer):
-            return figures_of(scorer, scorer.score(self), self)
+            return values_and_details(scorer, scorer.score(self), self)
         assert isinstance(scorer, TreeScorer)
         if self.observed is not None:
             return self.observed.values, self.observed.details
         part = self.training
-        refitted = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
+        refitted = refit(self.model, part.X, part.y, part.weight, random_state=self.seed, n_jobs=1, params=self.params)
         evaluated = self.held_out or part
         train = (part.X, part.y, *(() if part.weight is None else (part.weight,))) if self.beside else None
         kind = self.kind or "train"  # a scorer that uses no rows may still ask for the model that comes with them
@@ -264,7 +264,7 @@ class Experiment:
             rows=kind,
             train=train,
             sample_weight=self.evaluation_weight,
-            blocks=self.copy_of if kind == "oob" else None,
+            blocks=self.copy_of if kind == RowsKind.OOB else None,
             seed=self.seed,
         )
         total = np.zeros(self.n_features)
@@ -276,7 +276,7 @@ class Experiment:
     def fingerprint(self) -> str:
         """Return a text that identifies data, model, settings and versions."""
         from debias._version import __version__
-        from debias.digest import digest_of
+        from debias.data.digest import digest_of
 
         trees = [member.ensemble for member in unwrap(self.model)]
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind, self.copy_of)
@@ -291,7 +291,7 @@ class Experiment:
     def _member_scores(self, request: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
         """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""
         ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=_weights(self.training.weight))
-        values, _ = figures_of(scorer, scorer.score(ensemble, rows), ensemble)
+        values, _ = values_and_details(scorer, scorer.score(ensemble, rows), ensemble)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
         else:
@@ -363,8 +363,8 @@ def refuse_forgotten_weights(model: Any, y: Any) -> None:
         if _was_weighted(member, y):
             raise RowsError(
                 f"the {type(member.model).__name__} was trained with sample weights, but its training rows were passed "
-                "without weights, so refits would have none. Pass sample_weight= (with held-out rows: the third entry "
-                "of train=), or pass ones to refit without weights"
+                "without weights, so refits would have none. Pass sample_weight= (with held-out rows: that of "
+                "train=debias.Dataset(...)), or pass ones to refit without weights"
             )
 
 
@@ -374,15 +374,15 @@ def _was_weighted(member: Member, y: Any) -> bool:
     Weights that the model stores show it, apart from class weights. Otherwise, without weights, the weight at a root is
     the number of rows in the bag, and it is the same for all trees of a bootstrap.
     """
-    shown = _training_weights(member.model)
-    stored = shown.rows
+    weights = stored_weights(member.model)
+    stored = weights.rows
     if stored is not None:
-        labels = np.asarray(y) if shown.multiplied else np.zeros(len(stored))
+        labels = np.asarray(y) if weights.multiplied else np.zeros(len(stored))
         if labels.shape != np.shape(stored):
             return False
         return any(np.ptp(stored[labels == label]) > 1e-9 * np.max(stored) for label in np.unique(labels))
     ensemble = member.ensemble
-    if ensemble.weight is None or ensemble.count is None or shown.classes:
+    if ensemble.weight is None or ensemble.count is None or weights.classes:
         return False
     roots = ensemble.tree_start[:-1]
     weight, count = ensemble.weight[roots], ensemble.count[roots]
@@ -395,16 +395,11 @@ def _was_weighted(member: Member, y: Any) -> bool:
 def refuse_class_weights(model: Any, train: Part | None) -> None:
     """Refuse weights of rows that already include class weights, which would count twice in a refit."""
     for member in unwrap(model):
-        if train is not None and _training_weights(member.model).multiplied:
+        if train is not None and stored_weights(member.model).multiplied:
             raise RowsError(
                 "the weights in train include class weights, and the model would apply class weights again in a refit. "
-                "Leave the third entry of train out if there are no sample weights"
+                "Leave sample_weight out of train if there are no sample weights"
             )
-
-
-def _training_weights(model: Any) -> TrainingWeights:
-    shown: TrainingWeights | None = plugin_manager().hook.debias_training_weights(model=model)
-    return TrainingWeights() if shown is None else shown
 
 
 def refuse_more_columns(model: Any, X: Any) -> None:

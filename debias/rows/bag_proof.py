@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.data.table import route_table
-from debias.spread import spread
+from debias.positions import evenly_spaced
 from debias.text import listed
 from debias.trees.routing import Router, route, row_blocks
 
@@ -178,7 +178,7 @@ def trees_to_prove(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
     assert ensemble.count is not None
     in_bag = float(ensemble.count[ensemble.tree_start[:-1]].mean())
     rows_per_tree = max(in_bag, n_rows / 50, 1.0)  # rows to route; small bags take time too, since they are redrawn
-    return spread(ensemble.n_trees, max(4, int(ROW_TREES_TO_CHECK / rows_per_tree)))
+    return evenly_spaced(ensemble.n_trees, max(4, int(ROW_TREES_TO_CHECK / rows_per_tree)))
 
 
 def proof_of(
@@ -194,7 +194,7 @@ def proof_of(
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_samples() == ensemble.count[roots]
-    at_root = set(spread(ensemble.n_trees, ROOTS_TO_CHECK).tolist())
+    at_root = set(evenly_spaced(ensemble.n_trees, ROOTS_TO_CHECK).tolist())
     column_of = {tree: column for column, tree in enumerate(trees.tolist())}
     root_weights, root_values, matched_counts, matched_values = [], [], [], []
     for tree in sorted(at_root | column_of.keys()):
@@ -270,11 +270,11 @@ def units_of_response(
     if not ensemble.averaged and (ensemble.objective.name != "squared_error" or ensemble.n_trees == 1):
         return None
     of_y, of_trees, found, size = (list["NDArray[np.float64]"]() for _ in range(4))
-    rows, n_trees = spread(table.n_rows, ROWS_FOR_UNITS), min(ensemble.n_trees, FIRST_TREES)
+    rows, n_trees = evenly_spaced(table.n_rows, ROWS_FOR_UNITS), min(ensemble.n_trees, FIRST_TREES)
     leaves = route(ensemble, table.matrix(ensemble, rows), np.arange(n_trees))
     y, before = response.values[rows, 0], np.zeros(rows.size)
     weight = np.ones(rows.size) if weight is None else weight[rows]
-    chosen = set(spread(n_trees, TREES_FOR_UNITS).tolist())
+    chosen = set(evenly_spaced(n_trees, TREES_FOR_UNITS).tolist())
     for tree in range(n_trees):
         value = ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1], 0]
         at = leaves[:, tree]

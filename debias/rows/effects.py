@@ -17,6 +17,7 @@ import numpy as np
 from debias.data.table import route_table
 from debias.errors import RowsError
 from debias.parallel import allowed
+from debias.results.vocabulary import RowsKind
 from debias.rows.binned import Binned
 from debias.rows.paths import bags_in_order, row_order
 from debias.rows.shared_rows import SharedRows, row_digests
@@ -340,12 +341,12 @@ class LinearEffects:
 
 def training_rows(rows: Rows, scorer: str) -> Rows:
     """Return the rows on which fits at nodes are made: those with bags, or ``train=``."""
-    if rows.kind == "train":
+    if rows.kind == RowsKind.TRAIN:
         raise RowsError(
             f"{scorer} evaluates fits on rows the trees have not seen, but with rows='train' the trees were grown on "
             "all rows. Use rows='oob', or held-out rows together with train=(X_train, y_train)"
         )
-    source = rows if rows.kind == "oob" else rows.train
+    source = rows if rows.kind == RowsKind.OOB else rows.train
     if source is None:
         how = "pass the training rows with rows='oob', or " if rows.ensemble.averaged else ""
         raise RowsError(

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.blocks import encode_queries
 from debias.data.chosen_rows import taken
-from debias.data.queries import encode_queries
 from debias.data.response import encode
 from debias.data.table import Table
 from debias.errors import InBagUnavailableError, ProvenanceError, TrainingRowsError
@@ -251,8 +251,8 @@ def _training_proof(member: Member, train: NDArray[np.int64], rows: _AllRows) ->
             return replace(found, status="contradicted")
         detail = f"{found.detail}; or transformers make other columns now than in training, as target encoders do"
         return TrainingProof(DOUBTFUL, detail, grown_share)
-    untold = recognition.untold or "the leaf counts are not precise enough"
-    return TrainingProof("unknown", untold, grown_share, recognition.agrees)
+    reason = recognition.unknown_because or "the leaf counts are not precise enough"
+    return TrainingProof("unknown", reason, grown_share, recognition.agrees)
 
 
 def _by_bags(member: Member, table: Table, response: Response, weight: NDArray[np.float64] | None) -> TrainingProof:

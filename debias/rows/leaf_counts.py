@@ -11,7 +11,7 @@ import numpy as np
 
 from debias.data.table import route_table
 from debias.errors import RowsError
-from debias.spread import spread
+from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -206,7 +206,7 @@ def looks(ensemble: TreeEnsemble) -> list[NDArray[np.int64]]:
     of_a_round = np.arange(ensemble.trees_a_round)
     quarters = []
     for begin, end in pairwise(edges):
-        rounds = begin + spread(int(end - begin), at_most)
+        rounds = begin + evenly_spaced(int(end - begin), at_most)
         trees = (rounds[:, None] * ensemble.trees_a_round + of_a_round).ravel()
         quarters.append(_like_most(ensemble, trees))
     return [whole, *(np.concatenate(quarters[begin:end]) for begin, end in PARTS)]
@@ -294,7 +294,7 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     if ensemble.count is None and not _covers_are_counts(ensemble):
         return first_trees(ensemble)
     trees = _like_the_largest(ensemble, np.arange(ensemble.n_trees))
-    return trees[spread(trees.size, TREES_AT_MOST)]
+    return trees[evenly_spaced(trees.size, TREES_AT_MOST)]
 
 
 def _like_the_largest(ensemble: TreeEnsemble, trees: NDArray[np.int64]) -> NDArray[np.int64]:

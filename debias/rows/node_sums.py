@@ -1,27 +1,22 @@
-"""``debias.NodeSums``: sums over rows at the nodes of a model, which add up over batches, machines and time.
-
-This file has more than 500 lines because it holds the sums together with their file format. A file that is read is
-checked against the fields of the sums: if one changes, the other must change too.
-"""
+"""``debias.NodeSums``: sums over rows at the nodes of a model, which add up over batches, machines and time."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
-import re
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
 from debias.atomic_files import replacing
 from debias.errors import RowsError, with_article
+from debias.models.wrappers import extract
 from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.node_totals import NodeTotals
+from debias.rows.preparation import batch_rows
+from debias.rows.sealed import Damage, Foreign, OtherVersion, Sealed, seal
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLogOnce
@@ -35,11 +30,10 @@ if TYPE_CHECKING:
 
     from debias.rows.rows import Rows
 
-FORMAT = 4
-SEAL = "sha256"
-Pattern = tuple[Any, tuple[int | range, ...]]
-"""Type of an array, or a regular expression for the name of its type; and its shape, with a range for a size that may
-differ."""
+KIND, FORMAT = "node sums", 1
+"""What sealed bytes say that they hold, and the version of its format."""
+NOT_NEGATIVE = ("n", "q", "squares", "totals", "leaf_counts", "weights", "unseen", "repeated")
+"""Arrays of a state whose values are counts, weights or squares."""
 _REMEDY = "Use an undamaged copy of it, or add the rows up again with debias.NodeSums(model).update(X, y)"
 
 
@@ -85,8 +79,6 @@ class NodeSums(NodeTotals):
     """
 
     def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
-        from debias.models.wrappers import extract
-
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.ensemble.refuse_parts()
         self.model = None if isinstance(model, TreeEnsemble) else model
@@ -115,8 +107,6 @@ class NodeSums(NodeTotals):
         ExtractionError
             The extracted trees do not give the predictions of the model.
         """
-        from debias.rows.preparation import batch_rows
-
         if self.model is None:
             raise RowsError(
                 "these node sums were made from a TreeEnsemble, which cannot encode X and y. Make them from the model: "
@@ -182,11 +172,11 @@ class NodeSums(NodeTotals):
         Parameters
         ----------
         path : str or Path
-            Path of the file. Its format is numpy's ``.npz``, without pickles and with a digest of its contents. An old
-            file is replaced when the new one is complete.
+            Path of the file. It has arrays without pickles, and a digest of its contents. An old file is replaced when
+            the new one is complete.
         """
         with replacing(path) as file:
-            write(file, self)
+            file.write(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Return the sums as bytes, from which :meth:`from_bytes` reads them back for the same model.
@@ -209,9 +199,14 @@ class NodeSums(NodeTotals):
         >>> debias.NodeSums.from_bytes(sums.to_bytes(), forest).n_rows
         142
         """
-        file = io.BytesIO()
-        write(file, self)
-        return file.getvalue()
+        state = self.state()
+        facts = {
+            "trees_digest": self.trees_digest,
+            "running_loss": self.running_loss is not None,
+            "names": state.pop("names").tolist(),
+            "warnings": self.notes.texts,
+        }
+        return seal(KIND, FORMAT, facts, state)
 
     @classmethod
     def from_bytes(cls, data: bytes, model: Any, *, n_jobs: int | None = None) -> NodeSums:
@@ -396,27 +391,8 @@ def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
     return total
 
 
-def write(file: IO[bytes], sums: NodeSums) -> None:
-    """Write node sums to a file that is open.
-
-    Parameters
-    ----------
-    file : binary file
-    sums : NodeSums
-    """
-    about = {
-        "format": FORMAT,
-        "trees_digest": sums.trees_digest,
-        "running_loss": sums.running_loss is not None,
-        "warnings": sums.notes.texts,
-    }
-    arrays = {name: np.asarray(array, order="C") for name, array in sums.state().items()}
-    arrays["about"] = np.array(json.dumps(about))
-    np.savez(file, **arrays, **{SEAL: np.array(_digest(arrays))})  # type: ignore[arg-type]
-
-
 def read(file: IO[bytes], name: str, sums: NodeSums) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read a file that :func:`write` wrote for sums of the same model.
+    """Read what :meth:`NodeSums.save` wrote for sums of the same model.
 
     Parameters
     ----------
@@ -437,147 +413,75 @@ def read(file: IO[bytes], name: str, sums: NodeSums) -> tuple[dict[str, Any], di
         The file does not hold node sums of this model, was written by another version, or is damaged.
     """
     try:
-        with ZipFile(file) as stored:
-            members = _members(stored)
-            about = _about(stored, members)
-            if about["format"] != FORMAT:
-                raise RowsError(
-                    f"{name} holds node sums of format {about['format']!r}, and this version of debias reads "
-                    f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
-                    "file with the version that wrote it"
-                )
-            if about["trees_digest"] != sums.trees_digest:
-                raise RowsError(f"{name} holds node sums of another model, not of this {sums.ensemble.source}")
-            patterns = _patterns(sums, bool(about["running_loss"]))
-            _refuse_others(members, patterns)
-            state = {key: _array(stored, members[key], patterns[key]) for key in members if key in patterns}
-            seal = str(_array(stored, members[SEAL], (np.dtype("<U64"), ())))
-        sealed = {**state, "about": np.array(about.pop("line"))}
-        if _digest(sealed) != seal:
-            raise _Damage("its digest does not fit its contents")
-        _refuse_out_of_range(state, sums)
-    except RowsError:
-        raise
-    except _Damage as damage:
-        raise RowsError(f"{name} is damaged: {damage}. {_REMEDY}") from None
-    except Exception as error:  # reading a damaged archive may raise any error
+        stored = Sealed(file, KIND, FORMAT)
+        _refuse_other_facts(stored.facts, sums.ensemble.n_features)
+        if stored.facts["trees_digest"] != sums.trees_digest:
+            raise RowsError(f"{name} holds node sums of another model, not of this {sums.ensemble.source}")
+        _refuse_other_forms(stored.forms, sums, bool(stored.facts["running_loss"]))
+        state = stored.arrays()
+        refuse_impossible(state, sums.ensemble)
+        if "rows_counted" in state:
+            LeafCounter(sums.ensemble, keep=ROWS_KEPT).restore(state)  # it refuses leaf numbers that do not exist
+    except OtherVersion as other:
+        raise RowsError(
+            f"{name} holds node sums of format {other}, and this version of debias reads format {FORMAT}. Add the rows "
+            "up again with debias.NodeSums(model).update(X, y), or read the file with the version that wrote it"
+        ) from None
+    except Foreign as error:
         raise RowsError(f"{name} was not written by debias.NodeSums, or it is damaged: {error}") from None
-    return about, state
+    except Damage as damage:
+        raise RowsError(f"{name} is damaged: {damage}. {_REMEDY}") from None
+    return stored.facts, state | {"names": np.array(stored.facts["names"])}
 
 
-class _Damage(Exception):
-    """A description of what is wrong with a file."""
+def _refuse_other_facts(facts: Mapping[str, Any], n_features: int) -> None:
+    texts = [facts.get("names"), facts.get("warnings")]
+    if not {"trees_digest", "running_loss"} <= facts.keys() or not all(
+        isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts
+    ):
+        raise Damage("the facts about the node sums are not complete")
+    if len(facts["names"]) != n_features:
+        raise Damage("its names of features do not fit this model")
 
 
-def _members(stored: ZipFile) -> dict[str, ZipInfo]:
-    """Return the members of the archive by name."""
-    members: dict[str, ZipInfo] = {}
-    for info in stored.infolist():
-        name = info.filename.removesuffix(".npy")
-        if info.compress_type != ZIP_STORED or info.file_size != info.compress_size:
-            raise _Damage(f"its array {name!r} is compressed, and debias writes no compressed arrays")
-        if name in members:
-            raise _Damage(f"it has two arrays {name!r}")
-        members[name] = info
-    return members
-
-
-def _about(stored: ZipFile, members: dict[str, ZipInfo]) -> dict[str, Any]:
-    """Read the facts about the sums, one line of JSON; ``line`` of the result is the line itself."""
-    if "about" not in members:
-        raise ValueError("the line about the node sums is missing")
-    try:
-        line = str(_array(stored, members["about"], (re.compile(r"<U[0-9]{1,7}"), ())))
-    except _Damage as damage:
-        raise ValueError(damage) from None
-    about = json.loads(line)
-    if not isinstance(about, dict) or not {"format", "trees_digest", "running_loss", "warnings"} <= about.keys():
-        raise ValueError("the line about the node sums is not complete")
-    texts = about["warnings"]
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("the line about the node sums has no list of warnings")
-    return {**about, "line": line}
-
-
-def _patterns(sums: NodeSums, running_loss: bool) -> dict[str, Pattern]:
-    """Return the type and shape of every array that the file may have."""
-    expected = {**sums.state(), **LeafCounter(sums.ensemble, keep=ROWS_KEPT).state()}
-    patterns: dict[str, Pattern] = {name: (array.dtype, array.shape) for name, array in expected.items()}
-    patterns["squares"] = patterns["n"]
-    patterns["leaves_kept"] = (patterns["leaves_kept"][0], (range(ROWS_KEPT + 1), expected["leaves_kept"].shape[1]))
-    patterns["names"] = (re.compile(r"<U[0-9]{1,4}"), (sums.ensemble.n_features,))
-    patterns.pop("drop", None)
-    if running_loss:
-        patterns["drop"] = (np.dtype(np.float64), (sums.ensemble.n_features + 1,))
-    return patterns
-
-
-def _refuse_others(members: dict[str, ZipInfo], patterns: dict[str, Pattern]) -> None:
-    optional = {"squares", "leaf_counts", "leaves_kept", "rows_counted"}
-    missing = patterns.keys() - optional - members.keys() | {SEAL} - members.keys()
-    unknown = members.keys() - patterns.keys() - {"about", SEAL}
+def _refuse_other_forms(forms: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]], sums: NodeSums, loss: bool) -> None:
+    """Refuse arrays that sums of this model cannot have, before memory is taken for them."""
+    of_counter = {name: np.asarray(array) for name, array in LeafCounter(sums.ensemble, keep=ROWS_KEPT).state().items()}
+    possible = {**sums.state(), **of_counter, "squares": sums.n[:0], "drop": np.zeros(sums.ensemble.n_features + 1)}
+    expected = {name: (array.dtype, array.shape) for name, array in possible.items()}
+    expected["squares"] = expected["n"]
+    del expected["names"]
+    if not loss:
+        del expected["drop"]
+    missing = expected.keys() - of_counter.keys() - {"squares"} - forms.keys()
+    unknown = forms.keys() - expected.keys()
     if missing or unknown:
         name = min(missing or unknown)
-        raise _Damage(f"its array {name!r} is {'missing' if missing else 'not one that debias writes'}")
-    of_leaf_counts = {"leaf_counts", "leaves_kept", "rows_counted"} & members.keys()
-    if of_leaf_counts and len(of_leaf_counts) < 3:
-        raise _Damage("its leaf counts are not complete")
+        raise Damage(f"its array {name!r} is {'missing' if missing else 'not one that debias writes'}")
+    if 0 < len(of_counter.keys() & forms.keys()) < len(of_counter):
+        raise Damage("its leaf counts are not complete")
+    for name, (dtype, shape) in forms.items():
+        wanted = expected[name][1]
+        if name == "leaves_kept" and len(shape) == 2 and shape[0] <= ROWS_KEPT:
+            wanted = (shape[0], *wanted[1:])
+        if (dtype, shape) != (expected[name][0], wanted):
+            raise Damage(f"its array {name!r} does not fit this model")
 
 
-def _array(stored: ZipFile, info: ZipInfo, pattern: Pattern) -> NDArray[Any]:
-    """Read an array after checking its header and size."""
-    expected_type, expected_shape = pattern
-    name = info.filename.removesuffix(".npy")
-    with stored.open(info) as member:
-        head = io.BytesIO(member.read(min(info.file_size, 10_240)))
-        if np.lib.format.read_magic(head) != (1, 0):
-            raise _Damage(f"its array {name!r} is of another version of numpy's format")
-        shape, by_column, dtype = np.lib.format.read_array_header_1_0(head)
-        if isinstance(expected_type, re.Pattern):
-            type_fits = dtype.kind == "U" and expected_type.fullmatch(dtype.str) is not None
-        else:
-            type_fits = dtype == expected_type
-        shape_fits = len(shape) == len(expected_shape) and all(
-            size in expected if isinstance(expected, range) else size == expected
-            for size, expected in zip(shape, expected_shape, strict=True)
-        )
-        if not type_fits or not shape_fits or by_column and len(shape) > 1:
-            raise _Damage(f"its array {name!r} does not fit this model")
-        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        if head.tell() + size != info.file_size:
-            raise _Damage(f"its array {name!r} is longer or shorter than its header says")
-        data = head.read() + member.read()
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
-
-
-def _refuse_out_of_range(state: dict[str, NDArray[Any]], sums: NodeSums) -> None:
-    """Refuse values that no rows can give: a forged file may have the right digest."""
+def refuse_impossible(state: Mapping[str, NDArray[Any]], ensemble: TreeEnsemble) -> None:
+    """Raise a Damage if a state has values that no rows can give: a forged file may have the right digest."""
     for name, array in state.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _Damage(f"its array {name!r} has values that are not finite")
-    for name in ("n", "q", "squares", "totals", "leaf_counts"):
-        if name in state and state[name].min(initial=0.0) < 0:
-            raise _Damage(f"its array {name!r} has values below 0")
+            raise Damage(f"its array {name!r} has values that are not finite")
+        if name in NOT_NEGATIVE and array.min(initial=0.0) < 0:
+            raise Damage(f"its array {name!r} has values below 0")
     n_rows, weight, *parts = state["totals"]
     if n_rows != np.floor(n_rows) or n_rows >= 2**53 or any(n != np.floor(n) or n > n_rows for n in parts):
-        raise _Damage("its numbers of rows are not possible")
-    ensemble = sums.ensemble
-    leaves = np.flatnonzero(ensemble.left < 0)
-    of_tree = np.add.reduceat(state["n"], np.searchsorted(leaves, ensemble.tree_start[:-1]))
-    if (np.abs(of_tree - weight) > 1e-6 * weight).any():
-        raise _Damage("the weights in its leaves do not add up to that of its rows")
+        raise Damage("its numbers of rows are not possible")
+    first_leaves = np.searchsorted(np.flatnonzero(ensemble.left < 0), ensemble.tree_start[:-1])
+    if (np.abs(np.add.reduceat(state["n"], first_leaves) - weight) > 1e-6 * weight).any():
+        raise Damage("the weights in its leaves do not add up to that of its rows")
     if "rows_counted" in state:
         counted = int(state["rows_counted"])
         if not 0 <= counted <= n_rows or len(state["leaves_kept"]) != min(counted, ROWS_KEPT):
-            raise _Damage("its numbers of rows contradict each other")
-        LeafCounter(ensemble, keep=ROWS_KEPT).restore(state)  # it refuses leaf numbers that do not exist
-
-
-def _digest(arrays: dict[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+            raise Damage("its numbers of rows contradict each other")

@@ -1,8 +1,9 @@
 """The performance of a model on evaluation rows: its loss beside that of the best constant, and a test of the two.
 
 The loss is the one that the trees were grown for: of averaged trees the squared error (of classes the Brier score), of
-boosted trees that of the objective. Survival models and rankers compare rows, so their metrics do too
-(:mod:`debias.rows.order_metrics`).
+boosted trees that of the objective. Survival models and rankers compare rows, so their metrics do too:
+concordance and NDCG. Equal predictions count as half in the right order; for NDCG, all orders of rows with equal
+predictions count the same.
 """
 
 from __future__ import annotations
@@ -12,11 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from debias.results.performance import Performance
-from debias.rows.order_metrics import concordance, ndcg, roc_area
-from debias.trees.interval_objective import AftObjective
-from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import SQUARED_ERROR
-from debias.trees.ranking_objectives import RankingObjective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +56,13 @@ def performance_of(rows: Rows) -> Performance:
         return Performance(untold_because="fewer than two rows have a prediction")
     response, margin, weight = rows.response.part(used), rows.margins[used], rows.weight[used]
     units = None if rows.blocks is None else rows.blocks[used]
-    if isinstance(objective, RankingObjective):
+    if objective.by_query:
         assert rows.query is not None
         return _of_ranker(objective, response, margin, weight, rows.query[used])
-    if isinstance(objective, CoxObjective | AftObjective):
-        return _of_survival(objective, response, margin, weight, units)
+    bounds = None if response.target is None else objective.time_bounds(response.target)
+    if bounds is not None:
+        value = concordance(objective.risk(margin), *bounds, weight)
+        return _of_survival(value, response, margin[:, 0], weight, units)
     if not objective.has_loss:
         return Performance(untold_because=objective.no_loss)
     if _is_constant(response):
@@ -220,32 +219,21 @@ def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weig
 
 
 def _of_survival(
-    objective: CoxObjective | AftObjective,
-    response: Response,
-    margin: Array,
-    weight: Array,
-    units: NDArray[np.int64] | None,
+    value: float | None, response: Response, margin: Array, weight: Array, units: NDArray[np.int64] | None
 ) -> Performance:
-    """Return the concordance, and the p-value of the score test of Cox's model with the prediction as its variable."""
-    assert response.target is not None
+    """Return the concordance, and the p-value of the score test of Cox's model with the margin as its variable."""
     assert response.values is not None
-    risk = margin[:, 0]
-    if isinstance(objective, CoxObjective):
-        time, event = objective.times_and_events(response.target)
-        value = concordance(risk, time, np.where(event, time, np.inf), weight)
-    else:
-        value = concordance(-risk, response.target[:, 0], response.target[:, 1], weight)
     if value is None:
         return Performance(untold_because="no pair of rows can be compared: too few of them have an event")
-    product = (risk - weight @ risk / weight.sum()) * response.values[:, 0]
+    product = (margin - weight @ margin / weight.sum()) * response.values[:, 0]
     p_value = _p_value(product, weight, units)
     return Performance(
-        metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=risk.size, p_value=p_value
+        metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=margin.size, p_value=p_value
     )
 
 
 def _of_ranker(
-    objective: RankingObjective, response: Response, margin: Array, weight: Array, query: NDArray[np.int64]
+    objective: Objective, response: Response, margin: Array, weight: Array, query: NDArray[np.int64]
 ) -> Performance:
     assert response.target is not None
     number = np.unique(query, return_inverse=True)[1].astype(np.int64)
@@ -255,7 +243,7 @@ def _of_ranker(
     of_query = np.zeros(number.max() + 1)
     of_query[number] = weight  # the same for all rows of a query
     weight = of_query[to_rank]
-    value, constant = (float(weight @ figures / weight.sum()) for figures in (reached, by_chance))
+    value, constant = (float(weight @ losses / weight.sum()) for losses in (reached, by_chance))
     return Performance(
         metric="NDCG",
         value=value,
@@ -282,3 +270,102 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     if error == 0:
         return float(mean <= 0)
     return float(stdtr(n - 1, -mean / error))
+
+
+def roc_area(predicted: Array, positive: NDArray[np.bool_], weight: Array) -> float | None:
+    """Return the area under the ROC curve; None if all rows, or none, are positive.
+
+    Parameters
+    ----------
+    predicted : array of shape (n_rows,)
+    positive : array of bool of shape (n_rows,)
+    weight : array of shape (n_rows,)
+    """
+    _, level = np.unique(predicted, return_inverse=True)
+    of_positive = np.bincount(level, weights=weight * positive)
+    of_negative = np.bincount(level, weights=weight * ~positive)
+    pairs = of_positive.sum() * of_negative.sum()
+    if pairs == 0:
+        return None
+    below = np.cumsum(of_negative) - of_negative / 2
+    return float(of_positive @ below / pairs)
+
+
+def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float | None:
+    """Return Harrell's concordance; None if no pair of rows can be compared.
+
+    Of the pairs of which one row is sure to have the event first, it is the share whose first row has the higher risk.
+
+    Parameters
+    ----------
+    risk : array of shape (n_rows,)
+        Higher for rows whose event is predicted to be earlier.
+    lower, upper : arrays of shape (n_rows,)
+        Bounds of the time of the event: equal if it is known, an infinite upper bound if the row was censored.
+    weight : array of shape (n_rows,)
+        A pair has the product of the weights of its rows.
+    """
+    first = np.flatnonzero(np.isfinite(upper))
+    # The later rows of a pair, and the rows they are compared with, in one sequence from the last time to the first. At
+    # equal times censored rows come before an event, and the row of another event after it.
+    time = np.concatenate([lower, upper[first]])
+    place = np.concatenate([np.where(lower < upper, 0, 2), np.ones(first.size, dtype=np.int64)])
+    order = np.lexsort((place, -time))
+    row = np.concatenate([np.arange(risk.size), first])[order]
+    asks = (place == 1)[order]
+    counted = np.where(asks, 0.0, weight[row])
+    lower_risk = _sums_before(risk[row], counted)[asks]
+    higher_risk = _sums_before(-risk[row], counted)[asks]
+    of_pair = weight[row[asks]]
+    pairs = float(of_pair @ np.cumsum(counted)[asks])
+    if pairs == 0:
+        return None
+    return float(0.5 + of_pair @ (lower_risk - higher_risk) / (2 * pairs))
+
+
+def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
+    """Return the queries with rows to rank, the NDCG of each, and its mean over all orders of the rows of the query.
+
+    Parameters
+    ----------
+    predicted, gain : arrays of shape (n_rows,)
+    query : array of int64 of shape (n_rows,)
+        The query of each row, numbered from 0.
+    """
+    size = np.bincount(query)
+    start = np.concatenate(([0], np.cumsum(size)[:-1]))
+    discount = 1 / np.log2(np.arange(size.max()) + 2)
+    order = np.lexsort((-predicted, query))
+    of_rank = discount[np.arange(query.size) - start[query[order]]]
+    # Rows with equal predictions share their discounts.
+    new = np.ones(query.size, dtype=bool)
+    new[1:] = (np.diff(query[order]) != 0) | (np.diff(predicted[order]) != 0)
+    tie = np.cumsum(new) - 1
+    shared = (np.bincount(tie, weights=of_rank) / np.bincount(tie))[tie]
+    reached = np.bincount(query[order], weights=gain[order] * shared, minlength=size.size)
+    best_order = np.lexsort((-gain, query))
+    best = np.bincount(query, weights=gain[best_order] * of_rank, minlength=size.size)
+    by_chance = np.bincount(query, weights=gain) * np.bincount(query, weights=of_rank) / np.maximum(size, 1)
+    to_rank = np.flatnonzero(best > by_chance * (1 + 1e-12))
+    return to_rank, reached[to_rank] / best[to_rank], by_chance[to_rank] / best[to_rank]
+
+
+def _sums_before(values: Array, weight: Array) -> Array:
+    """Return, for each entry of a sequence, the sum of the weights of entries before it with a smaller value.
+
+    Blocks of 1, 2, 4, ... entries are merged in pairs: the entries of the first block are counted for the second.
+    """
+    n = values.size
+    by_value = np.argsort(values, kind="stable")
+    total, half = np.zeros(n), 1
+    while half < n:
+        at = by_value[np.argsort(by_value // (2 * half), kind="stable")]  # by pair of blocks, then by value
+        pair, is_first = at // (2 * half), (at // half) % 2 == 0
+        before = np.concatenate(([0.0], np.cumsum(np.where(is_first, weight[at], 0.0))))
+        new = np.ones(n, dtype=bool)
+        new[1:] = (np.diff(pair) != 0) | (np.diff(values[at]) != 0)
+        smaller = np.maximum.accumulate(np.where(new, np.arange(n), 0))  # where entries of this value begin
+        begin = pair * 2 * half
+        total[at[~is_first]] += (before[smaller] - before[begin])[~is_first]
+        half *= 2
+    return total

@@ -94,7 +94,7 @@ class PeriodSums(NodeSums):
         self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
         self._batches = np.zeros((4, 2 * self.ensemble.n_outputs))  # see _add_batch
         self._unseen = np.zeros(self.ensemble.n_features)
-        self._repeated = np.zeros(2)  # rows that were examined; those that repeat another one
+        self._repeated = np.zeros(1)
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
@@ -167,7 +167,7 @@ class PeriodSums(NodeSums):
             ``n`` of shape (n_leaves,), ``s`` and ``residual`` of shape (n_leaves, width): sums at the leaves.
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
             freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``unseen`` of
-            shape (n_features,) and ``repeated`` of shape (2,): see :attr:`unseen` and :attr:`repeated`. ``names``: the
+            shape (n_features,) and ``repeated`` of shape (1,): see :attr:`unseen` and :attr:`repeated`. ``names``: the
             features. Leaf counts and sums over batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = self.ensemble.left < 0
@@ -193,7 +193,7 @@ class PeriodSums(NodeSums):
         assert isinstance(sums, PeriodSums)
         sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
         sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
-        sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(2)
+        sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(1)
         return sums
 
     @property
@@ -217,23 +217,16 @@ class PeriodSums(NodeSums):
 
     @property
     def unseen(self) -> NDArray[np.float64]:
-        """Number of rows with a category that the model never saw, of each feature; NaN if that was not counted.
-
-        Sums that an earlier version of debias stored have no counts.
-        """
-        return self._unseen if self._counted else np.full_like(self._unseen, np.nan)
+        """Number of rows with a category that the model never saw, of each feature."""
+        return self._unseen
 
     @property
     def repeated(self) -> float:
-        """Number of rows that repeat another row in all features, the response and the weight; NaN as above.
+        """Number of rows that repeat another row in all features, the response and the weight.
 
         Only rows that were added together are compared. Of two equal rows, one is counted.
         """
-        return float(self._repeated[1]) if self._counted else np.nan
-
-    @property
-    def _counted(self) -> bool:
-        return self._repeated[0] == self.n_rows
+        return float(self._repeated[0])
 
     def variances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return variances of the scores by the jackknife within the period, and their degrees of freedom.
@@ -311,9 +304,9 @@ class PeriodSums(NodeSums):
         number = self.ensemble.n_trees if self.ensemble.averaged else 1
         without = terms[:-1][used] / (weight - of_group[used])[:, None, None]
         # The variance of a sum is that of both parts, and twice their covariance.
-        figures = np.append(terms[-1], terms[-1:].sum(axis=1), axis=0) / weight
+        scores = np.append(terms[-1], terms[-1:].sum(axis=1), axis=0) / weight
         without = np.concatenate([without, without.sum(axis=1, keepdims=True)], axis=1)
-        variance, freedom = group_variance(figures, without, of_group[used] / weight)
+        variance, freedom = group_variance(scores, without, of_group[used] / weight)
         of_score, of_residual, of_both = variance * (weight / number) ** 2
         squares = [of_score**2 / freedom, of_residual**2 / freedom]
         covariance = (of_both - of_score - of_residual) / 2
@@ -326,7 +319,7 @@ class PeriodSums(NodeSums):
         for k, number in rows.table.unseen.items():
             unseen[k] = number
         self._unseen = self._unseen + unseen
-        self._repeated = self._repeated + [rows.n_rows, rows.n_rows - np.unique(hashes_of(rows)).size]
+        self._repeated = self._repeated + float(rows.n_rows - np.unique(hashes_of(rows)).size)
 
     def _add_batch(self, total: NDArray[np.float64], squares: NDArray[np.float64], weight: float) -> None:
         """Add the weighted sums of responses and residuals of rows that were added together, and of their squares.
@@ -374,7 +367,7 @@ def random_order(n_rows: int) -> NDArray[np.int64]:
 def group_variance(
     whole: NDArray[np.float64], without: NDArray[np.float64], share: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the variance of figures by a jackknife that leaves out one group at a time.
+    """Return the variance of scores by a jackknife that leaves out one group at a time.
 
     For groups of one size this is the delete-a-group jackknife. For groups of different sizes, the deviations are
     weighted so that the variance is unbiased for a mean of independent rows, as HC2 of MacKinnon and White (1985) is.
@@ -382,9 +375,9 @@ def group_variance(
     Parameters
     ----------
     whole : array
-        The figures over all groups.
+        The scores over all groups.
     without : array of shape (n_groups, ...)
-        The figures without each group.
+        The scores without each group.
     share : array of shape (n_groups,)
         Share of the weight that each group has; less than 1.
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.blocks import encode_blocks, refuse_no_block_out
+from debias.data.blocks import blocks_of_queries, encode_blocks, encode_queries, refuse_no_block_out
 from debias.data.dataset import Data, as_frame
-from debias.data.queries import blocks_of_queries, encode_queries
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
@@ -17,12 +16,11 @@ from debias.errors import ProvenanceError, RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
-from debias.rows.fold_proof import held_out
-from debias.rows.provenance import Provenance, check_kind, known_bags, of_resampled, prove_training, resolve
+from debias.results.vocabulary import RowsKind
+from debias.rows.claims import KNOWN, EncodedRows, claim_of
+from debias.rows.provenance import Provenance, known_bags, prove_training
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
-from debias.rows.shared_rows import SharedRows, row_digests
-from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted, why_not_redrawn
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.data.response import Response
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
@@ -38,9 +35,7 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
-_KNOWN = Provenance("train", "known", "debias has fitted the model itself on these rows")
-_UNSEEN = Provenance("oob", "proven", "training rows that this model was not trained on: those of its own fold")
-_BATCH = Provenance("held-out", "cannot be told", "one batch of several")
+_BATCH = Provenance(RowsKind.HELD_OUT, "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
 TRAIN_WARNING = (
@@ -101,40 +96,12 @@ def prepare(
     train = None
     if member.train is not None and member.resampled is None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
-    if known:
-        kind = request.rows
-        in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
-        provenance = _KNOWN
-    elif member.resampled is not None:
-        verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = request.rows, None, of_resampled(member.resampled, request.rows)
-    elif member.positions is not None:
-        verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = "held-out", None, _UNSEEN
-    elif request.fold is not None:
-        verify_prediction(ensemble, model, table)
-        proof = request.fold.members[request.members.index(member)]
-        provenance = held_out(ensemble, table, response, proof, request.fold.fold.name, log)
-        kind, in_bag = "held-out", None
-    else:
-        verify_prediction(ensemble, model, table)
-        check_kind(request.rows)
-        if request.rows in ("auto", "held-out") and are_cross_fitted(member):
-            kind, in_bag, provenance = "held-out", None, of_cross_fitted(member, request.rows, log)
-        else:
-            order = None if member.training_order is None else member.training_order(member.y)
-            beside = () if train is None else (_shared(ensemble, table, response, train), train.provenance)
-            given = (ensemble, model, table, response, request.rows, weight_or_none, log, order, *beside)
-            try:
-                kind, in_bag, provenance = resolve(*given)
-            except ProvenanceError as error:
-                raise why_not_redrawn(member) or error from None
-        if kind == "oob" and member.supervised:
-            provenance = as_out_of_bag_for_trees(member, request.rows, provenance, log)
-    tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == "held-out" and request.fold is None)
-    if kind == "train":
+    claim = claim_of(request, member, known, train_weight)
+    kind, in_bag, provenance = claim.prove(EncodedRows(ensemble, model, table, response, weight_or_none, train), log)
+    tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == RowsKind.HELD_OUT and request.fold is None)
+    if kind == RowsKind.TRAIN:
         log.warn(TRAIN_WARNING)
-    if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
+    if provenance.kind == RowsKind.OOB and member.tuned_on_unseen is not None:
         _refuse_or_warn_of_tuning(member, request, log)
     block = encode_blocks(blocks, table.n_rows)
     if query is not None:
@@ -162,7 +129,7 @@ def prepare(
         query=query,
         in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
-    if not known and member.resampled is None and member.positions is None:
+    if claim.checks_response:
         _check_response(rows, log, member.predicts)
     return ensemble, rows, log
 
@@ -214,7 +181,7 @@ def batch_rows(
         table=table,
         response=response,
         weight=_weights(sample_weight, table.n_rows, may_be_zero=True),
-        kind="held-out" if in_bag is None else "oob",
+        kind=RowsKind.HELD_OUT if in_bag is None else RowsKind.OOB,
         provenance=_BATCH,
         in_bag=in_bag,
         n_jobs=n_jobs,
@@ -271,23 +238,18 @@ def training_rows(
     training_order: Callable[[Any], NDArray[np.int64]] | None = None,
 ) -> Rows:
     """Encode training rows, passed as (X, y), (X, y, weight) or (X, y, weight, qid); prove them unless `known`."""
-    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3, 4):
-        raise RowsError(
-            "train must be (X_train, y_train) or (X_train, y_train, weight), or of a ranker (X_train, y_train, weight "
-            "or None, qid)"
-        )
     X, y, given_weight, qid = (*train, None, None)[:4]
     table = Table(X).aligned_to(ensemble, log)
     if ensemble.objective.by_query and qid is None:
         raise RowsError(
-            "this is a ranker: pass train=(X_train, y_train, weight or None, qid), with the query of each row"
+            "this is a ranker: pass train=debias.Dataset(X_train, y_train, qid=...), with the query of each row"
         )
-    query = encode_queries(qid, ensemble, table.n_rows, "the fourth entry of train=")
+    query = encode_queries(qid, ensemble, table.n_rows, "the qid of train")
     weight = _weights(given_weight, table.n_rows)
     response = encode(y, ensemble, table.n_rows, log, weight=weight, query=query)
     weight_or_none = None if given_weight is None else weight
     if known:
-        in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN
+        in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), KNOWN
     else:
         verify_prediction(ensemble, model, table)
         order = None if training_order is None else training_order(y)
@@ -298,26 +260,20 @@ def training_rows(
         table=table,
         response=response,
         weight=weight,
-        kind="train",
+        kind=RowsKind.TRAIN,
         in_bag=in_bag,
         provenance=provenance,
         n_jobs=n_jobs,
     )
 
 
-def _shared(ensemble: TreeEnsemble, table: Table, response: Response, train: Rows) -> SharedRows:
-    """Compare rows with training rows, one by one."""
-    theirs = row_digests(ensemble, train.table, train.response)
-    return SharedRows.of(row_digests(ensemble, table, response), theirs)
-
-
 def _check_response(rows: Rows, log: WarningLog, predicts: Callable[[Any], NDArray[np.float64]] | None) -> None:
     """Warn if the response of rows does not look like that of training, unless it is proven."""
     if not rows.response.is_scored:
         return
-    if rows.kind == "held-out" or rows.provenance.status == "rows proven, y unproven":
+    if rows.kind == RowsKind.HELD_OUT or rows.provenance.status == "rows proven, y unproven":
         warn_of_another_response(rows, log, predicts)
-    if rows.kind == "held-out":
+    if rows.kind == RowsKind.HELD_OUT:
         warn_of_shifted_response(rows.ensemble, rows.response, log)
 
 

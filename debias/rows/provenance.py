@@ -11,6 +11,8 @@
 :func:`prove_training` checks rows that are passed as ``train=``. If they are proven, the evaluation rows are compared
 with them one by one (:mod:`debias.rows.shared_rows`), and not by the number of rows in each leaf. The response of
 held-out rows is checked afterwards, in :mod:`debias.rows.response_check`.
+
+The file has more than 500 lines because every refusal says what was found, and what to pass instead.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from debias.errors import (
     TrainingRowsError,
     with_article,
 )
+from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
+from debias.results.vocabulary import RowsKind
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
 from debias.rows.recognition import (
     CERTAIN,
@@ -166,14 +170,14 @@ def resolve(
             order,
         )
         if bags_and_provenance is not None:
-            return "oob", *bags_and_provenance
+            return RowsKind.OOB, *bags_and_provenance
     recognition = recognise(ensemble, table, response)
     if not recognition.exact and weighted_by_class(ensemble, table, response):
         recognition = replace(recognition, exact=True)
-    if shared is not None and train is not None and rows != "train":
+    if shared is not None and train is not None and rows != RowsKind.TRAIN:
         _refuse_shared(shared, rows, log)
         if train.status in PROVEN:
-            return "held-out", None, _beside_training_rows(recognition, shared, log)
+            return RowsKind.HELD_OUT, None, _compared_with_training_rows(recognition, shared, log)
     kind, provenance = without_bags(ensemble, recognition, rows, table.n_rows, log)
     return kind, None, provenance
 
@@ -202,7 +206,7 @@ def of_resampled(reason: str, rows: str) -> Provenance:
         `rows` is "auto": training rows could not be told from fresh rows.
     """
     check_kind(rows)
-    if rows == "oob":
+    if rows == RowsKind.OOB:
         raise InBagUnavailableError(
             f"the trees were not grown on the rows of X: {reason}. So no row can be proven to be out of bag. Pass rows "
             "the model has not seen, with rows='held-out'"
@@ -212,7 +216,7 @@ def of_resampled(reason: str, rows: str) -> Provenance:
             f"debias cannot tell whether the model has seen these rows, because {reason}. For rows it has not seen "
             "pass rows='held-out'; rows='train' scores training rows, and such scores are biased"
         )
-    if rows == "held-out":
+    if rows == RowsKind.HELD_OUT:
         unknown = f"it is not known whether some of these rows are training rows, because {reason}"
         return Provenance(rows, "cannot be told", unknown)
     return Provenance(rows, "stated by the user", f"rows={rows!r}, and the training rows are not known: {reason}")
@@ -237,13 +241,13 @@ def as_out_of_bag(
     try:
         in_bag, proof, proven_weight = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with, order)
     except (ProvenanceError, InBagUnavailableError) as error:
-        if rows == "oob" or isinstance(error, TrainingRowsError):
+        if rows == RowsKind.OOB or isinstance(error, TrainingRowsError):
             raise
         return None
     if proof.holds:
         of_weights = _weights_compared(ensemble, model, response, sample_weight, proven_weight, order, rows, log)
         return in_bag, proven(proof, of_weights)
-    if rows == "oob":
+    if rows == RowsKind.OOB:
         raise ProvenanceError(
             f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
         )
@@ -256,18 +260,18 @@ def without_bags(
     ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, log: WarningLog
 ) -> tuple[str, Provenance]:
     """Decide from the leaf counts whether rows are training rows or held-out rows; errors as for :func:`resolve`."""
-    if rows == "train":
-        return "train", _claimed_training(ensemble, recognition, log)
+    if rows == RowsKind.TRAIN:
+        return RowsKind.TRAIN, _claimed_training(ensemble, recognition, log)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, n_rows, log)
-        return "held-out", _fresh(ensemble, recognition)
-    if recognition.untold is not None:
-        report_unknown(ensemble, recognition.untold, rows, log)
+        return RowsKind.HELD_OUT, _fresh(ensemble, recognition)
+    if recognition.unknown_because is not None:
+        report_unknown(ensemble, recognition.unknown_because, rows, log)
     if rows == "auto":
         _warn_of_training_rows(recognition, n_rows, log)
     if recognition.shift is not None and recognition.shift.features:
         log.warn(describe_shift(recognition.shift))
-    return "held-out", _fresh(ensemble, recognition)
+    return RowsKind.HELD_OUT, _fresh(ensemble, recognition)
 
 
 def _warn_of_training_rows(recognition: Recognition, n_rows: int, log: WarningLog) -> None:
@@ -324,8 +328,6 @@ def _recovered_bags(
     order: NDArray[np.int64] | None = None,
 ) -> InBag:
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
-    from debias.hooks.registry import plugin_manager
-
     y = as_passed(response, ensemble)
     if order is not None:
         y = y[order]
@@ -361,19 +363,17 @@ def _weights_compared(
     argument: str = "sample_weight=",
 ) -> str:
     """Compare weights with those of training, in training order: see :func:`compared_weights`."""
-    shown = _shown_weights(model)
-    labels = as_passed(response, ensemble) if shown.multiplied else None
+    stored = stored_weights(model)
+    labels = as_passed(response, ensemble) if stored.multiplied else None
     if order is not None:
         sample_weight, labels = (None if each is None else each[order] for each in (sample_weight, labels))
-    return compared_weights(shown.rows, proven_weight, sample_weight, labels, rows, log, argument)
+    return compared_weights(stored.rows, proven_weight, sample_weight, labels, rows, log, argument)
 
 
-def _shown_weights(model: Any) -> TrainingWeights:
+def stored_weights(model: Any) -> TrainingWeights:
     """Return what the adapter of a model reads of its training weights."""
-    from debias.hooks.registry import plugin_manager
-
-    shown: TrainingWeights | None = plugin_manager().hook.debias_training_weights(model=model)
-    return TrainingWeights() if shown is None else shown
+    stored: TrainingWeights | None = plugin_manager().hook.debias_training_weights(model=model)
+    return TrainingWeights() if stored is None else stored
 
 
 def proven(proof: Proof, of_weights: str = "") -> Provenance:
@@ -382,9 +382,9 @@ def proven(proof: Proof, of_weights: str = "") -> Provenance:
     if proof.values_prove:
         agree = "counts agree {}, and values at the roots" if proof.only_roots_prove else "counts and values agree {}"
         detail = f"the training rows in training order: {agree.format(compared_nodes)}"
-        return Provenance("oob", "proven", detail + of_weights)
+        return Provenance(RowsKind.OOB, "proven", detail + of_weights)
     return Provenance(
-        "oob",
+        RowsKind.OOB,
         "rows proven, y unproven",
         f"the training X in training order: counts agree {compared_nodes}; leaf values are not means, so they cannot "
         f"prove y{of_weights}",
@@ -393,7 +393,7 @@ def proven(proof: Proof, of_weights: str = "") -> Provenance:
 
 def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, log: WarningLog) -> Provenance:
     if recognition.exact:
-        return Provenance("train", "proven", EVERY_LEAF, 1.0)
+        return Provenance(RowsKind.TRAIN, "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:
         log.warn(
             f"these do not look like training rows: from the leaf counts, about {recognition.share or 0:.0%} of them "
@@ -420,7 +420,7 @@ def _refuse_shared(shared: SharedRows, rows: str, log: WarningLog) -> None:
     if shared.repeated:
         finding += f" (the rows of train= repeat one another in {shared.repeated:.1%})"
     biased = "scores on training rows are as biased as the reported importance"
-    if rows == "held-out" or not shared.too_many:
+    if rows == RowsKind.HELD_OUT or not shared.too_many:
         log.warn(f"{finding}; {biased}. Pass rows that are not in train=")
         return
     raise ProvenanceError(
@@ -429,7 +429,7 @@ def _refuse_shared(shared: SharedRows, rows: str, log: WarningLog) -> None:
     )
 
 
-def _beside_training_rows(recognition: Recognition, shared: SharedRows, log: WarningLog) -> Provenance:
+def _compared_with_training_rows(recognition: Recognition, shared: SharedRows, log: WarningLog) -> Provenance:
     """Return the provenance of held-out rows whose training rows are proven and were compared with them."""
     shift = recognition.shift
     if shift is not None and shift.features:
@@ -448,7 +448,7 @@ def _beside_training_rows(recognition: Recognition, shared: SharedRows, log: War
             if shared.repeated > MOST_REPEATED
             else f"if all rows were divided by chance, as many would be with probability {shared.p_value:.2g}"
         )
-    return Provenance("held-out", status, detail, max(0.0, shared.beyond_chance), size, names)
+    return Provenance(RowsKind.HELD_OUT, status, detail, max(0.0, shared.beyond_chance), size, names)
 
 
 def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
@@ -456,24 +456,26 @@ def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenan
     share, shift = recognition.share, recognition.shift
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
     if recognition.suspicious:
-        return Provenance("held-out", "cannot be told", _looks_like(recognition, "these rows"), share, size, names)
+        return Provenance(
+            RowsKind.HELD_OUT, "cannot be told", _looks_like(recognition, "these rows"), share, size, names
+        )
     in_leaves = "leaf counts" if ensemble.count is not None else "sums of hessians in the leaves"
     if not recognition.mostly_fresh:
         why = _why_unknown(recognition, in_leaves)
         detail = f"it is not known whether some of these rows are training rows, because {why}"
-        return Provenance("held-out", "cannot be told", detail, share, size, names)
+        return Provenance(RowsKind.HELD_OUT, "cannot be told", detail, share, size, names)
     detail = (
         f"the {in_leaves} do not look like those of the training rows or of a random part of them: at most "
         f"{max(recognition.at_most, 0.01):.0%} of these rows are training rows (confidence {1 - SAFE:.0%})"
     )
     if ensemble.count is None:
         detail += ", if the model was trained without weights, which it does not store"
-    return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
+    return Provenance(RowsKind.HELD_OUT, "not recognised as training rows", detail, share, size, names)
 
 
 def _why_unknown(recognition: Recognition, in_leaves: str) -> str:
-    if recognition.untold is not None:
-        return recognition.untold
+    if recognition.unknown_because is not None:
+        return recognition.unknown_because
     if recognition.share is None:
         return f"there are fewer than {ROWS_AT_LEAST} different ones among them"
     if not recognition.sampling_known:
@@ -491,7 +493,7 @@ def _why_unknown(recognition: Recognition, in_leaves: str) -> str:
 def report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:
     """Refuse rows of a boosted model unless the user states what they are; add a warning for any other model."""
     unknown = f"debias cannot check whether these rows contain training rows of this {ensemble.source}: {reason}"
-    if rows == "held-out":
+    if rows == RowsKind.HELD_OUT:
         log.add(f"{unknown}. rows='held-out' states that they contain none")
         return
     if not ensemble.averaged:
@@ -529,7 +531,7 @@ def _refuse_training_rows(
         if _has_bags(ensemble)
         else "A model without bags must be scored on rows it has not seen: pass only such rows"
     )
-    if rows == "held-out":
+    if rows == RowsKind.HELD_OUT:
         log.warn(f"{finding}; scores on training rows are as biased as the reported importance. {remedy}")
         return
     raise ProvenanceError(
@@ -613,7 +615,7 @@ def prove_training(
         raise ProvenanceError(f"train: {error}") from None
     else:
         if proof.holds:
-            third = "sample_weight= (in train= the third entry)"
+            third = "sample_weight= (of train, that of its Dataset)"
             try:
                 of_weights = _weights_compared(
                     ensemble, model, response, weight, proven_weight, order, "oob", log, third
@@ -628,14 +630,15 @@ def prove_training(
     _refuse_another_response(ensemble, table, response, weight)
     if recognition.exact or weighted_by_row(ensemble, table, response, weight):
         _check_weights_of_leaves(ensemble, model, table, weight, recognition, log)
-        return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
+        return None, Provenance(RowsKind.TRAIN, "rows proven, y plausible", EVERY_LEAF, 1.0)
     sums_known = not ensemble.objective.compares_rows and not ensemble.objective.curvature_needs_response
     if ensemble.count is None and ensemble.cover is not None and recognition.share is None and sums_known:
         log.warn(
             f"train: the leaves of this {ensemble.source} do not hold the sums of these rows "
             + ("without weights. " if weight is None else "with these weights. ")
-            + "If it was trained on all rows, the weights are not those of training: pass these as the third entry of "
-            "train=. Otherwise the rows and their weights are unproven"
+            + "If it was trained on all rows, the weights are not those of training: pass "
+            "train=debias.Dataset(X_train, y_train, sample_weight=...). Otherwise the rows and their weights are "
+            "unproven"
         )
     too_few = table.n_rows < recognition.n_grown - 0.5
     as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
@@ -656,7 +659,7 @@ def prove_training(
     elif weight is not None:
         log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")
     detail = "used as training rows because the user passed train="
-    return None, Provenance("train", "stated by the user", detail, recognition.share)
+    return None, Provenance(RowsKind.TRAIN, "stated by the user", detail, recognition.share)
 
 
 def _check_weights_of_leaves(
@@ -670,14 +673,14 @@ def _check_weights_of_leaves(
     """Refuse other weights than those of training, for all training rows; say if weights cannot be proven."""
     # Sums of hessians that are those of rows without weights show that there were none.
     trained_without = ensemble.count is None and recognition.exact and recognition.agrees
-    shown = _shown_weights(model)
-    agree = None if shown.classes else leaf_weights_agree(ensemble, table, weight, trained_without=trained_without)
+    stored = stored_weights(model)
+    agree = None if stored.classes else leaf_weights_agree(ensemble, table, weight, trained_without=trained_without)
     if agree is False and weight is not None and counts_alike(weight):
         log.add(f"train: these rows count alike, and this {ensemble.source} was trained with other weights")
     elif agree is False:
         raise ProvenanceError(
             f"train: every leaf holds its training rows, but this {ensemble.source} was trained with other weights. "
-            "Pass the weights of training as sample_weight= (in train= the third entry), or none if there were none"
+            "Pass the weights of training as sample_weight= (of train, that of its Dataset), or none if there were none"
         )
     if agree is None and weight is not None and recognition.exact:
         log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")

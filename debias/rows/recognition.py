@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.data.table import route_table
+from debias.positions import evenly_spaced
 from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, looks, of_trees
 from debias.rows.shared_rows import row_digests
 from debias.rows.shift import Shift, shift_of
-from debias.spread import spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,7 +133,7 @@ class Recognition:
         Probability that a subset of the training rows of this size would look like training rows.
     agrees : bool
         Whether every leaf holds exactly as many rows as in training. For stumps this may be chance.
-    untold : str or None
+    unknown_because : str or None
         Why the share of training rows cannot be estimated (only whether all of them are training rows); None if it can.
     shift : Shift or None
         How the rows differ from the training rows at the splits; None if this is not known.
@@ -152,7 +152,7 @@ class Recognition:
     power: float
     sampling_known: bool = True
     agrees: bool = False
-    untold: str | None = None
+    unknown_because: str | None = None
     shift: Shift | None = None
 
     @property
@@ -201,26 +201,26 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     whole, *parts = (of_trees(counted, trees) for trees in looks(ensemble)) if counted else [[]]
     exact = bool(whole) and _all_there(whole)
     if ensemble.objective.smoothed:
-        return _untold(exact, SMOOTHED)
+        return _without_estimate(exact, SMOOTHED)
     if not counted:
         holds_sums = ensemble.count is None and ensemble.cover is not None and ensemble.splits.size
-        return _untold(False, SUMS if holds_sums else UNKNOWN)
+        return _without_estimate(False, SUMS if holds_sums else UNKNOWN)
     if not ensemble.uniform_rows:
-        return _untold(exact, MIXED)
+        return _without_estimate(exact, MIXED)
     shift = shift_of(ensemble, whole)
     of_whole = _Look.of(whole)
     if of_whole is None:
-        return _untold(exact, "the trees have too few leaves", shift)
+        return _without_estimate(exact, "the trees have too few leaves", shift)
     if n_rows_in_all < ROWS_AT_LEAST:
-        return _untold(exact, None, shift)
+        return _without_estimate(exact, None, shift)
     looked_at = [of_whole, *(look for part in parts if (look := _Look.of(part)) is not None)]
     n_train = _number_of_training_rows(ensemble, whole, of_whole.n_grown)
     sampling_known, n_train = n_train is not None, n_train or of_whole.n_grown
     agrees = _all_agree(whole)
     p_fresh = [_at_level(k, len(looked_at), look.p_fresh()) for k, look in enumerate(looked_at)]
-    shown_by = int(np.argmin(p_fresh)) if min(p_fresh) < EVIDENCE else 0
-    look = looked_at[shown_by]
-    level = CERTAIN / _at_level(shown_by, len(looked_at), 1.0)
+    strongest = int(np.argmin(p_fresh)) if min(p_fresh) < EVIDENCE else 0
+    look = looked_at[strongest]
+    level = CERTAIN / _at_level(strongest, len(looked_at), 1.0)
     in_training = n_train / of_whole.n_grown
     at_most = max(each.largest_share(SAFE) for each in [look, *looked_at[:WHOLE_AND_HALVES]])
     return Recognition(
@@ -228,8 +228,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         share=min(1.0, look.share() * in_training),
         at_least=min(1.0, look.share(level) * in_training),
         at_most=min(1.0, at_most * in_training) if sampling_known else 1.0,
-        p_fresh=max(p_fresh[shown_by], _chance_of_agreement(whole)) if agrees else min(1.0, p_fresh[shown_by]),
-        trees=None if shown_by == 0 else look.trees,
+        p_fresh=max(p_fresh[strongest], _chance_of_agreement(whole)) if agrees else min(1.0, p_fresh[strongest]),
+        trees=None if strongest == 0 else look.trees,
         grown_share=of_whole.grown_share,
         present=of_whole.grown_share * of_whole.r,
         n_rows=of_whole.n_rows,
@@ -448,7 +448,7 @@ def _at_level(look: int, n_looks: int, p_value: float) -> float:
     return p_value / (OF_THE_WHOLE if look == 0 else (1 - OF_THE_WHOLE) / (n_looks - 1))
 
 
-def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
+def _without_estimate(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
     """Return a recognition without an estimate."""
     return Recognition(
         exact=exact,
@@ -462,7 +462,7 @@ def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Reco
         n_rows=1.0,
         n_grown=1.0,
         power=0.0,
-        untold=reason,
+        unknown_because=reason,
         shift=shift,
     )
 
@@ -557,7 +557,7 @@ def _repetition(counted: list[LeafCounts]) -> float:
     """
     from scipy.sparse import csr_array
 
-    n_trees, rows = len(counted), spread(counted[0].at.size, ROWS_TO_PAIR)
+    n_trees, rows = len(counted), evenly_spaced(counted[0].at.size, ROWS_TO_PAIR)
     mass = np.concatenate([tree.stored / tree.stored.sum() * tree.freedom for tree in counted])
     weight = np.divide(1, mass, out=np.zeros_like(mass), where=mass > 0)
     first = np.cumsum([0, *(tree.stored.size for tree in counted)])

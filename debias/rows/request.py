@@ -9,24 +9,28 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from debias.data.row_order import refuse_other_order
-from debias.data.sources import is_source
+from debias.data.sources import in_memory, is_source
 from debias.data.spark_rows import SparkFrame, is_spark
 from debias.data.table import is_one_column, names_of_columns, refuse_library_rows, repeated
-from debias.data.texts_for_values import refuse_texts
-from debias.errors import RowsError
+from debias.data.user_rows import dataset, training_tuple
+from debias.errors import CompositionError, RowsError
 from debias.models.refitting import with_params
 from debias.models.wrappers import Member, require_one_scale, unwrap
 from debias.parallel import threads
+from debias.random_state import seed_of
 from debias.rows.node_sums import NodeSums
 from debias.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from debias.random_state import RandomState
     from debias.rows.fold_proof import FoldProof
 
 Level = Literal["source", "model"]
 LEVELS = (None, *get_args(Level))
+VALUES_OF_ROWS = ("sample_weight", "base_margin", "blocks", "qid")
+"""What a Dataset has for each row beside X and y."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,8 +39,14 @@ class Request:
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, level, blocks, qid, params
+    model, X, y, rows, sample_weight, groups, level
         As for :func:`debias.score`.
+    train : (X, y), (X, y, weight) or (X, y, weight, qid), or None
+        Training rows, if they are passed in addition to held-out rows.
+    base_margin, blocks, qid
+        As for :class:`debias.Dataset`.
+    params : mapping, or None
+        Hyper-parameters for refits.
     feature_names : tuple of str, or None
         Names of the columns of X, for an X without names.
     seed : int or None
@@ -64,15 +74,29 @@ class Request:
     fold: FoldProof | None = None
 
     @classmethod
-    def of(cls, model: Any, X: Any = None, y: Any = None, **passed: Any) -> Request:
+    def of(
+        cls,
+        model: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        train: Any = None,
+        sample_weight: Any = None,
+        params: Any = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        **passed: Any,
+    ) -> Request:
         """Check what a user passed: the order of rows, the seed, the number of threads, hyper-parameters.
 
         Parameters
         ----------
-        model, X, y
-            As for :func:`debias.score`.
+        model, X, y, train, sample_weight, random_state, n_jobs
+            As for :func:`debias.score`; X and `train` may be a :class:`debias.Dataset`.
+        params : mapping or estimator, optional
+            As for :class:`debias.Refits`.
         **passed
-            The other fields.
+            The other fields: `rows`, `groups`, `level`.
 
         Raises
         ------
@@ -81,26 +105,48 @@ class Request:
             container of a library that debias cannot read; there is no such level; `feature_names` are not names of
             columns without names; or the seed or the number of threads is not a whole number.
         """
-        X = SparkFrame(X) if is_spark(X) else X
+        evaluation = dataset(X, y, sample_weight)
+        X = SparkFrame(evaluation.X) if is_spark(evaluation.X) else evaluation.X
         refuse_library_rows(X)
-        one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks", "qid")}
-        if not is_source(X, y):
-            refuse_texts(X, y=y, **one_value_per_row)
-        refuse_other_order(X, passed.get("train"), y=y, **one_value_per_row)
+        of_rows = {name: getattr(evaluation, name) for name in VALUES_OF_ROWS}
+        feature_names = _names_for(X, evaluation.feature_names)
+        train = training_tuple(train, feature_names or names_of_columns(X))
+        if not is_source(X, evaluation.y):
+            refuse_texts(X, y=evaluation.y, **of_rows)
+        refuse_other_order(X, train, y=evaluation.y, **of_rows)
         if passed.get("level") not in LEVELS:
             raise RowsError(
                 f"level={passed['level']!r} is not a level: pass 'source' for the columns of X, 'model' for the "
                 "columns that the trees see, or None"
             )
-        passed["feature_names"] = _names_for(X, passed.get("feature_names"))
-        seed, n_jobs = whole_seed(passed.pop("seed", None)), threads(passed.pop("n_jobs", None))
-        model, params = with_params(model, passed.pop("params", None))
-        return cls(model=model, X=X, y=y, params=params, seed=seed, n_jobs=n_jobs, **passed)
+        model, params = with_params(model, params)
+        return cls(
+            model=model,
+            X=X,
+            y=evaluation.y,
+            train=train,
+            feature_names=feature_names,
+            params=params,
+            seed=seed_of(random_state),
+            n_jobs=threads(n_jobs),
+            **of_rows,
+            **passed,
+        )
 
     @property
     def in_batches(self) -> bool:
         """Whether the rows come in batches, or as node sums."""
         return isinstance(self.X, NodeSums) or is_source(self.X, self.y)
+
+    def refuse_batches(self, what: str) -> None:
+        """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
+        if self.in_batches:
+            raise CompositionError(f"{what} needs all rows at once: {in_memory(self.X)}, not as a source of rows")
+
+    @property
+    def has_values_of_rows(self) -> bool:
+        """Whether there are blocks, queries or start margins: one value for each row, beside y and weights."""
+        return any(values is not None for values in (self.blocks, self.qid, self.base_margin))
 
     @property
     def level_of_columns(self) -> str:
@@ -134,7 +180,8 @@ def _names_for(X: Any, feature_names: Any) -> tuple[str, ...] | None:
     """Return names of columns as a tuple; refuse anything else, and names for an X that has names."""
     if feature_names is None:
         return None
-    if isinstance(feature_names, str) or not all(isinstance(name, str) for name in feature_names):
+    is_list = np.iterable(feature_names) and not isinstance(feature_names, str)
+    if not is_list or not all(isinstance(name, str) for name in feature_names):
         raise RowsError("feature_names must be a list of texts, one for each column of X")
     names = tuple(map(str, feature_names))
     twice = repeated(names)
@@ -145,10 +192,27 @@ def _names_for(X: Any, feature_names: Any) -> tuple[str, ...] | None:
     return names
 
 
-def whole_seed(seed: Any) -> int | None:
-    """Return a seed as a number; raise a RowsError if it is not one."""
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise RowsError(f"seed={seed!r} is not a seed: pass a whole number, 0 or more")
-    return int(seed)
+def refuse_texts(X: Any, **of_rows: Any) -> None:
+    """Raise a RowsError if an argument that needs one value per row is a text, such as the name of a column.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame
+        Rows in memory. Sources of rows, such as files, do take names of columns.
+    **of_rows
+        Arguments with one value per row.
+    """
+    for argument, text in of_rows.items():
+        if not isinstance(text, str):
+            continue
+        if text not in (names_of_columns(X) or ()):
+            what = "the response itself" if argument == "y" else "the values themselves"
+            raise RowsError(f"{argument} is the text {text!r}, which is no column of X: pass {what}, one value per row")
+        is_pandas = hasattr(X, "iloc")
+        if argument == "y":
+            how = f": X.drop(columns=[{text!r}]) as X, and X[{text!r}] as y" if is_pandas else ""
+            raise RowsError(
+                f"y is the text {text!r}, the name of a column of X: pass the column itself as y, and X without it{how}"
+            )
+        how = f": {argument}=X[{text!r}]" if is_pandas else ""
+        raise RowsError(f"{argument} is the text {text!r}, the name of a column of X: pass the column itself{how}")

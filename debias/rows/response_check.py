@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.positions import evenly_spaced
 from debias.results.performance import Y_IS_PREDICTED
-from debias.spread import spread
+from debias.results.vocabulary import RowsKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,9 +115,9 @@ def warn_of_another_response(
         share = _share_predicted(rows, used, raw, predicts)
         if share is not None:
             log.warn(
-                f"{Y_IS_PREDICTED} of the model in {share:.0%} of these rows, far more often than ties of "
-                "y explain. It was predicted there and not observed, or it follows from the features, or these are "
-                "copies of training rows. Pass rows that the model has not seen, with the y that was observed"
+                f"{Y_IS_PREDICTED} of the model far more often than ties of y explain: in {share:.0%} of these rows. "
+                "It was predicted there and not observed, or it follows from the features, or these are copies of "
+                "training rows. Pass rows that the model has not seen, with the y that was observed"
             )
             return
     if numbers and (ensemble.averaged or objective.name == "squared_error"):
@@ -175,8 +176,8 @@ def _share_predicted(
     """Return the share of rows whose y is equal to its prediction, if that is far more than ties of y explain."""
     numbers, predicted = _numbers(rows.ensemble, raw, rows.response.part(used))
     pairs = [(numbers, predicted)]
-    if predicts is not None and rows.kind == "held-out":
-        some = spread(used.size, ROWS_TO_PREDICT)
+    if predicts is not None and rows.kind == RowsKind.HELD_OUT:
+        some = evenly_spaced(used.size, ROWS_TO_PREDICT)
         others = np.asarray(predicts(rows.table.native(used[some])), dtype=np.float64)
         pairs += [(numbers[some], each) for each in np.moveaxis(others.reshape(*numbers[some].shape, -1), 2, 0)]
     shares = [share for y, of_y in pairs if (share := _share_equal(y, of_y)) is not None]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, with_article
+from debias.results.vocabulary import RowsKind
+from debias.rows.effects import LinearEffects
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
-from debias.trees.objectives import UnscoredObjective
 from debias.trees.routing import Router, raw_output, route, row_blocks
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from debias.data.dataset import Data
     from debias.data.response import Response
     from debias.data.table import Table
-    from debias.rows.effects import LinearEffects
     from debias.rows.node_sums import NodeSums
     from debias.rows.provenance import Provenance
     from debias.trees.ensemble import TreeEnsemble
@@ -94,8 +94,9 @@ class EvaluationRows(ABC):
     def refuse_running_loss(self) -> NoReturn:
         """Raise a CompositionError that says why there is no running loss."""
         objective = self.ensemble.objective
-        if isinstance(objective, UnscoredObjective):
-            raise CompositionError(objective.no_loss)
+        unscored = objective.why_unscored(has_queries=True)
+        if unscored is not None:
+            raise CompositionError(unscored)
         if not objective.has_loss:
             raise CompositionError(
                 f"oob_loss needs the loss of each row of this {self.ensemble.source}, and {objective.no_loss}: use "
@@ -135,7 +136,7 @@ class EvaluationRows(ABC):
     @cached_property
     def _in_bag_sums(self) -> NodeTotals:
         ensemble = self.ensemble
-        source: Any = self if self.kind == "oob" else self.train
+        source: Any = self if self.kind == RowsKind.OOB else self.train
         if source is None:
             how = "the training rows themselves (rows='oob'), or " if ensemble.averaged else ""
             raise RowsError(
@@ -147,8 +148,9 @@ class EvaluationRows(ABC):
         if ensemble.weight is not None and not np.allclose(sums.n, ensemble.weight, rtol=1e-6):
             raise RowsError(
                 f"the training rows do not have the weights that the nodes of this {ensemble.source} store. If it was "
-                "trained with weights of rows or classes, pass train=(X_train, y_train, weight) with their product. If "
-                "each tree was grown on a part of the rows, use mdi_oob, oob_split or oob_loss, which need no such sums"
+                "trained with weights of rows or classes, pass train=debias.Dataset(X_train, y_train, "
+                "sample_weight=...) with their product. If each tree was grown on a part of the rows, use mdi_oob, "
+                "oob_split or oob_loss, which need no such sums"
             )
         return sums
 
@@ -267,8 +269,6 @@ class Rows(EvaluationRows):
 
     def linear_effects(self, *, min_node_size: float, shrinkage: float, bins: int) -> LinearEffects:
         """Return linear effects of these rows, see :class:`debias.rows.effects.LinearEffects`; the last are kept."""
-        from debias.rows.effects import LinearEffects
-
         options = (min_node_size, shrinkage, bins)
         if self._effects is None or self._effects[0] != options:
             effects = LinearEffects.of(self, min_node_size=min_node_size, shrinkage=shrinkage, bins=bins)

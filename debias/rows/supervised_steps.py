@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from debias.errors import ProvenanceError
 from debias.results.scores import LIKE_TRAINING
+from debias.results.vocabulary import RowsKind
 from debias.rows.provenance import Provenance, report_unknown
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ def of_cross_fitted(member: Member, rows: str, log: WarningLog) -> Provenance:
     steps = steps_were_fitted_on_these(member)
     if steps is not None:
         finding = f"these are the training rows: {steps}, fitted again on them, is the same"
-        if rows == "held-out":
+        if rows == RowsKind.HELD_OUT:
             log.warn(f"{finding}. Scores of training rows are too high on average, also those of noise")
             detail = "used as held-out rows because the user passed rows='held-out', but they are the training rows"
-            return Provenance("held-out", LIKE_TRAINING, detail, 1.0)
+            return Provenance(RowsKind.HELD_OUT, LIKE_TRAINING, detail, 1.0)
         raise ProvenanceError(f"{finding}. {_reason(member.supervised)}: {_PASS_OTHERS}. {_WITH_OOB}")
     crossed = next(found.cross_fitted for found in member.supervised if found.cross_fitted is not None)
     unknown = (
@@ -79,7 +80,7 @@ def of_cross_fitted(member: Member, rows: str, log: WarningLog) -> Provenance:
     )
     report_unknown(member.ensemble, unknown, rows, log)
     detail = f"it is not known whether some of these rows are training rows, because {unknown}"
-    return Provenance("held-out", "cannot be told", detail)
+    return Provenance(RowsKind.HELD_OUT, "cannot be told", detail)
 
 
 def why_not_redrawn(member: Member) -> ProvenanceError | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from debias.data.table import route_table
 from debias.errors import ProvenanceError
-from debias.spread import spread
+from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def leaf_weights_agree(
         return weight is None or counts_alike(weight)
     if ensemble.weight is None or ensemble.count is None:
         return None
-    trees = spread(ensemble.n_trees, TREES_TO_COMPARE)
+    trees = evenly_spaced(ensemble.n_trees, TREES_TO_COMPARE)
     if (ensemble.count[ensemble.tree_start[trees]] != table.n_rows).any():
         return None
     for tree, reached in zip(trees, route_table(ensemble, table, trees).T, strict=True):

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import debias
-from debias import CompositionError
 from debias.data.groups import Grouping
+from debias.errors import CompositionError
+from debias.hooks.scorers import scorer_plugin
+from debias.hooks.specs import hookimpl
 from debias.rows.effects import BINS, MIN_NODE_SIZE, SHRINKAGE
+from debias.scorers.honest_splits import check_options, honest_splits
 from debias.significance.contributions import moments, spread
-from debias.significance.verdict import shrunk
-from debias_plugins.scorers.honest_splits import check_options, honest_splits
+from debias.significance.procedure import shrunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.hooks.contracts import Scorer
     from debias.rows.effects import LinearEffects
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -55,9 +58,7 @@ def _effects(
     )
 
 
-@debias.scorer_plugin(
-    "honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects
-)
+@scorer_plugin("honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects)
 def honest_effects(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -128,8 +129,8 @@ def honest_effects(
     return _evidence(_studentised(phi, rows), _studentised(folded, rows), _studentised_splits(rows))
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@hookimpl
+def debias_scorers() -> Sequence[Scorer]:
     """Return the scorer of honest effects."""
     return [honest_effects]
 

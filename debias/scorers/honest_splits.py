@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import debias
-from debias import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError
+from debias.hooks.scorers import scorer_plugin
+from debias.hooks.specs import hookimpl
 from debias.parallel import allowed
 from debias.rows.binned import MOST_BINS, Binned
 from debias.rows.effects import response_columns, training_rows
@@ -22,12 +23,14 @@ from debias.rows.effects import response_columns, training_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.hooks.contracts import Scorer
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
-@debias.scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
+@scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
 def honest_splits(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -94,8 +97,8 @@ def honest_splits(
     return score, {"trees_without_rows": int((~seen).sum())}
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@hookimpl
+def debias_scorers() -> Sequence[Scorer]:
     """Return the scorer of honest splits."""
     return [honest_splits]
 
@@ -132,8 +135,8 @@ class _OfTree:
 
     def __call__(self, tree: int) -> NDArray[np.float64] | None:
         """Return the scores of a tree, shape (n_features,), or None if it has no evaluation rows."""
+        from debias.scorers.kernels import honest_splits as kernels
         from debias.trees.routing import route
-        from debias_plugins.scorers.kernels import honest_splits as kernels
 
         ensemble, rows, source = self.ensemble, self.rows, self.source
         out = rows.weight

@@ -7,34 +7,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import debias
-from debias import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError
+from debias.hooks.registry import plugin_manager
+from debias.hooks.scorers import scorer_plugin
+from debias.hooks.specs import hookimpl
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.hooks.contracts import Scorer
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 
-@debias.scorer_plugin("split_count", unit="splits", needs_rows=False)
+@scorer_plugin("split_count", unit="splits", needs_rows=False)
 def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the number of splits on each feature: "weight" in XGBoost, "split" in LightGBM."""
     return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
 
 
-@debias.scorer_plugin("gain", unit="total gain", needs_rows=False)
+@scorer_plugin("gain", unit="total gain", needs_rows=False)
 def gain(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the sum of the library's split gains: "total_gain" in XGBoost, "gain" in LightGBM."""
     return _total(ensemble, ensemble.gain, "gain")
 
 
-@debias.scorer_plugin("cover", unit="total cover", needs_rows=False)
+@scorer_plugin("cover", unit="total cover", needs_rows=False)
 def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the sum of the cover of splits: "total_cover" (hessians) in XGBoost, training rows in LightGBM."""
     return _total(ensemble, ensemble.cover, "cover")
 
 
-@debias.scorer_plugin("native", unit="as the library reports it", needs_rows=False)
+@scorer_plugin("native", unit="as the library reports it", needs_rows=False)
 def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return the importance the model itself reports: ``feature_importances_``, or the default of a Booster.
 
@@ -50,8 +54,6 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
     CompositionError
         The model reports no importance.
     """
-    from debias.hooks.registry import plugin_manager
-
     if rows is None:
         raise RowsError("native reads the model that comes with the rows: pass X and y")
     reported = plugin_manager().hook.debias_reported_importance(model=rows.model)
@@ -61,8 +63,8 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
     return np.asarray(values, dtype=np.float64), {"kind": kind}
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@hookimpl
+def debias_scorers() -> Sequence[Scorer]:
     """Return the scorers of the libraries' own importances."""
     return [split_count, gain, cover, native]
 

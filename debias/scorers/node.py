@@ -1,7 +1,7 @@
 """Scorers of node sums: MDI, MDI-oob, UFI, OOB-split and OOB-loss.
 
 Each score is a sum over the splits on a feature. The docstring of each scorer has the term of a split t; the compiled
-loops in :mod:`debias_plugins.scorers.kernels.node` compute these terms. docs/methods.md explains the notation: c are
+loops in :mod:`debias.scorers.kernels.node` compute these terms. docs/methods.md explains the notation: c are
 the two children of t; mu are node values (means of the in-bag rows); w are shares of the in-bag rows; w' and mu' are
 shares and means of the evaluation rows.
 """
@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import debias
-from debias import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError
+from debias.hooks.scorers import scorer_plugin
+from debias.hooks.specs import hookimpl
 from debias.parallel import over_parts
 from debias.rows.running_loss import loss_of_rows
-from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
+from debias.significance.row_test import check_procedure, refuse_seen_rows, row_test
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.hooks.contracts import Scorer
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
     Result = tuple[Array, dict[str, Any]]
@@ -31,7 +34,7 @@ SPLITS_PER_THREAD = 10_000
 """A thread is worth its cost for at least this many splits."""
 
 
-@debias.scorer_plugin("mdi", unit="impurity decrease a tree", needs_rows=False)
+@scorer_plugin("mdi", unit="impurity decrease a tree", needs_rows=False)
 def mdi(
     ensemble: TreeEnsemble,
     rows: Rows | None,
@@ -60,7 +63,7 @@ def mdi(
     -------
     array of shape (n_features,)
     """
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     _one_of("criterion", criterion, None, "variance")
     _one_of("normalize", normalize, None, "tree")
@@ -98,7 +101,7 @@ def _mdi_oob_node_weight(
     return factor * rows.in_bag_weight / (rows.in_bag_weight + shrinkage) if shrinkage else factor
 
 
-@debias.scorer_plugin("mdi_oob", unit="covariance of tree and response", node_weight=_mdi_oob_node_weight)
+@scorer_plugin("mdi_oob", unit="covariance of tree and response", node_weight=_mdi_oob_node_weight)
 def mdi_oob(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -129,7 +132,7 @@ def mdi_oob(
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     _one_of("centre", centre, "node", "none")
     _one_of("weights", weights, "rows", "in_bag")
@@ -154,7 +157,7 @@ def mdi_oob(
     return _by_feature(ensemble, terms, scale), details
 
 
-@debias.scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity")
+@scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity")
 def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the unbiased feature importance (Zhou and Hooker, arXiv 1903.05179): mean 0 for noise.
 
@@ -166,7 +169,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_weight, rows.in_bag_mean
@@ -176,7 +179,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return _by_feature(ensemble, terms, scale), details
 
 
-@debias.scorer_plugin("oob_split", unit="impurity decrease on evaluation rows")
+@scorer_plugin("oob_split", unit="impurity decrease on evaluation rows")
 def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the impurity decrease on evaluation rows alone: never negative, so biased (Li et al. 2019, section 3.2).
 
@@ -187,7 +190,7 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     sums = rows.node_sums
     terms = _terms(ensemble, kernels.evaluation_decrease, sums.n, sums.s)
@@ -195,7 +198,7 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return _by_feature(ensemble, terms, scale), details
 
 
-@debias.scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs_running_loss=True)
+@scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs_running_loss=True)
 def oob_loss(
     ensemble: TreeEnsemble, rows: Rows, *, p_values: bool = False, alpha: float = 0.05, error: str = "fwer"
 ) -> Result:
@@ -236,7 +239,7 @@ def oob_loss(
     if not ensemble.averaged:
         saved = rows.running_loss
         return saved[:-1], {"base": float(saved[-1]), **tested}
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     sums = rows.node_sums
     terms = _terms(ensemble, kernels.loss_decrease, ensemble.centred_value, sums.n, sums.s)
@@ -254,11 +257,11 @@ def _loss_by_rows(ensemble: TreeEnsemble, rows: Rows, alpha: float, error: str) 
     saved = np.empty((rows.n_rows, ensemble.n_features))
     for part, leaves in rows.leaf_blocks():
         saved[part] = loss_of_rows(ensemble, rows.response.part(part), leaves)
-    return by_rows(saved, weight, rows.blocks, error=error).details(alpha, rows.blocks is not None)
+    return row_test(saved, weight, rows.blocks, error=error).details(alpha, rows.blocks is not None)
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@hookimpl
+def debias_scorers() -> Sequence[Scorer]:
     """Return the scorers of node sums."""
     return [mdi, mdi_oob, ufi, oob_split, oob_loss]
 
@@ -277,7 +280,7 @@ def _terms(ensemble: TreeEnsemble, kernel: Callable[..., None], *node_arrays: An
 
 def _by_feature(ensemble: TreeEnsemble, terms: Array, tree_scale: Array) -> Array:
     """Return the sum of the terms of the splits on each feature, each multiplied by the scale of its tree."""
-    from debias_plugins.scorers.kernels import node as kernels
+    from debias.scorers.kernels import node as kernels
 
     score = np.zeros(ensemble.n_features)
     splits, _, tree_of_split = ensemble.links

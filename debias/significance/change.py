@@ -21,7 +21,7 @@ mean, as for quantiles or Huber's loss, M depends on y too, so that a drift of X
 A model that misses a part of an interaction has errors that drift with X. So the test is not of an exact zero: a change
 is called one if the slope changed by more than `least`.
 
-The file is longer than others: all figures, errors and tests of a comparison follow from the same sums.
+The file is longer than others: all estimates, errors and tests of a comparison follow from the same sums.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
 from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
-from debias.text import counted, listed, shown
+from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,8 +122,7 @@ class WindowComparison:
         excluded, or the score after is above 0 (Holm), and no change downwards was found. `looks` do not count here:
         they keep false alarms rare, and this is no alarm.
     unseen_before, unseen_after : array of float64
-        Share of the rows with a category that the model never saw, in the column of the group with most; NaN if that
-        was not counted.
+        Share of the rows with a category that the model never saw, in the column of the group with most.
     shift : array of float64
         Effect size w of the shift of rows at the splits on the feature, see :mod:`debias.rows.shift`. NaN if no split
         on it has enough rows; 0 if the model has none.
@@ -136,7 +135,7 @@ class WindowComparison:
     left_before, left_after : array of float64
         Share of the rows that reach this split and go left; NaN if there is none.
     repeated : tuple of float
-        Share of the rows of each window that repeat another row of the same period; NaN if that was not counted.
+        Share of the rows of each window that repeat another row of the same period.
     means : MeansComparison
         Whether the means of the response, of the prediction and of the residual differ.
     method : {"between periods", "between periods of one window", "within periods"}
@@ -279,10 +278,10 @@ def compare_windows(
     if windows[0].trees_digest != windows[1].trees_digest:
         raise RowsError("the two windows are of different models. Compare periods of one model")
     level = alpha / looks
-    found = _Figures.of(ensemble, grouping, *(window.total for window in windows))
+    found = _Estimates.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
-    score_p = [holm(_one_sided(found.score[k], errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
+    score_p = [holm(_above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
     margin = least * np.abs(found.believed)
     of_periods = _of_periods(ensemble, grouping, windows[0])
     # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
@@ -456,8 +455,8 @@ class _Window:
 
 
 @dataclass(frozen=True, eq=False)
-class _Figures:
-    """Figures of two windows; arrays have one entry for each group of features."""
+class _Estimates:
+    """Estimates of two windows; arrays have one entry for each group of features."""
 
     score: tuple[Array, Array]
     response_change: Array
@@ -470,7 +469,7 @@ class _Figures:
     overlap: float
 
     @classmethod
-    def of(cls, ensemble: TreeEnsemble, grouping: Grouping, before: _Sums, after: _Sums) -> _Figures:
+    def of(cls, ensemble: TreeEnsemble, grouping: Grouping, before: _Sums, after: _Sums) -> _Estimates:
         share = _standardised(ensemble, before, after)
         width = before.s.shape[1]
         scores = _scores(ensemble, grouping, share[0], share[1].reshape(-1, 4, width)).T
@@ -497,7 +496,7 @@ class _Figures:
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Standard errors of figures, and their degrees of freedom."""
+    """Standard errors of estimates, and their degrees of freedom."""
 
     method: str
     score: tuple[Array, Array]
@@ -506,7 +505,7 @@ class _Errors:
     freedom: Array
 
 
-def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], found: _Figures) -> _Errors:
+def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], found: _Estimates) -> _Errors:
     """Return the standard errors of the scores of both windows, and of the change of the response."""
     enough = [window.has_enough for window in windows]
     variance, freedom = np.zeros((2, 2, len(grouping.names))), np.ones((2, 2, len(grouping.names)))
@@ -528,9 +527,9 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
     methods = ("within periods", "between periods of one window", "between periods")
     least = ROUNDING * np.abs([*found.score, found.believed]).max(initial=0.0)
 
-    def known(squared: Array, figure: Array) -> Array:
-        """Return standard errors; NaN for variances that are not known, and figures that are not 0 and do not vary."""
-        return np.where((squared == 0) & (np.abs(figure) > least), np.nan, np.sqrt(squared))
+    def known(squared: Array, estimate: Array) -> Array:
+        """Return standard errors; NaN for unknown variances, and for estimates that are not 0 and do not vary."""
+        return np.where((squared == 0) & (np.abs(estimate) > least), np.nan, np.sqrt(squared))
 
     return _Errors(
         methods[sum(enough)],
@@ -542,16 +541,17 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
 
 
 def _between(
-    ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], k: int, found: _Figures
+    ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], k: int, found: _Estimates
 ) -> tuple[Array, float]:
     """Return variances, by leaving out groups of window k, of its scores and of the change; and their freedom."""
     window = windows[k]
+    # Recomputed from sums: a ratio of scores is not a mean over periods, so its jackknife needs the whole estimate.
     without = []
     for group in window.groups:
         totals = [windows[0].total, windows[1].total]
         totals[k] = totals[k] - group
-        figures = _Figures.of(ensemble, grouping, *totals)
-        without.append([figures.score[k], figures.response_change])
+        estimates = _Estimates.of(ensemble, grouping, *totals)
+        without.append([estimates.score[k], estimates.response_change])
     return group_variance(np.stack([found.score[k], found.response_change]), np.array(without), window.share)
 
 
@@ -569,7 +569,7 @@ def _carried(variance: Array, within: Array, window: _Window, other: _Window) ->
 
 
 def _within(
-    ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], found: _Figures
+    ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], found: _Estimates
 ) -> list[tuple[Array, Array]]:
     """Return the same variances from those within periods, for each window.
 
@@ -682,6 +682,7 @@ def _scores(ensemble: TreeEnsemble, grouping: Grouping, n: Array, s: Array, squa
         Whether to divide by the square of the weight of a tree, as for a variance.
     """
     (left, right), at = ensemble.children.T, ensemble.splits
+    # A split with rows on one side only contributes 0 for any response.
     reached = (n[left] > 0) & (n[right] > 0)
     scale = np.divide(1.0, n[left] + n[right], out=np.zeros(at.size), where=reached)
     deviation = n[right, None, None] * s[left] - n[left, None, None] * s[right]
@@ -728,11 +729,11 @@ def _shift(
     else:
         tail = chi2.sf(statistic, freedom)
     # Without a split in the model, no drift of the feature matters. Other splits may have too few rows to tell.
-    told = (n_splits > 0) | (np.bincount(group, minlength=n_groups) == 0)
+    testable = (n_splits > 0) | (np.bincount(group, minlength=n_groups) == 0)
     p_value = np.where(n_splits > 0, tail, 1.0)
     n_here = counts[2][used]
     squared_size = _ratio(np.bincount(at, squared_w * n_here, n_groups), np.bincount(at, n_here, n_groups))
-    size = np.where(told, np.sqrt(np.maximum(squared_size, 0)), np.nan)
+    size = np.where(testable, np.sqrt(np.maximum(squared_size, 0)), np.nan)
     worst = _worst(at, squared_w * n_here, n_groups)
     known = worst >= 0
     number = np.flatnonzero(used)[worst] if known.any() else np.zeros(n_groups, dtype=np.int64)
@@ -743,8 +744,8 @@ def _shift(
     p_adjusted = holm(p_value)
     return {
         "shift": size,
-        "shift_p_value": np.where(told, p_value, np.nan),
-        "shift_p_adjusted": np.where(told, p_adjusted, np.nan),
+        "shift_p_value": np.where(testable, p_value, np.nan),
+        "shift_p_adjusted": np.where(testable, p_adjusted, np.nan),
         "shifted": (p_adjusted <= level) & (size >= SMALLEST_SHIFT),
         "shift_split": tuple(
             in_words(ensemble, int(split[k])) if is_known else "" for k, is_known in zip(number, known, strict=True)
@@ -798,13 +799,6 @@ def _design_effects(
     return effects, freedom
 
 
-def _one_sided(score: Array, error: Array, freedom: Array) -> Array:
-    """Return p-values of scores above 0; 1 where the error is 0 or not known."""
-    from scipy.stats import t
-
-    return np.where(error > 0, t.sf(_ratio(score, error), freedom), 1.0)
-
-
 def _beyond(change: Array, margin: Array, error: Array, freedom: Array) -> Array:
     """Return p-values of the hypothesis that a change is within a margin: its largest probability is at the margin."""
     from scipy.stats import t
@@ -813,18 +807,17 @@ def _beyond(change: Array, margin: Array, error: Array, freedom: Array) -> Array
     return np.where(error > 0, np.minimum(tails[0] + tails[1], 1.0), 1.0)
 
 
-def _above(figure: Array, limit: Array, error: Array, freedom: Array) -> Array:
-    """Return p-values of the hypothesis that a figure is at most a limit; 1 where the error is 0 or not known."""
+def _above(estimate: Array, limit: Array | float, error: Array, freedom: Array) -> Array:
+    """Return p-values of the hypothesis that an estimate is at most a limit; 1 where the error is 0 or not known."""
     from scipy.stats import t
 
-    return np.where(error > 0, t.sf(_ratio(figure - limit, error), freedom), 1.0)
+    return np.where(error > 0, t.sf(_ratio(estimate - limit, error), freedom), 1.0)
 
 
 def _largest(grouping: Grouping, share: Array) -> Array:
     """Return the largest share of the columns of each group."""
     largest = np.zeros(len(grouping.names))
-    with np.errstate(invalid="ignore"):  # NaN, which stays
-        np.maximum.at(largest, grouping.index, share)
+    np.maximum.at(largest, grouping.index, share)
     return largest
 
 
@@ -837,7 +830,7 @@ def _ratio(numerator: Any, denominator: Any) -> Array:
 def _check(alpha: float, least: float, looks: int) -> None:
     numbers = (int, float, np.integer, np.floating)
     if isinstance(alpha, bool) or not isinstance(alpha, numbers) or not 0 < alpha < 1:
-        raise CompositionError(f"alpha must be between 0 and 1, not {alpha!r}")
+        raise CompositionError(f"the error rate must be between 0 and 1, not {alpha!r}")
     if isinstance(least, bool) or not isinstance(least, numbers) or not 0 <= least < np.inf:
         raise CompositionError(f"least must be 0 or more, and finite, not {least!r}")
     if isinstance(looks, bool) or not isinstance(looks, (int, np.integer)) or looks < 1:
@@ -847,7 +840,7 @@ def _check(alpha: float, least: float, looks: int) -> None:
 def _warnings(
     windows: tuple[_Window, _Window],
     errors: _Errors,
-    found: _Figures,
+    found: _Estimates,
     little: Flags,
     alike: Flags,
     names: tuple[str, ...],
@@ -856,7 +849,7 @@ def _warnings(
     """Return what the tests do not cover."""
     texts = []
     if little.any():
-        named = listed([shown(name) for name, is_little in zip(names, little, strict=True) if is_little], MOST_NAMED)
+        named = listed([escaped(name) for name, is_little in zip(names, little, strict=True) if is_little], MOST_NAMED)
         texts.append(
             f"the change of {named} was not tested: less than {LITTLE_COVERED:.0%} of what the splits on "
             f"{'it' if little.sum() == 1 else 'them'} tell is in rows that can be compared, those in leaves that rows "
@@ -864,7 +857,7 @@ def _warnings(
         )
     of_periods = alike & ~little
     if of_periods.any():
-        named = listed([shown(name) for name, is_one in zip(names, of_periods, strict=True) if is_one], MOST_NAMED)
+        named = listed([escaped(name) for name, is_one in zip(names, of_periods, strict=True) if is_one], MOST_NAMED)
         texts.append(
             f"the change of {named} was not tested: "
             f"{'this column is' if of_periods.sum() == 1 else 'these columns are'} nearly the same for all rows of a "

@@ -3,6 +3,11 @@
 ``phi_ik = w_i / (T n'_T) sum_t (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``,
 times the node weight of the scorer, where t are the splits on feature k on the path of row i. Given the node means, the
 score is linear in the responses of the evaluation rows.
+
+A sum of independent contributions of similar size is close to normal if there are more than a few dozen. If few values
+are much larger than the others, such as those of the rows of a rare class, only the large ones count. The *effective
+number* is n / (1 + excess kurtosis), and n if the tails are not heavier than normal. For a rare class of r rows it is
+about r. It bounds the skewness of the sum, and it is the number of degrees of freedom of the estimated variance.
 """
 
 from __future__ import annotations
@@ -14,9 +19,10 @@ import numpy as np
 from debias.errors import RowsError
 from debias.parallel import allowed
 from debias.rows.paths import LEAST_EXPONENT
-from debias.significance.effective_rows import POWERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
@@ -159,6 +165,7 @@ def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
         )
     if n < 2:
         return np.zeros(sums.shape[1:])
+    # Rounding may make the difference of equal contributions negative.
     variance = np.maximum(sums[1] - sums[0] ** 2 / n, 0.0) * (n / (n - 1))
     # If all contributions to a feature are equal, a variance above 0 is a rounding error.
     return np.sqrt(np.where(variance > 1e-20 * sums[1], variance, 0.0))
@@ -255,3 +262,78 @@ def units(
         (weight * np.abs(factor)).max(axis=1, initial=0.0) * np.abs(difference).max(axis=1, initial=0.0),
     )
     return np.ldexp(1.0, np.maximum(np.frexp(np.where(largest > 0, largest, 1.0))[1], LEAST_EXPONENT))
+
+
+POWERS = 4
+"""Number of power sums from which the effective number is computed."""
+
+
+def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return the effective number of n values, from the sums of their first four powers.
+
+    Parameters
+    ----------
+    sums : array of shape (4, n_columns)
+    n : int
+
+    Returns
+    -------
+    array of shape (n_columns,)
+        Between 1 and n; n if all values are equal.
+    """
+    mean = sums[0] / n
+    second = sums[1] - n * mean**2
+    fourth = sums[3] - 4 * mean * sums[2] + 6 * mean**2 * sums[1] - 3 * n * mean**4
+    varies = second > 1e-20 * sums[1]
+    kurtosis = np.divide(n * fourth, second**2, out=np.ones_like(mean), where=varies)
+    # 1 + excess kurtosis = kurtosis - 2. Lighter tails than normal do not make more rows of them.
+    number: NDArray[np.float64] = n / np.clip(kurtosis - 2, 1.0, n)
+    return number
+
+
+def effective_rows(rows: Rows, by_block: bool = True) -> float:
+    """Return the effective number of held-out rows (of blocks, if `by_block`): the minimum over response columns.
+
+    The values are deviations from the mean, times the weight of the row, summed by block. They depend only on the
+    response and the weights, not on X. So a test chosen by this number is the same for permuted responses.
+    """
+    used = rows.weight > 0
+    weight = rows.weight[used] / rows.weight.max()
+    block = (
+        np.arange(used.sum())
+        if rows.blocks is None or not by_block
+        else np.unique(rows.blocks[used], return_inverse=True)[1]
+    )
+    numbers = []
+    for column in _columns(rows, used):
+        value = np.bincount(block, weights=weight * (column - np.average(column, weights=weight)))
+        # The number has no unit; fourth powers of large responses would overflow.
+        value = value / max(np.abs(value).max(), np.finfo(float).tiny)
+        sums = np.array([(value**power).sum() for power in range(1, POWERS + 1)])
+        numbers.append(effective_number(sums[:, None], value.size)[0])
+    return float(min(numbers, default=0.0))
+
+
+def is_constant(rows: Rows) -> bool:
+    """Whether all rows that are evaluated have the same response."""
+    paths = rows.paths
+    evaluated = paths.evaluated
+    used = paths.order[np.any(evaluated, axis=0)]
+    codes, target, values = rows.response.codes, rows.response.target, rows.response.values
+    if rows.ensemble.objective.compares_rows:
+        target = None  # rows with different y may have the same gradient
+    response = codes if codes is not None else target if target is not None else values
+    assert response is not None
+    return bool((response[used] == response[used[0]]).all())
+
+
+def _columns(rows: Rows, used: NDArray[np.bool_]) -> Iterator[NDArray[np.float64]]:
+    """Yield the columns of the response that are not constant."""
+    if rows.response.values is not None:
+        yield from (column for column in rows.response.values[used].T if np.ptp(column) > 0)
+        return
+    assert rows.response.codes is not None
+    codes = rows.response.codes[used]
+    present = np.unique(codes)
+    # Of two classes one column says what the other says.
+    yield from ((codes == code).astype(np.float64) for code in present[present.size == 2 :])

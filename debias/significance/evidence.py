@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from debias.errors import RowsError
+from debias.results.vocabulary import RowsKind
 from debias.rows.effects import response_columns
-from debias.significance.contributions import moments
+from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
-from debias.significance.effective_rows import POWERS, effective_rows, is_constant
 from debias.significance.permutation import Drawing, EffectStatistic, SplitStatistic, seed_of
 from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
@@ -165,7 +165,7 @@ class EvidenceInMemory:
     def should_permute(self) -> bool:
         """Whether enough blocks are out of bag; for held-out rows, whether few count and all blocks have one size."""
         rows = self.rows
-        if rows.kind == "oob":
+        if rows.kind == RowsKind.OOB:
             return rows.paths.evaluated_blocks >= ENOUGH_BLOCKS
         sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
         if np.ptp(sizes) > 0:
@@ -182,12 +182,12 @@ class EvidenceInMemory:
             return unseen
         if is_constant(self.rows):
             return CONSTANT
-        if self.effects is not None and self.rows.kind == "oob" and not self.should_permute:
+        if self.effects is not None and self.rows.kind == RowsKind.OOB and not self.should_permute:
             return TOO_FEW_BLOCKS
         if self.n_independent < FEWEST:
             return f"{self.n_independent} {TOO_FEW}"
         codes, classes = self.rows.response.codes, self.rows.ensemble.classes
-        by_t = self.rows.kind != "oob" and (
+        by_t = self.rows.kind != RowsKind.OOB and (
             test == "naive" or (test in ("auto", "combined") and not self.should_permute)
         )
         if not by_t or codes is None or classes is None:
@@ -196,7 +196,7 @@ class EvidenceInMemory:
 
     def refuse_few_blocks(self) -> None:
         """Raise a RowsError if fewer than `ENOUGH_BLOCKS` rows (whole blocks) are out of bag of a tree on average."""
-        if self.rows.kind != "oob" or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
+        if self.rows.kind != RowsKind.OOB or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
             return
         unit = self._unit_out_of_bag
         raise RowsError(
@@ -207,14 +207,14 @@ class EvidenceInMemory:
 
     def warn(self, method: str, log: WarningLog) -> None:
         """Warn if too few blocks are out of bag, so that a test has little power, or if neighbours are alike."""
-        if self.rows.kind == "oob" and self.rows.paths.evaluated_blocks < ENOUGH_BLOCKS:
+        if self.rows.kind == RowsKind.OOB and self.rows.paths.evaluated_blocks < ENOUGH_BLOCKS:
             unit = self._unit_out_of_bag
             log.warn(
                 f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "
                 f"{ENOUGH_BLOCKS}; the {method} test has little power with so few. To get more power, hold out {unit} "
                 "and test on them with rows='held-out'"
             )
-        if self.rows.kind != "oob" and _weights_follow_response(self.rows):
+        if self.rows.kind != RowsKind.OOB and _weights_follow_response(self.rows):
             log.warn(
                 "the weights of these rows depend on their response (as weights of classes do). The tests treat "
                 "weights as fixed, so they call noise informative too often: with balanced weights of a class of "

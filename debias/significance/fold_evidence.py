@@ -156,6 +156,7 @@ def sum_of_z(
     nulls = [each.null for each in scores if each.null is not None]
     if len(nulls) == len(scores):
         z: NDArray[np.float64] = weight @ np.stack([_present(each.z) for each in scores]) / scale
+        # The observed folds share rows and the draws do not, so each sum is divided by its own standard deviation.
         null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
         pooled = pools(procedure, z.size)
         p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
@@ -277,6 +278,7 @@ def _normal_scores(scores: Scores) -> NDArray[np.float64]:
 
     p, z = _present(scores.p_value), _present(scores.z)
     smallest = np.finfo(float).tiny if scores.null is None else 1 / (1 + len(scores.null))
+    # Quantiles of 0 and 1 are infinite, and one such fold would decide the sum alone.
     largest = 1 - max(smallest, np.finfo(float).eps)
     return np.where(z == 0, 0.0, -ndtri(np.clip(p, smallest, largest)))
 
@@ -316,6 +318,6 @@ def _mask(positions: NDArray[np.int64], n_rows: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _present(figures: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    assert figures is not None  # only tested scores are combined
-    return figures
+def _present(values: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    assert values is not None  # only tested scores are combined
+    return values

@@ -87,6 +87,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         squares = (before.weight[:, None, None] / size * (before.mean - centre) ** 2).sum(axis=0) / (n_before - 1)
         floor = (ROUNDING * np.abs(before.mean).max()) ** 2
         rows = np.maximum(size / after.weight, 1.0)[:, None, None]
+        # 1 / n_before: the centre is estimated from the periods of the reference.
         variances = np.concatenate([squares * (rows + 1 / n_before), [squares * _of_mean(after, size, n_before)]])
         parts = np.concatenate([deviation, apart[None]])
         ratio = np.abs(parts) / np.sqrt(np.maximum(variances, max(floor, 1e-300)))

@@ -24,6 +24,7 @@ from debias import p_values
 from debias.errors import CompositionError, RowsError
 from debias.parallel import current
 from debias.progress import task
+from debias.results.vocabulary import RowsKind
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
@@ -101,12 +102,13 @@ class PermutationMethod:
         if not pooled:
             _check_resolution(procedure, len(grouping.names), log)
         drawings = evidence.drawings(node_weight, combined)
-        draws = draw(drawings, replace(procedure, adaptive=False) if pooled else procedure)
+        all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
+        draws = draw(drawings, all_drawn if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
         pooled = pooled and len(null) >= ENOUGH_TO_POOL  # the time budget may have ended the drawing
         if pooled:
             p_value, n_draws = p_values.pooled_p_values(z, null), np.full(z.size, len(null))
-        elif procedure.error != "fwer" and procedure.adaptive:
+        elif procedure.error != "fwer" and procedure.limits.adaptive:
             p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
         else:
             p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
@@ -117,7 +119,7 @@ class PermutationMethod:
         if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
             log.warn(
                 f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
-                f"alpha={alpha:g}"
+                f"an error rate of {alpha:g}"
             )
         return Tested(
             z=z,
@@ -152,7 +154,7 @@ def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
     rows = evidence.rows
     if evidence.effects is not None:
         return None
-    if rows.kind != "oob":
+    if rows.kind != RowsKind.OOB:
         [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
         return unit * spread(sums, evidence.n_independent)
     if not rows.ensemble.mean_values:
@@ -193,18 +195,19 @@ def draw(drawings: Sequence[Drawing], procedure: Procedure) -> Draws:
     Draws
         They depend on the seed, not on the number of threads.
     """
-    started, most, settled = perf_counter(), 1 + int(procedure.n_permutations), _Settled(procedure)
+    started, most, settled = perf_counter(), 1 + int(procedure.limits.n_permutations), _Settled(procedure)
     batch, n = min(drawing.lanes for drawing in drawings), 0
     with task("permutations", most) as advance:  # the real response is the first of them
         while True:
             before, n = n, min(n + batch, most)
+            # The larger value is taken in every permutation too, so two looks at the rows need no correction.
             drawn = np.maximum.reduce([drawing.first(n) for drawing in drawings])
             advance(n - before)
             if n > 1 and settled(drawn[0], drawn[1:]):
                 return Draws(drawn[0], drawn[1:], "settled" if n < most else "all drawn")
             if n == most:
                 return Draws(drawn[0], drawn[1:], "all drawn")
-            if procedure.budget is not None and perf_counter() - started > procedure.budget and n > 1:
+            if procedure.limits.budget is not None and perf_counter() - started > procedure.limits.budget and n > 1:
                 return Draws(drawn[0], drawn[1:], "budget")
 
 
@@ -259,8 +262,8 @@ def pools(procedure: Procedure, n_features: int) -> bool:
 
     The false discovery rate of many features needs smaller p-values than the draws of one feature can give.
     """
-    too_coarse = (1 + procedure.n_permutations) * procedure.alpha < n_features
-    enough = procedure.n_permutations >= ENOUGH_TO_POOL
+    too_coarse = (1 + procedure.limits.n_permutations) * procedure.alpha < n_features
+    enough = procedure.limits.n_permutations >= ENOUGH_TO_POOL
     return procedure.error != "fwer" and n_features > MANY and too_coarse and enough
 
 
@@ -376,6 +379,7 @@ class _Responses:
         return drawn
 
     def _all_orders(self) -> Iterator[NDArray[np.int64]]:
+        # The identity first: the observed z is computed by the same loops, so equal responses give equal bits.
         yield self._blocks.ravel()
         while True:
             yield self._blocks[self._random.permutation(len(self._blocks))].ravel()
@@ -395,10 +399,11 @@ class _Settled:
         self.boundaries = p_values.Boundaries(procedure.alpha, RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
-        if not self.procedure.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
+        if not self.procedure.limits.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
             return False
         if self.procedure.error != "fwer":
             return bool((p_values.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
+        # As in step-down max-z: each feature is compared with the largest z* of those that are not larger than itself.
         order = np.argsort(-z, kind="stable")
         exceeding = p_values.exceeds(p_values.successive_max(null[:, order]), z[order])
         return bool(self.boundaries.settled(exceeding).all())
@@ -406,6 +411,7 @@ class _Settled:
 
 def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
     """Return the z above which the first step of step-down max-z rejects; None if no z is large enough."""
+    # The observed value counts as a draw. 1e-9: a product such as .29 * 100 is just below the whole number.
     n_allowed = int(alpha * (1 + len(null)) + 1e-9)
     return float(np.sort(null.max(axis=1))[-n_allowed]) if n_allowed else None
 
@@ -417,7 +423,7 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
         return
     how = (
         "Hold out whole blocks and test on them with rows='held-out' and test='naive', or pass test='conservative'"
-        if rows.kind == "oob"
+        if rows.kind == RowsKind.OOB
         else "Pass test='naive', which needs no permutation"
     )
     raise RowsError(
@@ -427,12 +433,13 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
 
 def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:
     """Refuse, or warn, if B permutations cannot give p-values as small as a decision needs."""
-    n_drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
+    n_drawn, alpha, error = procedure.limits.n_permutations, procedure.alpha, procedure.error
     smallest = 1 / (1 + n_drawn)
     if smallest > alpha:
         raise CompositionError(
             f"{n_drawn} permutations give no p-value below {smallest:.3g}, so no feature can be called informative at "
-            f"alpha={alpha:g}: pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
+            f"an error rate of {alpha:g}: pass test=debias.Permutation(n_permutations={int(np.ceil(1 / alpha)) - 1}), "
+            "or more"
         )
     if error == "fwer":
         return
@@ -440,13 +447,14 @@ def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) ->
     together = int(np.ceil(smallest * n_features * factor / alpha))
     if together > n_features:
         raise CompositionError(
-            f"with {n_drawn} permutations and {n_features} features, error={error!r} cannot call any feature "
-            f"informative at alpha={alpha:g}: pass n_permutations={int(np.ceil(factor / alpha))} or more, or "
-            "error='fwer'"
+            f"with {n_drawn} permutations and {n_features} features, error_rate=({error!r}, {alpha:g}) cannot call any "
+            "feature informative: pass test=debias.Permutation(n_permutations="
+            f"{int(np.ceil(factor / alpha))}) or more, or error_rate={alpha:g}, a family-wise rate"
         )
     if together > 1:
         log.warn(
-            f"{n_drawn} permutations give no p-value below {smallest:.3g}, so error={error!r} calls at least "
-            f"{together} of {n_features} features informative, or none. To find a single feature, pass "
-            f"n_permutations={int(np.ceil(n_features * factor / alpha))}, or error='fwer'"
+            f"{n_drawn} permutations give no p-value below {smallest:.3g}, so error_rate=({error!r}, {alpha:g}) calls "
+            f"at least {together} of {n_features} features informative, or none. To find a single feature, pass "
+            f"test=debias.Permutation(n_permutations={int(np.ceil(n_features * factor / alpha))}), or "
+            f"error_rate={alpha:g}, a family-wise rate"
         )

@@ -1,31 +1,128 @@
-"""The procedure of a test: its method, error rate and limits; and the table of all methods."""
+"""The verdict on scores: the procedure of a test, the table of all methods, and the method that combines two.
+
+:func:`significance` is the entry point. It chooses a method, and the method makes the p-values:
+:mod:`debias.significance.permutation` or :mod:`debias.significance.student`. On out-of-bag rows the method is the
+frozen-forest permutation test, or a t-test with the naive standard error or sqrt(2) times it. Held-out rows are
+independent given the model, so a score is a sum of independent contributions. If many rows count, a t-test is used. If
+few count (:func:`debias.significance.contributions.effective_rows`), the response is permuted.
+
+The combined method tests dependence, by the splits of the model or by linear effects at its nodes. The statistic of a
+feature is the larger of two studentised scores: that of the model's own splits, and that of lines which are fitted at
+every node, whether the model split on the feature there or not (:mod:`debias.rows.effects`). With permutations, the
+same larger value is taken in each permutation, so no correction for the two looks is needed. With Student's t
+distribution, the smaller of the two p-values is doubled.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from debias.errors import CompositionError
-from debias.significance.combined import COMBINED
+from debias import p_values
+from debias.errors import CompositionError, RowsError
+from debias.results.untested import with_reason
+from debias.results.vocabulary import RowsKind
+from debias.significance.method import Tested
 from debias.significance.permutation import PERMUTATION
 from debias.significance.student import CONSERVATIVE, NAIVE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.results.scores import Scores
+    from debias.rows.rows import EvaluationRows
     from debias.significance.evidence import Evidence
     from debias.significance.method import Method
+    from debias.warning_log import WarningLog
 
-Test = Literal["auto", "permutation", "conservative", "naive", "combined", "none"]
-ErrorRate = Literal["fwer", "fdr", "fdr_by"]
-ERRORS: tuple[str, ...] = get_args(ErrorRate)
+ErrorMethod = Literal["fwer", "fdr", "fdr_by"]
+ERRORS: tuple[str, ...] = get_args(ErrorMethod)
+ErrorRate = float | tuple[ErrorMethod, float]
+"""A family-wise error rate, or the method and the rate."""
+Dependence = Literal["auto", True, False]
+
+
+@dataclass(frozen=True)
+class CombinedMethod:
+    """The combined test of splits and linear effects."""
+
+    name: str = "combined"
+
+    def require(self, evidence: Evidence) -> None:
+        """Raise a CompositionError if the score has no linear effects, a RowsError if too few blocks are out of bag."""
+        if evidence.effects is None:
+            raise CompositionError(
+                "test='combined' is for honest_effects: it tests linear effects together with the splits of the model. "
+                "Score 'honest_effects', or pass test='auto'"
+            )
+
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
+        """Test by permutations if they are the best test for these rows, otherwise with Student's t distribution."""
+        if evidence.should_permute:
+            return PERMUTATION.compare(evidence, node_weight, procedure, log, combined=True)
+        of_splits = NAIVE.test_splits(evidence, node_weight, procedure, log)
+        of_effects = NAIVE.test_effects(evidence, procedure, log)
+        p_value = np.minimum(2 * np.minimum(of_splits.p_value, of_effects.p_value), 1.0)
+        if procedure.error == "fwer":
+            p_adjusted = p_values.holm(p_value)
+        else:
+            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        return Tested(z=np.maximum(of_splits.z, of_effects.z), p_value=p_value, p_adjusted=p_adjusted, threshold=None)
+
+
+COMBINED = CombinedMethod()
 METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE, COMBINED)}
 """All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 
 
-def asked_for(test: str | None) -> str | None:
-    """Return the test that a user asked for; None for "none", the word of the command line."""
-    return None if test == "none" else test
+@dataclass(frozen=True)
+class Permutation:
+    """The test by permutations of the response, with limits of its own.
+
+    Parameters
+    ----------
+    n_permutations : int
+        Largest number of permutations. On out-of-bag rows, 200 took a fifth of the time of fitting the forest, and with
+        the test of dependence about as long as the fit (docs/honest-effects.md).
+    budget : float, optional
+        Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
+    adaptive : bool
+        Whether to stop drawing permutations when every verdict is settled. The risk that more draws would have changed
+        the verdict of a feature is at most 1e-3. P-values are computed from the permutations drawn until then.
+
+    Raises
+    ------
+    CompositionError
+        A limit is not a number, or is out of range.
+
+    Examples
+    --------
+    >>> import debias
+    >>> debias.Permutation(n_permutations=1000, budget=60.0)
+    Permutation(n_permutations=1000, budget=60.0, adaptive=True)
+    """
+
+    n_permutations: int = 200
+    budget: float | None = None
+    adaptive: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.adaptive, (bool, np.bool_)):
+            raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
+        whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
+        if not whole or self.n_permutations < 1:
+            raise CompositionError(f"n_permutations must be a whole number, 1 or more, not {self.n_permutations!r}")
+        if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
+            raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
+
+
+TestName = Literal["auto", "permutation", "conservative", "naive", "combined", "none"]
+Test = TestName | Permutation
+"""What users pass as ``test=``, beside None. An audit asks for "combined" by ``dependence=``."""
 
 
 @dataclass(frozen=True)
@@ -38,57 +135,199 @@ class Procedure:
         "permutation": the response is permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the
         naive standard error, for out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for
         out-of-bag rows (conservative if fewer than 5 whole blocks per tree are out of bag), and for held-out rows if
-        their effective number is at most 2,000 (:mod:`debias.significance.effective_rows`); naive for other held-out
-        rows. "combined", which "auto" chooses for linear effects: :mod:`debias.significance.combined`.
+        their effective number is at most 2,000 (:mod:`debias.significance.contributions`); naive for other held-out
+        rows. "combined", which "auto" chooses for linear effects: :class:`CombinedMethod`.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
         Family-wise error rate (step-down max-z; Holm for t-tests), or false discovery rate (Benjamini-Hochberg,
         Benjamini-Yekutieli).
-    n_permutations : int
-        Largest number of permutations.
-    budget : float or None
-        Time in seconds after which no new batch of permutations starts.
-    adaptive : bool
-        Whether to stop before `n_permutations` when every decision is settled.
+    limits : Permutation
+        Limits of the permutations, if there are any.
     """
 
     test: str = "auto"
     alpha: float = 0.05
     error: str = "fwer"
-    n_permutations: int = 200
-    budget: float | None = None
-    adaptive: bool = True
+    limits: Permutation = Permutation()
 
-    def __post_init__(self) -> None:
-        if self.test not in ("auto", *METHODS):
+    @classmethod
+    def of(cls, test: Test | None, error_rate: ErrorRate = 0.05, *, adaptive: bool = True) -> Procedure | None:
+        """Return the procedure that a user asked for; None for no test.
+
+        Parameters
+        ----------
+        test, error_rate
+            As for :func:`debias.audit`.
+        adaptive : bool
+            Whether permutations may stop early, if `test` does not say so.
+
+        Raises
+        ------
+        CompositionError
+            There is no such test, or the error rate is none.
+        """
+        alpha, error = _read(error_rate)
+        if test is None or (isinstance(test, str) and test == "none"):
+            return None
+        if isinstance(test, Permutation):
+            return cls("permutation", alpha, error, replace(test, adaptive=test.adaptive and adaptive))
+        if not isinstance(test, str) or test not in ("auto", *METHODS):
             names = ", ".join(map(repr, ("auto", *METHODS)))
-            raise CompositionError(f"test={self.test!r} is not one of {names}, or None for no test")
-        if self.error not in ERRORS:
-            raise CompositionError(f"error={self.error!r} is not one of {', '.join(map(repr, ERRORS))}")
-        if not _is_real(self.alpha) or not 0 < self.alpha < 1:
-            raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
-        if not isinstance(self.adaptive, (bool, np.bool_)):
-            raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
-        whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
-        if not whole or self.n_permutations < 1:
-            raise CompositionError(f"n_permutations must be a whole number, 1 or more, not {self.n_permutations!r}")
-        if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
-            raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
+            raise CompositionError(f"test={test!r} is not one of {names}, a debias.Permutation, or None for no test")
+        return cls(test, alpha, error, Permutation(adaptive=adaptive))
+
+    @property
+    def rows_decide(self) -> bool:
+        """Whether the method is chosen by what the rows are."""
+        return self.test == "auto"
 
     def method(self, evidence: Evidence) -> Method:
         """Return the method for these rows; raise a CompositionError if it cannot test them."""
-        if self.test != "auto":
+        if not self.rows_decide:
             chosen = METHODS[self.test]
         elif evidence.effects is not None:
             chosen = COMBINED
         elif evidence.should_permute:
             chosen = PERMUTATION
         else:
-            chosen = CONSERVATIVE if evidence.rows.kind == "oob" else NAIVE
+            chosen = CONSERVATIVE if evidence.rows.kind == RowsKind.OOB else NAIVE
         chosen.require(evidence)
         return chosen
 
 
+@dataclass(frozen=True)
+class Tests:
+    """What an audit tests: the scores of one scorer, then dependence.
+
+    Parameters
+    ----------
+    of_scores : Procedure or None
+        The test of the scores; None for no test.
+    dependence : {True, False, "auto"}
+        Whether to test the dependence of the response on the features; "auto": if the rows allow it.
+    """
+
+    of_scores: Procedure | None
+    dependence: Dependence
+
+    @classmethod
+    def asked(cls, test: Test | None, dependence: Dependence, error_rate: ErrorRate) -> Tests:
+        """Return the tests that a user asked for.
+
+        Parameters
+        ----------
+        test, dependence, error_rate
+            As for :func:`debias.audit`.
+
+        Raises
+        ------
+        CompositionError
+            An argument has no such value, or dependence is to be tested without a test of the scores.
+        """
+        if not isinstance(dependence, (bool, np.bool_)) and not (isinstance(dependence, str) and dependence == "auto"):
+            raise CompositionError(f'dependence={dependence!r} must be "auto", True or False')
+        if isinstance(dependence, np.bool_):
+            dependence = bool(dependence)
+        if isinstance(test, str) and test == "combined":
+            raise CompositionError("test='combined' is a test of dependence: an audit makes it with dependence=True")
+        procedure = Procedure.of(test, error_rate)
+        if procedure is None and dependence is True:
+            raise CompositionError("dependence=True tests, and test=None asks for no test: leave one of the two out")
+        return cls(procedure, False if procedure is None else dependence)
+
+
+def _read(error_rate: Any) -> tuple[float, str]:
+    """Return the rate and its method."""
+    error, alpha = (
+        error_rate if isinstance(error_rate, (tuple, list)) and len(error_rate) == 2 else ("fwer", error_rate)
+    )
+    if not _is_real(alpha) or not 0 < alpha < 1 or not isinstance(error, str) or error not in ERRORS:
+        raise CompositionError(
+            f"error_rate={error_rate!r} is not an error rate: pass a number between 0 and 1, such as 0.05, or a method "
+            f"({', '.join(map(repr, ERRORS))}) and a number, such as ('fdr', 0.1)"
+        )
+    return float(alpha), error
+
+
 def _is_real(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+SHRINKAGE = 30.0
+"""The node terms of the test statistic are multiplied by n_t / (n_t + 30): the level is the same, the power higher."""
+
+
+def significance(
+    scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog, *, aside: bool = False
+) -> Scores:
+    """Return the scores with standard errors, z-values, p-values and decisions.
+
+    Parameters
+    ----------
+    scores : Scores
+        One value for each group of features.
+    evidence : Evidence
+    procedure : Procedure
+    log : WarningLog
+        Receives the warnings.
+    aside : bool
+        Whether this test stands beside another one of the same rows. Then a missing verdict is no warning.
+
+    Returns
+    -------
+    Scores
+        Without a verdict if the rows cannot be tested; ``details["untested_because"]`` says why.
+
+    Raises
+    ------
+    RowsError
+        The rows are training rows, or blocks have different sizes and cannot be permuted.
+    CompositionError
+        The method cannot test these rows, or there are so few permutations that it can never reject.
+    """
+    _refuse_training_rows(evidence.rows)
+    evidence.warn_of_classes(log)
+    reason = evidence.no_verdict(procedure.test)
+    if reason is not None:
+        what = "nothing was tested" if evidence.effects is None else "dependence was not tested"
+        (log.add if aside else log.warn)(f"{what}: {reason}")
+        return replace(with_reason(scores, reason, tell_nothing=True), warnings=tuple(log.texts))
+    method = procedure.method(evidence)
+    shrinking = shrunk(evidence.rows)
+    evidence.warn(method.name, log)
+    tested = method.test(evidence, evidence.node_weight * shrinking, procedure, log)
+    details: dict[str, object] = {
+        "method": method.name,
+        "alpha": float(procedure.alpha),
+        "error": procedure.error,
+        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
+        "n_independent": evidence.n_independent,
+        "blocks": evidence.has_blocks,
+    }
+    return replace(
+        scores,
+        standard_error=tested.standard_error,
+        z=tested.z,
+        p_value=tested.p_value,
+        p_adjusted=tested.p_adjusted,
+        selected=tested.p_adjusted <= procedure.alpha,
+        threshold=tested.threshold,
+        null=tested.null,
+        warnings=tuple(log.texts),
+        details={**scores.details, "test": details | tested.details},
+    )
+
+
+def shrunk(rows: EvaluationRows) -> NDArray[np.float64]:
+    """Return n_t / (n_t + 30) of every node, or ones if the model does not store in-bag counts."""
+    n = rows.ensemble.weight
+    return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
+
+
+def _refuse_training_rows(rows: EvaluationRows) -> None:
+    if rows.kind == RowsKind.TRAIN:
+        raise RowsError(
+            "scores on training rows cannot be tested: the trees were fitted to these rows, so every score is above "
+            "chance. Pass rows the model has not seen, or pass the training rows of a forest with bags, with rows='oob'"
+        )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.text import shown
+from debias.results.vocabulary import RowsKind
+from debias.text import escaped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,9 +50,9 @@ class OutOfBagClasses:
 
     @classmethod
     def of(cls, rows: Rows) -> OutOfBagClasses | None:
-        """Return the figures of some rows; None if these are not out-of-bag rows with classes."""
+        """Return the numbers of some rows; None if these are not out-of-bag rows with classes."""
         codes, classes = rows.response.codes, rows.ensemble.classes
-        if rows.kind != "oob" or codes is None or classes is None:
+        if rows.kind != RowsKind.OOB or codes is None or classes is None:
             return None
         code, times = codes[rows.paths.order], rows.paths.evaluated.sum(axis=0).astype(np.float64)
         n = np.bincount(code, minlength=classes.size)
@@ -59,7 +60,7 @@ class OutOfBagClasses:
         total = np.bincount(code, weights=times, minlength=classes.size)[present].astype(np.float64)
         squares = np.bincount(code, weights=times**2, minlength=classes.size)[present]
         return cls(
-            names=[shown(str(name)) for name in classes[present]],
+            names=[escaped(str(name)) for name in classes[present]],
             evaluations=total,
             effective=np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0),
             rate=total / (n[present] * rows.ensemble.n_trees),
@@ -138,7 +139,7 @@ def too_rare_for_t(n_rows: NDArray[Any], classes: NDArray[Any]) -> str | None:
     n = int(n_rows[rarest])
     rows = "there is 1 row" if n == 1 else f"there are {n} rows"
     return (
-        f"{rows} of class {shown(str(classes[rarest]))}, and with fewer than {FEWEST_FOR_T} a t-test at 5 % finds "
+        f"{rows} of class {escaped(str(classes[rarest]))}, and with fewer than {FEWEST_FOR_T} a t-test at 5 % finds "
         "nothing, whatever the data. Pass more rows of this class, or use test='permutation' with rows in memory and "
         "blocks, if any, of one size"
     )

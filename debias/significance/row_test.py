@@ -1,8 +1,8 @@
-"""The test by rows: whether the mean of a figure of every row, such as the loss a feature saves on it, is above 0.
+"""The test by rows: whether the mean of a value of every row, such as the loss a feature saves on it, is above 0.
 
 Rows that the model has not seen are independent given the model, so the mean over them has a standard error by rows. It
-is tested with Student's t. Rows of one block depend on one another: their figures are summed first, and the blocks are
-the independent units. The degrees of freedom are those of :mod:`debias.significance.effective_rows`.
+is tested with Student's t. Rows of one block depend on one another: their values are summed first, and the blocks are
+the independent units. The degrees of freedom are those of :mod:`debias.significance.contributions`.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import CompositionError, RowsError, p_values
-from debias.significance.effective_rows import POWERS, effective_number
+from debias import p_values
+from debias.errors import CompositionError, RowsError
+from debias.significance.contributions import POWERS, effective_number
 from debias.significance.procedure import ERRORS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows
+    from debias.rows.rows import Rows
 
 ROUNDING = 1e-12
-"""A standard error below this share of the largest figure is rounding: the figure is the same for all rows."""
+"""A standard error below this share of the largest value is rounding: the value is the same for all rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowTest:
-    """The result of :func:`by_rows`; the arrays have shape (n_features,).
+    """The result of :func:`row_test`; the arrays have shape (n_features,).
 
     Parameters
     ----------
     mean : array
-        Weighted mean of the figures.
+        Weighted mean of the values.
     standard_error : array
         Standard error of the mean, given the model.
     z : array
-        The mean over its standard error; 0 where the figures are the same for all rows.
+        The mean over its standard error; 0 where the values are the same for all rows.
     p_value : array
-        One-sided, for a mean above 0; 1 where the figures are the same for all rows.
+        One-sided, for a mean above 0; 1 where the values are the same for all rows.
     p_adjusted : array
     effective : array
         Effective number of rows, or of blocks; Student's t has one degree of freedom less.
@@ -74,10 +75,10 @@ class RowTest:
         return replace(self, **shared, **same)
 
     def or_other(self, other: RowTest) -> RowTest:
-        """Return the test by the larger of two statistics, of other figures of the same rows, for each feature.
+        """Return the test by the larger of two statistics, of other values of the same rows, for each feature.
 
         The p-value is ``P(max(Z, Z') >= z)``, where z is the normal quantile of the smaller of the two p-values, and Z,
-        Z' are normal with the correlation that the figures of the rows have. It is between the smaller p-value and
+        Z' are normal with the correlation that the values of the rows have. It is between the smaller p-value and
         twice that. Mean and standard error are those of this test; z is the larger one.
         """
         from scipy.special import ndtri, owens_t
@@ -100,7 +101,7 @@ class RowTest:
         )
 
     def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
-        """Return the figures of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
+        """Return the numbers of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
 
         Parameters
         ----------
@@ -126,19 +127,19 @@ class RowTest:
         }
 
 
-def by_rows(
-    figures: NDArray[np.float64],
+def row_test(
+    values: NDArray[np.float64],
     weight: NDArray[np.float64] | None = None,
     blocks: NDArray[Any] | None = None,
     *,
     error: str = "fwer",
 ) -> RowTest:
-    """Test whether the means of figures over rows are above 0.
+    """Test whether the means of values over rows are above 0.
 
     Parameters
     ----------
-    figures : array of shape (n_rows, n_features)
-        One figure of every row for every feature, such as a difference of losses. The rows are not those the model was
+    values : array of shape (n_rows, n_features)
+        One value of every row for every feature, such as a difference of losses. The rows are not those the model was
         trained on.
     weight : array of shape (n_rows,), optional
         Weights of the rows; rows of weight 0 do not count.
@@ -162,9 +163,9 @@ def by_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from debias_plugins.scorers.row_test import by_rows
-    >>> figures = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [2.0, 0.0]])
-    >>> tested = by_rows(figures)
+    >>> from debias.plugin import row_test
+    >>> values = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [2.0, 0.0]])
+    >>> tested = row_test(values)
     >>> tested.mean, tested.p_value.round(3)
     (array([2., 0.]), array([0.008, 1.   ]))
     """
@@ -172,11 +173,11 @@ def by_rows(
 
     if error not in ERRORS:
         raise CompositionError(f"error={error!r} is not one of {', '.join(map(repr, ERRORS))}")
-    share = np.ones(len(figures)) if weight is None else np.asarray(weight, dtype=np.float64)
+    share = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
     used = share > 0
-    figures, share = figures[used], share[used] / share.sum()
-    mean = share @ figures
-    deviation = share[:, None] * (figures - mean)
+    values, share = values[used], share[used] / share.sum()
+    mean = share @ values
+    deviation = share[:, None] * (values - mean)
     if blocks is not None:
         deviation = _sums_of_blocks(deviation, np.asarray(blocks)[used])
     n = len(deviation)
@@ -184,7 +185,7 @@ def by_rows(
         what = "rows" if blocks is None else "blocks"
         raise RowsError(f"the test by rows needs at least two {what} with a weight above 0, and there are {n}")
     standard_error = np.sqrt((deviation**2).sum(axis=0) * n / (n - 1))
-    varies = standard_error > ROUNDING * np.abs(figures).max(axis=0, initial=0.0)
+    varies = standard_error > ROUNDING * np.abs(values).max(axis=0, initial=0.0)
     standard_error = np.where(varies, standard_error, 0.0)
     z = np.divide(mean, standard_error, out=np.zeros_like(mean), where=varies)
     scaled = np.divide(deviation, standard_error, out=np.zeros_like(deviation), where=varies)
@@ -195,7 +196,20 @@ def by_rows(
 
 
 def check_procedure(error: Any, alpha: Any) -> None:
-    """Raise a CompositionError if `error` or `alpha` is not valid."""
+    """Raise an error if the error rate of a test is not valid; call it before what takes long.
+
+    Parameters
+    ----------
+    error : object
+        What should be "fwer", "fdr" or "fdr_by".
+    alpha : object
+        What should be a number above 0 and below 1.
+
+    Raises
+    ------
+    CompositionError
+        One of them is not.
+    """
     if error not in ERRORS:
         raise CompositionError(f"error={error!r} is not one of {', '.join(map(repr, ERRORS))}")
     real = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
@@ -224,7 +238,7 @@ def refuse_seen_rows(rows: Rows, what: str, instead: str = "") -> None:
     if rows.kind == "oob":
         raise CompositionError(
             f"{what} is not possible on out-of-bag rows: the trees that predict a row were grown on the other rows, so "
-            "the figures of the rows depend on one another, and noise is called informative too often. Pass rows the "
+            "the values of the rows depend on one another, and noise is called informative too often. Pass rows the "
             f"model has not seen, with rows='held-out'{instead}"
         )
     if rows.kind == "train":

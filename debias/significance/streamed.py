@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from debias.errors import CompositionError
+from debias.results.vocabulary import RowsKind
 from debias.rows.paths import DividingSplits
-from debias.significance.contributions import coded_response, fixed_differences, units
-from debias.significance.effective_rows import POWERS
+from debias.significance.contributions import POWERS, coded_response, fixed_differences, units
 from debias.significance.evidence import CONSTANT
 from debias.significance.rare_classes import too_rare_for_t
 
@@ -194,7 +194,7 @@ class EvidenceInBatches:
         at = sums.ensemble.tree_start[root]
         # With weights, sums are not numbers of rows.
         counts = classes is not None and sums.ensemble.averaged and sums.squares[at] == sums.n[at]
-        if self.rows.kind == "oob" or classes is None or not counts:
+        if self.rows.kind == RowsKind.OOB or classes is None or not counts:
             return None
         return too_rare_for_t(sums.s[at], classes)
 

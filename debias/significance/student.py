@@ -12,8 +12,8 @@ import numpy as np
 
 from debias import p_values
 from debias.errors import CompositionError
-from debias.significance.contributions import spread
-from debias.significance.effective_rows import effective_number
+from debias.results.vocabulary import RowsKind
+from debias.significance.contributions import effective_number, spread
 from debias.significance.method import Tested
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class StudentMethod:
 
     def require(self, evidence: Evidence) -> None:
         """Raise a CompositionError if this method cannot test these rows."""
-        if evidence.effects is not None and evidence.rows.kind == "oob":
+        if evidence.effects is not None and evidence.rows.kind == RowsKind.OOB:
             raise CompositionError(
                 f"test={self.name!r} cannot test honest_effects on out-of-bag rows, because the fits and the rows they "
                 "are evaluated on depend on one another: pass test='permutation' or test='combined'"
             )
-        if self.out_of_bag_only and evidence.rows.kind != "oob":
+        if self.out_of_bag_only and evidence.rows.kind != RowsKind.OOB:
             others = ", or 'permutation' for few rows" if evidence.can_permute else ""
             raise CompositionError(
                 f"test={self.name!r} is for out-of-bag rows. For held-out rows, which need no factor on the standard "
@@ -69,7 +69,7 @@ class StudentMethod:
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
-        """Test the scores; see :class:`debias.significance.method.Method`."""
+        """Test the scores; see :class:`debias.significance.evidence.Method`."""
         if evidence.effects is not None:
             return self.test_effects(evidence, procedure, log)
         return self.test_splits(evidence, node_weight, procedure, log)
@@ -85,7 +85,7 @@ class StudentMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Test the scores with these node weights; the standard error is that of the score with its own weights."""
-        enlarged = self.enlarged_out_of_bag or evidence.rows.kind != "oob"
+        enlarged = self.enlarged_out_of_bag or evidence.rows.kind != RowsKind.OOB
         versions = [(node_weight, False), (node_weight, enlarged), (evidence.node_weight, enlarged)]
         (plain, unit), (sums, unit_of_error), (of_score, unit_of_score) = evidence.moments(versions)
         n = evidence.n_independent
@@ -93,7 +93,7 @@ class StudentMethod:
         z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
         effective = effective_number(sums, n)
         tested = self.decide(z, effective, n, evidence.rows.kind, evidence.grouping, procedure, log)
-        if evidence.rows.kind != "oob" and (tested.p_adjusted <= procedure.alpha).any():
+        if evidence.rows.kind != RowsKind.OOB and (tested.p_adjusted <= procedure.alpha).any():
             evidence.warn_of_blocks(log)
         return tested.with_error(unit_of_score * spread(of_score, n) * self.factor)
 
@@ -115,18 +115,22 @@ class StudentMethod:
         from scipy.special import stdtr, stdtrit
 
         z = z / self.factor
-        if self.factor == 1 and kind == "oob":
+        if self.factor == 1 and kind == RowsKind.OOB:
             log.warn(
                 f"test={self.name!r} on out-of-bag rows ignores that trees are grown on each other's evaluation rows, "
                 "so too many features are called informative. test='permutation' is calibrated, and "
                 "test='conservative' errs on the safe side"
             )
+        # A sum of m rows that count has a variance estimated from m deviations.
         freedom = np.maximum(effective - 1, 1.0)
+        # The lower tail of -z keeps the digits of small p-values, which 1 - stdtr(z) loses. A score that is 0, or that
+        # has no standard error, has z = 0 and is no evidence. No p-value is 0: folds combine their inverses.
         p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
         if procedure.error == "fwer":
             p_adjusted = p_values.holm(p_value)
         else:
             p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        # Only a rejection that the approximation could have made needs the warning.
         close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
         _warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, log)
         # The threshold holds for every feature: it is that of the fewest degrees of freedom.

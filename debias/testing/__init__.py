@@ -4,7 +4,6 @@ Each check raises an AssertionError that says what was expected, what was found,
 """
 
 from debias.testing.adapters import check_adapter
-from debias.testing.meta_methods import check_meta_method, distance_of_means
-from debias.testing.scorers import check_scorer
+from debias.testing.scorers import check_meta_method, check_scorer, distance_of_means
 
 __all__ = ["check_adapter", "check_meta_method", "check_scorer", "distance_of_means"]

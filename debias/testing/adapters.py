@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,18 +22,21 @@ from debias.errors import (
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
-from debias.models.extraction import as_the_adapter_wants
+from debias.models.extraction import as_the_adapter_wants, gaps, native_output, odd_rows
+from debias.positions import evenly_spaced
 from debias.rows.bag_proof import prove
-from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
+from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.data.table import Table
     from debias.rows.provenance import RowsOption
+    from debias.trees.ensemble import TreeEnsemble
 
 PICKLES = 4
 """Number of pickles of a model that are compared."""
@@ -42,7 +46,7 @@ ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_training_weights", "
 def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
     """Compare what an adapter says about a fitted model with the model's own library.
 
-    The adapter must be registered: installed with its entry point, or passed to ``debias.register(module)``.
+    The adapter must be registered: installed with its entry point, or passed to ``debias.plugin.register(module)``.
 
     Parameters
     ----------
@@ -101,21 +105,22 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
     require(
         bool(names),
         f"no adapter recognises {kind}: debias_extract of every plugin returned None. The loaded adapters are "
-        f"{', '.join(adapters_loaded())}. Call debias.register(module), or reinstall after a change of entry points",
+        f"{', '.join(adapters_loaded())}. Call debias.plugin.register(module), or reinstall after a change of entry "
+        "points",
     )
     require(
         len(extracted) + len(unwrapped) == 1,
         f"{kind} is recognised more than once, by {', '.join(names)}: recognition must be disjoint, otherwise the "
         "order of plugins would decide the numbers. Check for the exact class (isinstance, without subclasses that "
         "other adapters recognise), and either extract a model or unwrap it. An adapter of such subclasses marks its "
-        "hooks with debias.hookimpl(tryfirst=True)",
+        "hooks with debias.plugin.hookimpl(tryfirst=True)",
     )
     if unwrapped:
         return names[0], unwrapped[0][1]
     require(
         isinstance(extracted[0][1], TreeEnsemble),
         f"debias_extract of {names[0]} returns {with_article(type(extracted[0][1]).__name__)}, not a "
-        "debias.TreeEnsemble",
+        "debias.plugin.TreeEnsemble",
     )
     return names[0], None
 
@@ -178,11 +183,11 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     if _check_bags(model, ensemble, table, response):
         answered.append("debias_in_bag")
         kind = "oob"
-    shown = hook.debias_training_weights(model=model)
-    if shown is not None:
+    weights = hook.debias_training_weights(model=model)
+    if weights is not None:
         require(
-            isinstance(shown, TrainingWeights),
-            f"debias_training_weights returns {with_article(type(shown).__name__)}: return "
+            isinstance(weights, TrainingWeights),
+            f"debias_training_weights returns {with_article(type(weights).__name__)}: return "
             "debias.hooks.training_weights.TrainingWeights(rows, classes, multiplied)",
         )
         answered.append("debias_training_weights")
@@ -227,7 +232,7 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
         return False
     require(
         isinstance(bags, InBag),
-        f"debias_in_bag returns {with_article(type(bags).__name__)}, not a debias.InBag: create one with "
+        f"debias_in_bag returns {with_article(type(bags).__name__)}, not a debias.plugin.InBag: create one with "
         "InBag.from_rows(lists of row positions, n_rows)",
     )
     require(
@@ -299,7 +304,7 @@ def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Tabl
 
     matrix = as_the_adapter_wants(ensemble, table.matrix(ensemble)[:ROWS_TO_TRY])
     hook = plugin_manager().hook
-    first, second = (debias.refit(model, X, y, seed=1) for _ in range(2))
+    first, second = (debias.refit(model, X, y, random_state=1) for _ in range(2))
     require(first is not model, "debias_refit returns the user's own model: fit a new one")
     kind = f"debias_refit returns {with_article(type(first).__name__)}"
     require(hook.debias_extract(model=first) is not None, f"{kind}, which no adapter recognises")
@@ -308,7 +313,7 @@ def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Tabl
         np.array_equal(*raw),
         "debias_refit returns different models for the same seed: set every random state from the seed",
     )
-    fewer = debias.refit(model, X[::2], y[::2], seed=1)
+    fewer = debias.refit(model, X[::2], y[::2], random_state=1)
     require(
         not np.array_equal(raw[0], hook.debias_predict_raw(model=fewer, X=matrix)),
         "debias_refit returns the same model for other rows: it must fit to X and y",
@@ -345,3 +350,130 @@ def _pickles(model: Any) -> set[bytes | None]:
         return {np.sort(each).tobytes() for each in pickles}
     except Exception:  # a model that cannot be pickled cannot be compared
         return {None}
+
+
+SPLITS_TO_TRY, ROWS_TO_TRY = 64, 64
+NEARLY_ZERO = 1e-30
+"""LightGBM reads values within 1e-35 of 0 as 0. Data do not have such values, so thresholds there are not tried."""
+
+
+def varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
+    """Return some rows, and copies with a value at, just below or just above a threshold, or with a missing value."""
+    X = table.matrix(ensemble)[:ROWS_TO_TRY]
+    numeric = ensemble.splits if ensemble.category_set is None else np.flatnonzero(ensemble.category_set < 0)
+    numeric = numeric[(ensemble.left[numeric] >= 0) & (abs(ensemble.threshold[numeric]) > NEARLY_ZERO)]
+    chosen = numeric[evenly_spaced(len(numeric), SPLITS_TO_TRY)]
+    at = ensemble.threshold[chosen].astype(X.dtype)
+    added = []
+    for values in (at, np.nextafter(at, X.dtype.type(-np.inf)), np.nextafter(at, X.dtype.type(np.inf))):
+        rows = X[np.arange(len(chosen)) % len(X)].copy()
+        rows[np.arange(len(chosen)), ensemble.feature[chosen]] = values
+        added.append(rows)
+    if ensemble.missing_refusal is None:
+        rows = X[np.arange(ensemble.n_features) % len(X)].copy()
+        np.fill_diagonal(rows, np.nan)
+        added.append(rows)
+    return np.ascontiguousarray(np.concatenate([X, *added]))
+
+
+def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> None:
+    """Compare the leaves and the raw output of some rows with those of the library."""
+    hook, n = plugin_manager().hook, len(X)
+    ours = route(ensemble, X)
+    seen = as_the_adapter_wants(ensemble, X)
+    theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
+    require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves debias "
+            "cannot check the trees, and refuses to score them")  # fmt: skip
+    theirs = np.asarray(theirs)
+    require(
+        theirs.shape == (n, ensemble.n_trees),
+        f"debias_leaves returns shape {theirs.shape}, not ({n}, {ensemble.n_trees}): one leaf per row and tree",
+    )
+    off = np.argwhere(ours != theirs)
+    if len(off):
+        row, tree = off[0]
+        leaf = ensemble.tree(int(tree)).left
+        inner = theirs[row, tree] >= leaf.size or leaf[int(theirs[row, tree])] >= 0
+        require(
+            not inner,
+            f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is not a leaf: return "
+            "the index of the leaf within its tree, as the ensemble numbers nodes, not a running number of leaves",
+        )
+        at_threshold = (X[row, ensemble.feature[ensemble.splits]] == ensemble.threshold[ensemble.splits]).any()
+        hint = (
+            "a value of this row is missing: check missing_left"
+            if np.isnan(X[row]).any()
+            else "a value of this row equals a threshold: x <= threshold goes left, so a library that sends "
+            "x < threshold left needs np.nextafter(threshold, -inf) in its own precision"
+            if at_threshold
+            else "check left and right, feature, and routing_dtype, the precision in which the library compares"
+        )
+        raise AssertionError(
+            f"{len(np.unique(off[:, 0]))} of {n} rows do not reach the leaves that the library names: row {row} "
+            f"reaches leaf {ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf "
+            f"{theirs[row, tree]} by debias_leaves; {hint}"
+        )
+    expected = hook.debias_predict_raw(model=model, X=seen)
+    require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
+            "debias cannot check the trees, and refuses to score them")  # fmt: skip
+    _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
+
+
+def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
+    """Compare the library's predictions for the user's own rows with the trees; return whether an adapter has them."""
+    rows = np.union1d(np.arange(min(table.n_rows, ROWS_TO_TRY)), odd_rows(table, ensemble))
+    try:
+        expected = native_output(model, ensemble, table, rows)
+    except DebiasError as error:
+        raise AssertionError(f"debias_predict_native fails for the training rows: {error}") from error
+    if expected is None:
+        return False
+    ours = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
+    require(
+        expected.shape == ours.shape,
+        f"debias_predict_native returns shape {expected.shape}, not {ours.shape}: the output of debias_predict_raw, "
+        "for the user's own rows",
+    )
+    off = np.flatnonzero(~(gaps(ensemble, ours, expected) <= 1))
+    row = off[0] if len(off) else 0
+    require(
+        not len(off),
+        f"debias_predict_native returns {expected[row]} for row {rows[row]} as it was passed, and the trees predict "
+        f"{ours[row]} for the same row as numbers: check `category_labels`, and how the library reads missing values; "
+        "link functions do not belong here",
+    )
+    return True
+
+
+def _check_raw(ensemble: TreeEnsemble, ours: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+    require(
+        ours.shape == expected.shape,
+        f"debias_predict_raw returns shape {expected.shape}, not {ours.shape}: one column per output, and `base` says "
+        f"that there are {ensemble.n_outputs}",
+    )
+    if (gaps(ensemble, ours, expected) <= 1).all():
+        return
+    gap = expected - ours
+    scale = np.abs(expected).max() + np.abs(ensemble.value).max() + np.abs(ensemble.base).max()
+    row = int(np.abs(gap).max(axis=1).argmax())
+    steps = ours - ensemble.base
+    factor = (expected - ensemble.base)[np.abs(steps) > 1e-6 * scale] / steps[np.abs(steps) > 1e-6 * scale]
+    in_float32 = replace(ensemble, output_dtype=np.dtype(np.float32))
+    if (gaps(in_float32, ours, expected) <= 1).all():
+        hint = (
+            "the gap is of the size of float32 rounding errors: if the library adds up in float32, give the ensemble "
+            "output_dtype=np.dtype(np.float32)"
+        )
+    elif np.ptp(gap, axis=0).max() <= 1e-6 * scale:
+        hint = f"the gap is {gap[0]} in every row: `base` is the raw output before the first tree"
+    elif factor.size and np.ptp(factor) < 1e-5 * np.abs(factor).max():
+        hint = (
+            f"the library's output is {factor.mean():.6g} times as large in every row: averaged={ensemble.averaged} "
+            f"says whether the {ensemble.n_trees} trees are averaged or summed, and values of additive trees include "
+            "the learning rate"
+        )
+    else:
+        hint = "check the values of the leaves, and whether debias_predict_raw returns margins or transformed output"
+    raise AssertionError(
+        f"the extracted trees predict {ours[row]} for row {row}, and the library {expected[row]}; {hint}"
+    )

@@ -9,8 +9,7 @@ from importlib.metadata import PackageNotFoundError, files, packages_distributio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from debias.child_process import command
-from debias.testing import apart
+from debias.child_process import command, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,7 +137,7 @@ def import_problems(modules: Iterable[str]) -> dict[str, str]:
     problems: dict[str, str] = {}
     left = list(modules)
     while left:
-        done = apart.run(command(_IMPORT, *left), SECONDS)
+        done = run(command(_IMPORT, *left), SECONDS)
         reported = [json.loads(line) for line in done.printed.splitlines() if line.endswith("]")]
         problems |= {module: problem for module, problem in reported if problem is not None}
         left = left[len(reported) :]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Figures = tuple[NDArray[np.float64], dict[str, Any]]
+    ValuesAndDetails = tuple[NDArray[np.float64], dict[str, Any]]
 
 
 def require(holds: bool, message: str) -> None:
@@ -24,7 +24,9 @@ def require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Callable[[], Any], n_features: int) -> Any:
+def check_call(
+    scorer: Scorer, score: Callable[[Scorer], ValuesAndDetails], shared: Callable[[], Any], n_features: int
+) -> Any:
     """Call a scorer and a copy as another process would get it; return the values.
 
     Parameters
@@ -47,7 +49,7 @@ def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Calla
     """
     before, state = pickle.dumps(shared()), _global_state()
     values, details = score(scorer)
-    check_figures(scorer, values, details, n_features)
+    check_values(scorer, values, details, n_features)
     require(
         pickle.dumps(shared()) == before,
         f"{scorer.name} changes the data it gets, which all scorers of a run share: copy an array before you write to "
@@ -80,7 +82,7 @@ def copied(scorer: Scorer) -> Scorer:
     return pickle.loads(sent)
 
 
-def check_figures(scorer: Scorer, values: Any, details: Any, n_features: int) -> None:
+def check_values(scorer: Scorer, values: Any, details: Any, n_features: int) -> None:
     """Check the values and details that a scorer returns."""
     require(
         np.shape(values) == (n_features,),

@@ -17,11 +17,11 @@ from debias.early_stopping import PERHAPS_STOPPED_EARLY as PERHAPS_STOPPED_EARLY
 from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
 from debias.parallel import over_parts
+from debias.trees.routing import Bins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.trees.bins import Bins
     from debias.trees.objectives import Objective
     from debias.trees.tested_versions import TestedVersions
 
@@ -393,8 +393,6 @@ class TreeEnsemble:
     @cached_property
     def bins(self) -> Bins | None:
         """The bins that route many rows at once; None if the trees are too large, or have splits without a cut."""
-        from debias.trees.bins import Bins
-
         return Bins.of(self)
 
     def __getstate__(self) -> dict[str, Any]:

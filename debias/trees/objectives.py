@@ -1,7 +1,12 @@
-"""Objectives of trees: the loss of a response given a margin, its gradient and its curvature."""
+"""Objectives of trees: the loss of a response given a margin, its gradient and its curvature.
+
+The file has more than 500 lines because the losses stand in one table, and everything that is asked of an objective in
+one class.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,7 +85,7 @@ class Objective:
 
     @property
     def compares_rows(self) -> bool:
-        """Whether the gradient of a row depends on other rows (:mod:`debias.trees.joint_objectives`)."""
+        """Whether the gradient of a row depends on other rows (:mod:`debias.trees.survival_objectives`)."""
         return False
 
     @property
@@ -138,6 +143,81 @@ class Objective:
                 f"this model was trained on a response {span} ({self.name.replace('_', ' ')}), but y has values from "
                 f"{y.min()} to {y.max()}; pass y as in training"
             )
+
+    @property
+    def may_be_infinite(self) -> bool:
+        """Whether values of y may be infinite: bounds that are open."""
+        return False
+
+    @property
+    def instead_of_fields(self) -> str | None:
+        """How to pass y instead of an array with fields, the end of a sentence; None if y may be such an array."""
+        return ""
+
+    def why_unscored(self, has_queries: bool) -> str | None:
+        """Return why rows have no gradient, and what works without one; None if they have.
+
+        Parameters
+        ----------
+        has_queries : bool
+            Whether the query of each row is known.
+        """
+        return None
+
+    @property
+    def predicts_risk(self) -> bool:
+        """Whether the output is a risk, which is not on the scale of the times in y."""
+        return False
+
+    def time_bounds(self, y: Array) -> tuple[Array, Array] | None:
+        """Return a lower and an upper bound of the time of the event of each row; None if y has no times.
+
+        The bounds are equal if the time is known, and the upper one is infinite if the row was censored.
+        """
+        return None
+
+    def risk(self, margin: Array) -> Array:
+        """Return a number for each row that is higher if the event is predicted to be earlier; for times only."""
+        return margin[:, 0]
+
+    def gain(self, y: Array) -> Array:
+        """Return the gain of each row in NDCG. Raise a CompositionError if the loss ranks no rows (`by_query`)."""
+        raise CompositionError(f"the loss {self.name} does not rank the rows of queries")
+
+    def target_of(self, numbers: Array, n_outputs: int) -> Array:
+        """Return y as the loss takes it, shape (n_rows, n_outputs), unless the loss has columns of its own.
+
+        Parameters
+        ----------
+        numbers : array of shape (n_rows, 1) or (n_rows, n_outputs)
+        n_outputs : int
+
+        Raises
+        ------
+        RowsError
+            The loss is not defined for a value.
+        """
+        numbers = np.broadcast_to(numbers, (len(numbers), n_outputs))
+        self.check(numbers)
+        return self.transformed(numbers)
+
+    def first_response(
+        self, y: Array, start: Array, weight: Array | None = None, query: NDArray[np.int64] | None = None
+    ) -> Array:
+        """Return the response r_0 of all rows: the negative gradient at the margin before any tree.
+
+        Parameters
+        ----------
+        y : array
+            From `target_of`, for all evaluation rows.
+        start : array of shape (n_outputs,) or (n_rows, n_outputs)
+            The margin before any tree.
+        weight : array of shape (n_rows,), optional
+            Evaluation weights, for losses that compare rows; ones by default.
+        query : array of int64 of shape (n_rows,), optional
+            The query of each row, for rankers.
+        """
+        return self.response(y, start)
 
     def transformed(self, y: Array) -> Array:
         """Return the response on the scale of the margins, if the model transforms it."""
@@ -314,6 +394,10 @@ class UnscoredObjective(WithoutLoss):
             "(estimator, X, y) -> number, higher is better"
         )
 
+    def why_unscored(self, has_queries: bool) -> str | None:
+        """Return why no row has a gradient, whatever is known of it."""
+        return self.no_loss
+
     def response(self, y: Array, margin: Array) -> Array:
         """Raise a CompositionError: there is no gradient of a row."""
         raise CompositionError(self.no_loss)
@@ -465,3 +549,66 @@ LOSSES = {
 SQUARED_ERROR = Objective("squared_error")
 LOGISTIC = Objective("logistic")
 SOFTMAX = Objective("softmax")
+
+
+@dataclass(frozen=True)
+class JointObjective(WithoutLoss, ABC):
+    """A loss that compares rows. All rows together give each row its gradient, the response that scores use.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    name: str = "joint"
+
+    @abstractmethod
+    def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
+        """Return the negative gradient of each row.
+
+        Parameters
+        ----------
+        y : array of shape (n_rows, n_columns)
+            Response of all evaluation rows.
+        margin : array of shape (n_rows, 1)
+            Margins, all the same unless each row has a start margin of its own.
+        weight : array of shape (n_rows,)
+            Evaluation weights. A row of weight 2 counts as two equal rows.
+        query : array of int64 of shape (n_rows,), or None
+            The query of each row, numbered from 0; for losses that compare the rows of one query.
+
+        Returns
+        -------
+        array of shape (n_rows, 1)
+
+        Raises
+        ------
+        RowsError
+            The gradients of all rows are 0, whatever the features.
+        """
+
+    @property
+    def no_loss(self) -> str:
+        """Why there is no loss of a row."""
+        return f"its loss, {self.name}, compares rows with each other, so a single row has no loss"
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether the gradient of a row depends on other rows: always."""
+        return True
+
+    def target_of(self, numbers: Array, n_outputs: int) -> Array:
+        """Return y with its own columns, such as times and events."""
+        self.check(numbers)
+        return numbers
+
+    def first_response(
+        self, y: Array, start: Array, weight: Array | None = None, query: NDArray[np.int64] | None = None
+    ) -> Array:
+        """Return the response of all rows together, see `joint_response`."""
+        margin = np.broadcast_to(start, (len(y), start.shape[-1]))
+        return self.joint_response(y, margin, np.ones(len(y)) if weight is None else weight, query)
+
+    def response(self, y: Array, margin: Array) -> Array:
+        """Raise a CompositionError: the margins of single rows give no gradient."""
+        raise CompositionError(self.no_loss)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import RowsError
-from debias.trees.joint_objectives import JointObjective
+from debias.trees.objectives import JointObjective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Discount = Callable[[NDArray[np.int64]], Array]
 
+FROM_SIZES = "From the sizes of groups, it is np.repeat(np.arange(len(group)), group)"
 LARGEST_RELEVANCE = 31
 """Largest relevance whose gain is 2^y - 1."""
 
@@ -57,6 +58,16 @@ class RankingObjective(JointObjective):
             return ()
         return (f"the response of this ranker is the gradient of {self.name} without {' and '.join(self.left_out)}",)
 
+    def why_unscored(self, has_queries: bool) -> str | None:
+        """Return why rows have no gradient without queries, and what works without them; None with queries."""
+        if has_queries:
+            return None
+        return (
+            f"this is a ranker, and its loss, {self.name}, compares the rows of one query: pass "
+            f"debias.Dataset(X, y, qid=...), the query of each row. {FROM_SIZES}. Without it the scorers native, gain, "
+            "cover, split_count and shap work, and permutation with metric="
+        )
+
     @abstractmethod
     def of_queries(self, queries: Queries) -> Array:
         """Return the response of each row at equal margins, shape (n_rows,)."""
@@ -67,7 +78,7 @@ class RankingObjective(JointObjective):
         return np.exp2(y) - 1 if whole else y - y.min(initial=np.inf)
 
     def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
-        """See :class:`JointObjective`."""
+        """See :class:`debias.trees.objectives.JointObjective`."""
         assert query is not None
         if _varies(margin[:, 0], query).any():
             raise RowsError(

@@ -1,4 +1,4 @@
-"""The loss of accelerated failure times, whose response is an interval: exact, censored or unknown between bounds."""
+"""Objectives of times to an event: Cox's partial likelihood, which compares rows, and accelerated failure times."""
 
 from __future__ import annotations
 
@@ -9,12 +9,118 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, nearest
-from debias.trees.objectives import WithoutLoss
+from debias.trees.objectives import JointObjective, WithoutLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CoxObjective(JointObjective):
+    """The partial likelihood of Cox's model; its gradient at a constant margin is the log-rank score of a row.
+
+    The response is the martingale residual r_i = d_i - e^(m_i) H(t_i), where d_i is 1 for an event and 0 for a censored
+    row, m_i is the margin, and H is Breslow's cumulative hazard of all evaluation rows: the sum, over the times t of
+    events until t_i, of the weight of the events at t over the sum of weight times e^m of the rows at risk at t. If all
+    margins are equal they cancel, and e^m H is the Nelson-Aalen estimate. The weighted sum of the responses is 0.
+
+    Parameters
+    ----------
+    name : str
+    signed : bool
+        Whether y is one column of times, negative for censored rows (XGBoost, CatBoost). Otherwise it has two columns:
+        the time, and 1 for an event or 0 for a censored row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias.trees.survival_objectives import CoxObjective
+    >>> y = np.array([[1.0], [2.0], [-3.0]])
+    >>> CoxObjective().joint_response(y, np.zeros((3, 1)), np.ones(3), None).ravel().round(3)
+    array([ 0.667,  0.167, -0.833])
+    """
+
+    name: str = "cox"
+    signed: bool = True
+
+    @property
+    def n_response_columns(self) -> int:
+        """Number of columns of y."""
+        return 1 if self.signed else 2
+
+    @property
+    def columns_in_words(self) -> str | None:
+        """What the columns of y are, for messages."""
+        if self.signed:
+            return None
+        return (
+            "a structured array with a boolean, True for an event, and a time, such as Surv.from_arrays of "
+            "scikit-survival makes; or two columns, the time and 1 for an event or 0 for a censored row"
+        )
+
+    @property
+    def instead_of_fields(self) -> str | None:
+        """How to pass times and events in one column; None if y has two, which an array with fields gives too."""
+        return ". For times and events, np.where(event, time, -time) makes them" if self.signed else None
+
+    def check(self, y: Array) -> None:
+        """Raise a RowsError if the second of two columns is not 0 or 1, or the first has negative times."""
+        if self.signed:
+            return
+        if not np.isin(y[:, 1], (0, 1)).all():
+            raise RowsError(
+                "y must have the time in its first column, and 1 for an event or 0 for a censored row in its second"
+            )
+        if (y[:, 0] < 0).any():
+            raise RowsError(f"y has negative times, the first at position {np.flatnonzero(y[:, 0] < 0)[0]}")
+
+    @property
+    def predicts_risk(self) -> bool:
+        """Whether the output is a risk: the log of a hazard, up to a constant."""
+        return True
+
+    def time_bounds(self, y: Array) -> tuple[Array, Array]:
+        """Return the time of each row twice if it had an event then, and infinity as the upper bound if not."""
+        time, event = self.times_and_events(y)
+        return time, np.where(event, time, np.inf)
+
+    def times_and_events(self, y: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the time of each row, and whether it had an event then or was censored."""
+        return (np.abs(y[:, 0]), y[:, 0] > 0) if self.signed else (y[:, 0], y[:, 1] > 0)
+
+    def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
+        """See :class:`debias.trees.objectives.JointObjective`."""
+        time, event = self.times_and_events(y)
+        if not (event & (weight > 0)).any():
+            censored = "negative y are censored" if self.signed else "all are censored"
+            raise RowsError(f"none of these rows has an event ({censored}), so nothing can be told: pass more rows")
+        hazard = np.exp(margin[:, 0] - margin.max())
+        return (event - hazard * cumulative_hazard(time, event, weight, weight * hazard))[:, None]
+
+
+def cumulative_hazard(time: Array, event: NDArray[np.bool_], weight: Array, at_risk: Array) -> Array:
+    """Return Breslow's cumulative hazard at the time of each row; with ``at_risk=weight`` it is that of Nelson-Aalen.
+
+    Parameters
+    ----------
+    time : array of shape (n_rows,)
+    event : array of bool of shape (n_rows,)
+        False for rows that were censored at this time.
+    weight : array of shape (n_rows,)
+        What a row counts as an event.
+    at_risk : array of shape (n_rows,)
+        What a row counts among the rows at risk: those with a time not before that of an event.
+    """
+    times, number = np.unique(time, return_inverse=True)
+    events = np.bincount(number, weights=weight * event, minlength=times.size)
+    leaving = np.bincount(number, weights=at_risk, minlength=times.size)
+    remaining = np.cumsum(leaving[::-1])[::-1]
+    steps = np.divide(events, remaining, out=np.zeros_like(events), where=events > 0)
+    hazard: Array = np.cumsum(steps)[number]
+    return hazard
+
 
 LARGEST_GRADIENT = 15.0
 """XGBoost keeps gradients within this distance of 0."""
@@ -46,7 +152,7 @@ class AftObjective(WithoutLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from debias.trees.interval_objective import AftObjective
+    >>> from debias.trees.survival_objectives import AftObjective
     >>> y = np.array([[1.0, 1.0], [np.e, np.e], [1.0, np.inf]])
     >>> AftObjective().response(y, np.zeros((3, 1))).ravel().round(3)
     array([0.   , 1.   , 0.798])
@@ -77,6 +183,16 @@ class AftObjective(WithoutLoss):
         """What the columns of y are, for messages."""
         return "a lower and an upper bound of the time: equal if it is known, infinity above if the row is censored"
 
+    @property
+    def may_be_infinite(self) -> bool:
+        """Whether values of y may be infinite: upper bounds of censored rows are."""
+        return True
+
+    def target_of(self, numbers: Array, n_outputs: int) -> Array:
+        """Return y with its own columns, the bounds."""
+        self.check(numbers)
+        return numbers
+
     def check(self, y: Array) -> None:
         """Raise a RowsError if a row has no interval of times."""
         lower, upper = y[:, 0], y[:, 1]
@@ -101,6 +217,14 @@ class AftObjective(WithoutLoss):
         at_high = np.where(open_end, 0.0, np.exp(np.minimum(of.log_density(high) - log_share, FARTHEST)))
         slope = np.where(is_exact, -of.slope(low), at_low - at_high)
         return np.clip(slope / scale, -LARGEST_GRADIENT, LARGEST_GRADIENT)[:, None]
+
+    def time_bounds(self, y: Array) -> tuple[Array, Array]:
+        """Return the two columns of y."""
+        return y[:, 0], y[:, 1]
+
+    def risk(self, margin: Array) -> Array:
+        """Return minus the margin, which is the log of a time."""
+        return -margin[:, 0]
 
     def mean(self, margin: Array) -> Array:
         """Return the prediction of XGBoost at a margin: exp(margin)."""

@@ -25,14 +25,14 @@ forest = RandomForestRegressor(200, random_state=0, n_jobs=2).fit(X, y)
 
 # %%
 # The audit needs only the training rows: each tree is scored on its out-of-bag rows.
-audit = debias.audit(forest, X, y, seed=0, n_jobs=2)
-audit.table[["reported", "share", "p_adjusted", "verdict"]].round(3)
+audit = debias.audit(forest, X, y, random_state=0, n_jobs=2)
+audit.to_frame()[["reported", "share", "p_adjusted", "verdict"]].round(3)
 
 # %%
 # ``row`` was among the real measurements and is now at the bottom. ``visit`` stays, because it does have information
 # about the response. In the figure a diamond is the reported share, and a point the debiased share with its 95%
 # interval. An orange cross is indistinguishable from noise.
-audit.plot(plt.figure(figsize=(7, 5)).subplots())
+audit.plot(ax=plt.figure(figsize=(7, 5)).subplots())
 plt.tight_layout()
 
 # %%

@@ -35,14 +35,14 @@ plt.tight_layout()
 
 # %%
 # The audit has one score for each column of the table:
-audit = debias.audit(model, X, y, seed=0, n_jobs=2)
-audit.table[["reported", "share", "p_adjusted", "verdict"]].round(3)
+audit = debias.audit(model, X, y, random_state=0, n_jobs=2)
+audit.to_frame()[["reported", "share", "p_adjusted", "verdict"]].round(3)
 
 # %%
-audit.plot(plt.figure(figsize=(7, 4.5)).subplots())
+audit.plot(ax=plt.figure(figsize=(7, 4.5)).subplots())
 plt.tight_layout()
 
 # %%
 # Age and experience are nearly equal, so they share their importance. Test them together:
-together = debias.audit(model, X, y, groups={"age and experience": ["age", "experience"]}, seed=0, n_jobs=2)
-together.table[["reported", "share", "p_adjusted", "verdict"]].round(3)
+together = debias.audit(model, X, y, groups={"age and experience": ["age", "experience"]}, random_state=0, n_jobs=2)
+together.to_frame()[["reported", "share", "p_adjusted", "verdict"]].round(3)

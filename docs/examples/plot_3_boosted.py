@@ -27,11 +27,11 @@ except debias.DebiasError as error:
 
 # %%
 # On the other 228 rows:
-audit = debias.audit(model, X_test, y_test, seed=0, n_jobs=2)
+audit = debias.audit(model, X_test, y_test, random_state=0, n_jobs=2)
 print("\n".join(audit.summary()))
 
 # %%
-audit.plot(plt.figure(figsize=(7, 4.5)).subplots())
+audit.plot(ax=plt.figure(figsize=(7, 4.5)).subplots())
 plt.tight_layout()
 
 # %%
@@ -39,5 +39,5 @@ plt.tight_layout()
 # of another. "Indistinguishable" means that *this model* has no clear gain from a column in addition to the others. It
 # does not mean that the column has no information about the disease. ``debias.compare`` shows which columns are
 # correlated.
-comparison = debias.compare(model, X_test, y_test, seed=0, n_jobs=2)
+comparison = debias.compare(model, X_test, y_test, random_state=0, n_jobs=2)
 comparison.traits.round(2)

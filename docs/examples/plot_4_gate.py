@@ -37,8 +37,8 @@ print(f"accuracy of version 2: {version_2.score(X.loc[test], y[test]):.3f}")
 # The policy has few rules: enough rows, no large share of the importance on features that may be noise, and no feature
 # that gains or loses a fifth of the total. The audit of version 1 was stored with its release (``debias audit ...
 # --json audit.json``):
-old = debias.audit(version_1, X.loc[test, known_before], y[test], seed=0, n_jobs=2)
-new = debias.audit(version_2, X.loc[test], y[test], seed=0, n_jobs=2)
+old = debias.audit(version_1, X.loc[test, known_before], y[test], random_state=0, n_jobs=2)
+new = debias.audit(version_2, X.loc[test], y[test], random_state=0, n_jobs=2)
 
 policy = {"min_rows": 500, "max_unsupported_share": 0.5, "must_be_informative": ["reports"], "max_share_change": 0.2}
 gate = new.check(policy, baseline=old)
@@ -54,6 +54,6 @@ pd.DataFrame(
 #
 # In a release pipeline, ``debias check`` does the same with exit code 1 and JUnit XML (4 if no rule failed but one was
 # not judged). The page :doc:`/gate` has the commands. The two audits side by side:
-shares = pd.DataFrame({"version 1": old.table["share"], "version 2": new.table["share"]}).fillna(0.0)
+shares = pd.DataFrame({"version 1": old.to_frame()["share"], "version 2": new.to_frame()["share"]}).fillna(0.0)
 shares.sort_values("version 2").plot.barh(figsize=(7, 4), title="debiased share of the score", color=["grey", "C3"])
 plt.tight_layout()

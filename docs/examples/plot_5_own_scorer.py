@@ -17,7 +17,7 @@ import debias
 from debias.testing import check_scorer
 
 
-@debias.scorer_plugin("early_use", unit="share of 1 / depth over splits", needs_rows=False)
+@debias.plugin.scorer_plugin("early_use", unit="share of 1 / depth over splits", needs_rows=False)
 def early_use(ensemble, rows):
     score = np.zeros(ensemble.n_features)
     for number in range(ensemble.n_trees):
@@ -30,7 +30,7 @@ def early_use(ensemble, rows):
 
 
 check_scorer(early_use)
-debias.register(early_use)
+debias.plugin.register(early_use)
 
 # %%
 # The data describe three cultivars of wine. We add a noise column with many values.
@@ -48,5 +48,5 @@ figure.tight_layout()
 # %%
 # Like every score of training rows, it is above 0 for noise, and it does not say what is chance. A meta-method compares
 # it with the scores for a permuted response. The forest is refitted 19 times:
-against_chance = debias.score(forest, X, y, "response_permutation(early_use, replicates=19)", seed=0, n_jobs=2)
+against_chance = debias.score(forest, X, y, "response_permutation(early_use, replicates=19)", random_state=0, n_jobs=2)
 against_chance.to_frame().sort_values("p_value").round(2)

@@ -24,8 +24,8 @@ forest = RandomForestRegressor(200, random_state=0, n_jobs=2).fit(X, y)
 
 # %%
 scorers = ["native", "mdi_oob", "honest_splits", "permutation", "shap", "shap_oob"]
-comparison = debias.compare(forest, X, y, scorers, seed=0, n_jobs=2)
-shares = comparison.table.clip(lower=0)
+comparison = debias.compare(forest, X, y, scorers, random_state=0, n_jobs=2)
+shares = comparison.to_frame().clip(lower=0)
 (shares / shares.sum()).sort_values("mdi_oob").plot.barh(figsize=(7, 5), width=0.8)
 plt.xlabel("share of the sum of scores")
 plt.tight_layout()
@@ -33,7 +33,7 @@ plt.tight_layout()
 # %%
 # The random number has a larger share of the reported importance than Panel, and a share of mean \|SHAP\|, because the
 # forest used it. On rows that a tree has not seen it has no value.
-debias.audit(forest, X, y, test=None, seed=0, n_jobs=2).table[["reported", "share"]].round(3)
+debias.audit(forest, X, y, test=None, random_state=0, n_jobs=2).to_frame()[["reported", "share"]].round(3)
 
 # %%
 # There is no test here (``test=None``). Pads and panels of one board were made together, and the boards differ in only
@@ -45,5 +45,5 @@ debias.audit(forest, X, y, test=None, seed=0, n_jobs=2).table[["reported", "shar
 # others.
 trees = ExtraTreesRegressor(50, min_samples_leaf=3, random_state=0)
 for name in ("marginal_predictive_value", "conditional_predictive_value"):
-    value = debias.score(None, X, y, name, estimator=trees, cv=5, seed=0, n_jobs=2)
+    value = debias.score(None, X, y, name, estimator=trees, cv=5, random_state=0, n_jobs=2)
     print(name, dict(zip(value.feature_names, value.values.round(3).tolist(), strict=True)))

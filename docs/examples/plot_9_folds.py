@@ -45,11 +45,11 @@ for test, r2 in zip(results["indices"]["test"], results["test_score"], strict=Tr
 # One call audits each model on its own test rows. Days that follow one another have similar weather, so weeks are the
 # blocks of the tests.
 warnings.filterwarnings("ignore", category=debias.DebiasWarning)  # folds.warnings has them too
-folds = debias.audit_folds(results, X, y, blocks=day // 7, seed=0)
+folds = debias.audit_folds(results, debias.Dataset(X, y, blocks=day // 7), random_state=0)
 print("\n".join(folds.summary()))
 
 # %%
-folds.table.drop(columns=["mean", "rank"]).round(3)
+folds.to_frame().drop(columns=["mean", "rank"]).round(3)
 
 # %%
 # The scores of each fold, and the mean with its interval:

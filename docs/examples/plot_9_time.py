@@ -68,7 +68,7 @@ print("\n".join(changes.summary()))
 
 # %%
 columns = ["before", "after", "rows_change", "response_change", "response_error", "shift", "verdict"]
-changes.table[columns].round(2)
+changes.to_frame()[columns].round(2)
 
 # %%
 # In winter, delays grow with the dew point (``dewp``), and the model has learned this. Its score fell from 26 in spring

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from debias.benchmarks.demo import UNIQUE, demo_audits
+from debias_bench.demo import UNIQUE, demo_audits
 
 
 def main(path):
     """Audit the demo's forest, and write the picture: SVG for the README and the site, PNG for previews of links."""
     audit = next(demo_audits(seed=0, n_jobs=2))
-    table = audit.table.rename(index={UNIQUE: "random row number", "noise_binary": "random yes/no"})
+    table = audit.to_frame().rename(index={UNIQUE: "random row number", "noise_binary": "random yes/no"})
     plt.rcParams.update({"svg.hashsalt": "debias", "svg.fonttype": "path", "font.size": 10})
     figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.4), sharex=True)
     for axes, column, title in (

@@ -26,14 +26,14 @@ def main(folder):
     X, y = rows(rng, 400)
     forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0)
     found = cross_validate(forest, X, y, cv=KFold(5), return_estimator=True)
-    _save(debias.audit_folds(found, X, y, KFold(5), seed=0).plot().figure, folder / "folds.svg")
+    _save(debias.audit_folds(found, X, y, KFold(5), random_state=0).plot().figure, folder / "folds.svg")
     with tempfile.TemporaryDirectory() as home:
         history = debias.History(forest.fit(X, y), f"{home}/a.history")
         for day, at in enumerate(pd.date_range("2026-01-01", periods=60)):
             if day == 50:
                 history = debias.History(forest.fit(*rows(rng, 400, debt=0.3)), f"{home}/a.history")
             history.add(*rows(rng, 150, debt=1.0 if day < 40 else 0.3), at=at)
-        _save(history.plot(most=3), folder / "history.svg")
+        _save(history.plot(max_features=3), folder / "history.svg")
 
 
 def _save(figure, path):

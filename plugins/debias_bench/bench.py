@@ -9,7 +9,7 @@ import click
 
 from debias.cli.inputs import matrix
 from debias.cli.options import Command, threads
-from debias.cli.output import errors, terminal
+from debias.cli.output import terminal
 
 STUDY_NAMES = (
     "li-table1",
@@ -27,20 +27,8 @@ STUDY_NAMES = (
     "predictive-value",
     "mdi-plus",
 )
-MEASUREMENTS = (
-    "speed",
-    "significance",
-    "dependence",
-    "power",
-    "aico",
-    "citrees",
-    "rare-classes",
-    "folds",
-    "monitor",
-    "days",
-    "rivals",
-    "replicates",
-)
+SIMULATED = ("significance", "dependence", "rare-classes", "folds", "monitor", "days")
+MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
@@ -86,7 +74,7 @@ def command(
     """Rerun an experiment of the papers, or measure speed.
 
     A STUDY simulates data with known relevant features, fits and scores forests, and writes STUDY.csv, STUDY.md and
-    STUDY.svg to the folder, with the figures of the paper for comparison. Each trial is saved, so the same command
+    STUDY.svg to the folder, with the numbers of the paper for comparison. Each trial is saved, so the same command
     continues an interrupted run. A scorer is a name or an expression from any plugin, with @held-out or @train to
     score rows that are not out-of-bag.
 
@@ -102,15 +90,8 @@ def command(
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
-        "significance": {"repeats", "jobs", "out", "restart"},
-        "dependence": {"repeats", "jobs", "out", "restart"},
-        "rare-classes": {"repeats", "jobs", "out", "restart"},
-        "folds": {"repeats", "jobs", "out", "restart"},
-        "monitor": {"repeats", "jobs", "out", "restart"},
-        "days": {"repeats", "jobs", "out", "restart"},
-        "power": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
-        "aico": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
-        "citrees": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
+        **dict.fromkeys(SIMULATED, {"repeats", "jobs", "out", "restart"}),
+        **dict.fromkeys(("power", "aico", "citrees"), {"repeats", "jobs", "seed", "scorers", "out", "restart"}),
     }.get(study, {"repeats"})
     taken = measured if study in MEASUREMENTS else {*context.params} - {"memory", "full"}
     for name in sorted({*context.params} - taken - {"study", "more"}):
@@ -120,62 +101,55 @@ def command(
         raise click.UsageError("--drop needs a matrix: pass --data")
     from rich.console import Console
 
-    with errors():
-        messages = Console(stderr=True)
-        if study in ("significance", "dependence", "rare-classes", "folds", "monitor", "days"):
-            from debias.benchmarks import change, days, dependence, folds, rare_classes, significance
+    messages = Console(stderr=True)
+    if study in SIMULATED:
+        from debias_bench import change, days, dependence, folds, rare_classes, significance
 
-            simulate, usual = {
-                "significance": (significance.run, 500),
-                "dependence": (dependence.run, 100),
-                "rare-classes": (rare_classes.run, 10),
-                "folds": (folds.run, 200),
-                "monitor": (change.run, 200),
-                "days": (days.run, 8),
-            }[study]
-            page = simulate(Path(out), messages, repeats=repeats or usual, jobs=jobs, restart=restart)
-            click.echo(page, nl=False)
-            click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
-            return
-        if study in ("power", "aico", "citrees"):
-            from debias.benchmarks import downstream, power
-
-            asked: dict[str, Any] = {"seed": seed, "jobs": jobs, "restart": restart}
-            names = (*scorers, *more)
-            if study == "citrees":
-                page = downstream.run(Path(out), messages, repeats=repeats or 5, scorers=names, **asked)
-            else:
-                page = power.run(study, Path(out), messages, repeats=repeats or 100, tests=names, **asked)
-            click.echo(page, nl=False)
-            click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
-            return
-        if study == "replicates":
-            from debias.benchmarks import replicates
-
-            replicates.run(terminal(), repeats or 3)
-            return
-        if study == "speed":
-            from debias.benchmarks.speed import run
-
-            run(terminal(), repeats or 5, memory, full, jobs, Path(out))
-            return
-        if study == "rivals":
-            from debias.benchmarks import rivals
-
-            rivals.run(terminal(), repeats or 5)
-            return
-        from debias.benchmarks import catalogue
-        from debias.benchmarks.runner import run_study
-
-        page = run_study(
-            catalogue.study(study, None if data is None else matrix(data, drop, study in ("li-chip", "mdi-plus"))),
-            out=Path(out),
-            repeats=repeats,
-            seed=seed,
-            jobs=jobs,
-            scorers=(*scorers, *more),
-            restart=restart,
-            messages=messages,
-        )
+        modules = (significance, dependence, rare_classes, folds, change, days)
+        simulate = dict(zip(SIMULATED, modules, strict=True))[study]
+        page = simulate.run(Path(out), messages, repeats=repeats, jobs=jobs, restart=restart)
         click.echo(page, nl=False)
-        click.echo(f"written to {out}: {study}.csv, {study}.md, {study}.svg", err=True)
+        click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
+        return
+    if study in ("power", "aico", "citrees"):
+        from debias_bench import downstream, power
+
+        asked: dict[str, Any] = {"seed": seed, "jobs": jobs, "restart": restart}
+        names = (*scorers, *more)
+        if study == "citrees":
+            page = downstream.run(Path(out), messages, repeats=repeats or 5, scorers=names, **asked)
+        else:
+            page = power.run(study, Path(out), messages, repeats=repeats or 100, tests=names, **asked)
+        click.echo(page, nl=False)
+        click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
+        return
+    if study == "replicates":
+        from debias_bench.rivals import run_replicates
+
+        run_replicates(terminal(), repeats or 3)
+        return
+    if study == "speed":
+        from debias_bench.speed import run
+
+        run(terminal(), repeats or 5, memory, full, jobs, Path(out))
+        return
+    if study == "rivals":
+        from debias_bench.rivals import run_rivals
+
+        run_rivals(terminal(), repeats or 5)
+        return
+    from debias_bench import studies
+    from debias_bench.runner import run_study
+
+    page = run_study(
+        studies.study(study, None if data is None else matrix(data, drop, study in ("li-chip", "mdi-plus"))),
+        out=Path(out),
+        repeats=repeats,
+        seed=seed,
+        jobs=jobs,
+        scorers=(*scorers, *more),
+        restart=restart,
+        messages=messages,
+    )
+    click.echo(page, nl=False)
+    click.echo(f"written to {out}: {study}.csv, {study}.md, {study}.svg", err=True)

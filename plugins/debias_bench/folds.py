@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import debias
-from debias import p_values
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.significance_settings import seed_of
-from debias.benchmarks.trials import TrialFile
+from debias.p_values import holm
 from debias.significance.fold_evidence import harmonic_mean, sum_of_z
 from debias.significance.procedure import Procedure
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Estimate, Measurement, lines_of_settings, rate, with_error
+from debias_bench.runner import machine_line
+from debias_bench.significance_settings import seed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
-    from rich.console import Console
 
-    from debias.api.folds import FoldTest
-
-    Estimate = tuple[float, float]
+    Found = dict["Setting", tuple[int, dict[str, Estimate]]]
 
 ALPHA = 0.05
 N_PERMUTATIONS = 199
+PERMUTATION = debias.Permutation(N_PERMUTATIONS)
 N_TREES = 30
 N_VALUES = (0, 2, 10, 40, 0, 0, 0, 0)
 """Number of values of each feature, 0 for a continuous one. The last two are correlated with each other."""
@@ -85,7 +80,7 @@ class Setting:
     n_rows: int
     signals: bool = False
     classes: float = 0.0
-    test: FoldTest = "auto"
+    test: Literal["auto", "permutation", "naive", "none"] = "auto"
 
     @property
     def name(self) -> str:
@@ -118,71 +113,45 @@ def settings() -> list[Setting]:
     ]
 
 
-def run(out: Path, messages: Console, *, repeats: int = 200, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing trials, and write the page and its numbers.
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):
+        yield from ((setting.name, repeat, _trial, setting, repeat) for setting in settings())
 
-    Parameters
-    ----------
-    out : Path
-        Folder to write ``folds.md`` to. If it has trials, the run continues from there.
-    messages : rich.console.Console
-        Console for progress.
-    repeats : int
-        Number of simulated data sets of each setting.
-    jobs : int
-        Number of processes, as in joblib.
-    restart : bool
-        Whether to delete existing trials.
 
-    Returns
-    -------
-    str
-        The page.
-    """
-    with TrialFile(out / "folds.trials.jsonl", {"study": "folds", "versions": versions()}, restart) as file:
-        tasks: list[Any] = [
-            (_trial, setting, repeat)
-            for repeat in range(repeats)
-            for setting in settings()
-            if not file.scored(setting.name, repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    by_setting: dict[Setting, list[dict[str, Any]]] = {setting: [] for setting in settings()}
-    name_of = {setting.name: setting for setting in by_setting}
-    for trial in file.trials:
-        if trial["repeat"] < repeats and trial["design"] in name_of:
-            by_setting[name_of[trial["design"]]].append(trial["scores"]["folds"])
-    figures = {setting: figures_of(setting, trials) for setting, trials in by_setting.items() if trials}
-    counts = {setting: len(trials) for setting, trials in by_setting.items()}
-    page = "\n\n".join(
-        [
-            "# How often is noise informative over folds, and what do the intervals cover?",
-            "`debias bench folds`: cross-validations of simulated data whose truth is known, audited by "
-            "`debias.audit_folds`; [what the verdict and the intervals are](../folds.md).",
-            f"There are {len(N_VALUES)} features: continuous ones, and some with 2, 10 and 40 values. Forests and "
-            f"boosted models have {N_TREES} trees; with *signals beside*, three features are relevant. Each fold is "
-            f"tested with {N_PERMUTATIONS} permutations. Standard errors in ().",
-            f"*Written by the runner; {machine_line()}.*",
-            "## Family-wise error rate at 5 %",
-            "Share of data sets in which any noise feature is informative. *Best fold* calls a feature informative if "
-            "any fold does. *As if independent* ignores that folds share rows. *Variance of z* is that of the combined "
-            "z of noise features: at most about 1 if the correlation between folds is not understated.",
-            markdown_table(_level_lines(figures, counts)),
-            "## Power at a family-wise error rate of 5 %",
-            "Share of the relevant features that are informative. Methods whose error rate is above 5 % are left out.",
-            markdown_table(_power_lines(figures, counts)),
-            "## Coverage of the intervals at 95 %",
-            "Share of data sets in which the interval of the mean score over folds covers its expectation (the mean "
-            "over all data sets), over features. *Ratio* is the mean standard error divided by the standard deviation "
-            "of the mean scores over data sets. The other columns are the coverage with other standard errors: "
-            "sqrt(1 / K + n_test / n_train) S of Nadeau and Bengio (2003), and S / sqrt(K).",
-            markdown_table(_coverage_lines(figures, counts)),
-        ]
-    )
-    write_text(out / "folds.md", page + "\n")
-    _write_figures(figures, counts, out / "folds.csv")
-    write_index(out)
-    return page + "\n"
+def _found(trials: list[dict[str, Any]]) -> Found:
+    """Return the number of data sets and the estimates of each setting that has any."""
+    of_setting = {
+        setting: [trial["scores"]["folds"] for trial in trials if trial["design"] == setting.name]
+        for setting in settings()
+    }
+    return {setting: (len(found), estimates_of(setting, found)) for setting, found in of_setting.items() if found}
+
+
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
+    found = _found(trials)
+    return [
+        "# How often is noise informative over folds, and what do the intervals cover?",
+        "`debias bench folds`: cross-validations of simulated data whose truth is known, audited by "
+        "`debias.audit_folds`; [what the verdict and the intervals are](../folds.md).",
+        f"There are {len(N_VALUES)} features: continuous ones, and some with 2, 10 and 40 values. Forests and "
+        f"boosted models have {N_TREES} trees; with *signals beside*, three features are relevant. Each fold is "
+        f"tested with {N_PERMUTATIONS} permutations. Standard errors in ().",
+        f"*Written by the runner; {machine_line()}.*",
+        "## Family-wise error rate at 5 %",
+        "Share of data sets in which any noise feature is informative. *Best fold* calls a feature informative if "
+        "any fold does. *As if independent* ignores that folds share rows. *Variance of z* is that of the combined "
+        "z of noise features: at most about 1 if the correlation between folds is not understated.",
+        _levels(found),
+        "## Power at a family-wise error rate of 5 %",
+        "Share of the relevant features that are informative. Methods whose error rate is above 5 % are left out.",
+        _powers(found),
+        "## Coverage of the intervals at 95 %",
+        "Share of data sets in which the interval of the mean score over folds covers its expectation (the mean "
+        "over all data sets), over features. *Ratio* is the mean standard error divided by the standard deviation "
+        "of the mean scores over data sets. The other columns are the coverage with other standard errors: "
+        "sqrt(1 / K + n_test / n_train) S of Nadeau and Bengio (2003), and S / sqrt(K).",
+        _coverages(found),
+    ]
 
 
 def one_data_set(setting: Setting, number: int) -> dict[str, Any]:
@@ -207,7 +176,13 @@ def one_data_set(setting: Setting, number: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)
         audit = debias.audit_folds(
-            models, X, y, splits, ["mdi_oob"], test=setting.test, n_permutations=N_PERMUTATIONS, seed=seed
+            models,
+            X,
+            y,
+            splits,
+            ["mdi_oob"],
+            test="naive" if setting.test == "naive" else PERMUTATION,
+            random_state=seed,
         )
     scores = audit.scores.dropna().to_numpy()
     spread = scores.std(axis=0, ddof=1)
@@ -240,33 +215,27 @@ def draw(setting: Setting, rng: np.random.Generator) -> tuple[NDArray[np.float32
     return X.astype(np.float32), latent
 
 
-def figures_of(setting: Setting, trials: list[dict[str, Any]]) -> dict[str, Estimate]:
+def estimates_of(setting: Setting, trials: list[dict[str, Any]]) -> dict[str, Estimate]:
     """Return error rates, power, coverage and their standard errors, from the trials of a setting."""
     relevant = np.isin(np.arange(len(N_VALUES)), list(SIGNALS)) & setting.signals
-    figures: dict[str, Estimate] = {}
+    estimates: dict[str, Estimate] = {}
     for method in METHODS:
         found = np.array([trial["adjusted"][method] for trial in trials]) <= ALPHA
-        figures[f"FWER, {method}"] = rate(np.asarray(found[:, ~relevant].any(axis=1)))
+        estimates[f"FWER, {method}"] = rate(np.asarray(found[:, ~relevant].any(axis=1)))
         if setting.signals:
-            figures[f"power, {method}"] = rate(found[:, relevant].mean(axis=1))
+            estimates[f"power, {method}"] = rate(found[:, relevant].mean(axis=1))
     z = np.array([trial["z"] for trial in trials])[:, ~relevant]
-    figures["variance of z"] = rate((z**2).mean(axis=1))
+    estimates["variance of z"] = rate((z**2).mean(axis=1))
     if trials[0]["error"] is None:
-        return figures
+        return estimates
     mean = np.array([trial["mean"] for trial in trials])
     for kind, which in (("relevant", relevant), ("noise", ~relevant)):
         if which.any() and len(trials) > 1:
             for error in ERRORS:
                 errors = np.array([trial[error] for trial in trials])
                 of_error = _coverage(mean[:, which], errors[:, which], trials[0]["freedom"])
-                figures |= {f"{figure}, {error}, {kind}": value for figure, value in of_error.items()}
-    return figures
-
-
-def rate(values: NDArray[Any]) -> Estimate:
-    """Return the mean of values in [0, 1], or of other figures, over trials, and its standard error."""
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else float("nan")
-    return float(values.mean()), float(error)
+                estimates |= {f"{name}, {error}, {kind}": value for name, value in of_error.items()}
+    return estimates
 
 
 def _coverage(mean: NDArray[np.float64], error: NDArray[np.float64], freedom: int) -> dict[str, Estimate]:
@@ -283,8 +252,8 @@ def _adjusted(audit: debias.FoldsAudit, seed: int) -> dict[str, NDArray[np.float
     """Return adjusted p-values by every method."""
     from scipy.special import gammaincc
 
-    scores = [each.main for each in audit.audits.values() if each.tested]
-    procedure = Procedure("auto", ALPHA, "fwer", N_PERMUTATIONS)
+    scores = [each.tested_scores for each in audit.audits.values() if each.tested]
+    procedure = Procedure("permutation", ALPHA, "fwer", PERMUTATION)
     weight = np.sqrt([each.n_rows or 0 for each in scores])
     adjusted, single = (
         np.stack([getattr(each, name) for each in scores]).astype(np.float64) for name in ("p_adjusted", "p_value")
@@ -296,7 +265,7 @@ def _adjusted(audit: debias.FoldsAudit, seed: int) -> dict[str, NDArray[np.float
         "one": adjusted[0],
         "best": adjusted.min(axis=0),
         "stouffer": sum_of_z(scores, np.eye(len(scores)), weight, procedure, seed).p_adjusted,
-        "fisher": p_values.holm(gammaincc(len(scores), -np.log(single).sum(axis=0))),
+        "fisher": holm(gammaincc(len(scores), -np.log(single).sum(axis=0))),
     }
 
 
@@ -340,58 +309,44 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
-def _level_lines(figures: dict[Setting, dict[str, Estimate]], counts: dict[Setting, int]) -> list[list[str]]:
-    lines = [["setting", "data sets", *METHODS.values(), "variance of z"], _alignment(len(METHODS) + 2)]
-    for setting, of_setting in figures.items():
-        rates = [_shown(of_setting[f"FWER, {method}"]) for method in METHODS]
-        lines.append([setting.name, str(counts[setting]), *rates, _shown(of_setting["variance of z"])])
-    return lines
+def _levels(found: Found) -> str:
+    columns = [*(f"FWER, {method}" for method in METHODS), "variance of z"]
+    return _table(found, [*METHODS.values(), "variance of z"], columns)
 
 
-def _power_lines(figures: dict[Setting, dict[str, Estimate]], counts: dict[Setting, int]) -> list[list[str]]:
+def _powers(found: Found) -> str:
     methods = [method for method in METHODS if method not in ("best", "stouffer", "fisher")]
-    lines = [["setting", "data sets", *(METHODS[method] for method in methods)], _alignment(len(methods) + 1)]
-    for setting, of_setting in figures.items():
-        if setting.signals:
-            powers = [_shown(of_setting[f"power, {method}"]) for method in methods]
-            lines.append([setting.name, str(counts[setting]), *powers])
-    return lines
+    with_signals = {setting: estimates for setting, estimates in found.items() if setting.signals}
+    return _table(with_signals, [METHODS[method] for method in methods], [f"power, {method}" for method in methods])
 
 
-def _coverage_lines(figures: dict[Setting, dict[str, Estimate]], counts: dict[Setting, int]) -> list[list[str]]:
+def _coverages(found: Found) -> str:
     columns = [
-        f"{figure}, {error}, {kind}"
+        f"{name}, {error}, {kind}"
         for kind in ("relevant", "noise")
-        for figure, error in (("coverage", "error"), ("ratio", "error"), *(("coverage", each) for each in OTHER_ERRORS))
+        for name, error in (("coverage", "error"), ("ratio", "error"), *(("coverage", each) for each in OTHER_ERRORS))
     ]
     headings = [
         f"{title}{of_kind}"
         for of_kind in (", relevant", ", noise")
         for title in ("coverage", "ratio", *OTHER_ERRORS.values())
     ]
-    lines = [["setting", "data sets", *headings], _alignment(len(columns) + 1)]
-    for setting, of_setting in figures.items():
-        if "ratio, error, noise" in of_setting:
-            cells = [_shown(of_setting[column]) if column in of_setting else "" for column in columns]
-            lines.append([setting.name, str(counts[setting]), *cells])
-    return lines
+    covered = {
+        setting: (n, estimates) for setting, (n, estimates) in found.items() if "ratio, error, noise" in estimates
+    }
+    return _table(covered, headings, columns)
 
 
-def _alignment(n_numbers: int) -> list[str]:
-    return ["---", *["---:"] * n_numbers]
-
-
-def _shown(figure: Estimate) -> str:
-    value, error = figure
-    return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ({error:.3f})"
-
-
-def _write_figures(figures: dict[Setting, dict[str, Estimate]], counts: dict[Setting, int], path: Path) -> None:
-    import pandas as pd
-
+def _table(found: Found, headings: list[str], columns: list[str]) -> str:
     lines = [
-        {"setting": setting.name, "data_sets": counts[setting], "figure": name, "value": value, "standard_error": error}
-        for setting, of_setting in figures.items()
-        for name, (value, error) in of_setting.items()
+        [setting.name, str(n), *(with_error(estimates.get(column)) for column in columns)]
+        for setting, (n, estimates) in found.items()
     ]
-    write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))
+    return markdown_table(["setting", "data sets", *headings], lines)
+
+
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return lines_of_settings({setting.name: found for setting, found in _found(trials).items()})
+
+
+run = Measurement("folds", 200, _tasks, _parts, _lines).run

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.benchmarks.measures import MEASURES
-from debias.benchmarks.summary import CORRELATION, FLAT
+from debias_bench.measures import MEASURES
+from debias_bench.summary import CORRELATION, FLAT
 
 if TYPE_CHECKING:
-    from debias.benchmarks.study import Study
-    from debias.benchmarks.summary import Cell, Number
+    from collections.abc import Collection, Sequence
+
+    from debias_bench.study import Study
+    from debias_bench.summary import Cell, Number
 
 
 def page(study: Study, cells: list[Cell], numbers: list[Number], how: str) -> str:
@@ -22,7 +24,7 @@ def page(study: Study, cells: list[Cell], numbers: list[Number], how: str) -> st
     study : Study
     cells : list of Cell
     numbers : list of Number
-        The result of :func:`debias.benchmarks.summary.summarise`.
+        The result of :func:`debias_bench.summary.summarise`.
     how : str
         Repeats, seed, machine and versions, in one line.
     """
@@ -56,7 +58,7 @@ def page(study: Study, cells: list[Cell], numbers: list[Number], how: str) -> st
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def figure(value: float, digits: int = 3) -> str:
+def number_text(value: float, digits: int = 3) -> str:
     """Return a number with `digits` significant digits, without a leading zero."""
     if np.isnan(value):
         return ""
@@ -95,7 +97,7 @@ def _measure_table(rows: list[Number]) -> str:
     heading = ["scorer"]
     for column in columns:
         heading += [column, published_by[column]] if column in published_by else [column]
-    lines = [heading, ["---", *["---:"] * (len(heading) - 1)]]
+    lines = []
     number_at = {(number.scorer, number.column): number for number in rows}
     for scorer in dict.fromkeys(number.scorer for number in rows):
         ours = any(number.trials for number in rows if number.scorer == scorer)
@@ -106,11 +108,11 @@ def _measure_table(rows: list[Number]) -> str:
             if column in published_by:
                 line.append(f"{number.published.value:g}".replace("0.", ".", 1) if number and number.published else "")
         lines.append(line)
-    return markdown_table(lines)
+    return markdown_table(heading, lines)
 
 
 def _agreement(rows: list[Number]) -> str:
-    """Return a sentence on the distances between our figures and the published ones."""
+    """Return a sentence on the distances between our numbers and the published ones."""
     compared = [number for number in rows if not np.isnan(number.distance)]
     if not compared:
         return ""
@@ -135,21 +137,23 @@ def _short(value: float, decimals: int = 3) -> str:
 def _means_table(rows: list[Number]) -> str:
     scorers = list(dict.fromkeys(number.scorer for number in rows))
     features = [name for name in dict.fromkeys(number.feature for number in rows) if name]
-    lines = [["feature", *(f"`{scorer}`" for scorer in scorers)], ["---", *["---:"] * len(scorers)]]
     shown = {
-        (number.scorer, number.feature): f"{figure(number.mean)} ± {figure(2 * number.standard_error, 2)}"
+        (number.scorer, number.feature): f"{number_text(number.mean)} ± {number_text(2 * number.standard_error, 2)}"
         for number in rows
         if number.measure == "mean"
     }
-    lines += [[feature, *(shown.get((scorer, feature), "") for scorer in scorers)] for feature in features]
+    lines = [[feature, *(shown.get((scorer, feature), "") for scorer in scorers)] for feature in features]
     flat = {number.scorer: number.mean for number in rows if number.measure == FLAT}
-    lines.append(["equal means: p", *(figure(flat.get(scorer, np.nan), 2) or "-" for scorer in scorers)])
-    return markdown_table(lines)
+    lines.append(["equal means: p", *(number_text(flat.get(scorer, np.nan), 2) or "-" for scorer in scorers)])
+    return markdown_table(["feature", *(f"`{scorer}`" for scorer in scorers)], lines)
 
 
-def markdown_table(lines: list[list[str]]) -> str:
-    """Return lines of cells as a Markdown table; the second line has the alignments."""
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def markdown_table(heading: Sequence[str], lines: Sequence[Sequence[str]], texts: Collection[int] = (0,)) -> str:
+    """Return lines of cells as a Markdown table; `texts` are the positions of columns that are not numbers."""
+    alignment = ["---" if k in texts else "---:" for k in range(len(heading))]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (heading, alignment, *lines)
+    )
 
 
 def _refusals(cells: list[Cell]) -> list[str]:

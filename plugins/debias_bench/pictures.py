@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import replacing
-from debias.benchmarks.measures import MEASURES
-from debias.benchmarks.summary import CORRELATION
+from debias_bench.measures import MEASURES
+from debias_bench.summary import CORRELATION
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from debias.benchmarks.study import Study
-    from debias.benchmarks.summary import Cell, Number
+    from debias_bench.study import Study
+    from debias_bench.summary import Cell, Number
 
 RELEVANT, NOISE = "#D55E00", "#56B4E9"
 """Colours of the Okabe-Ito palette: colour-blind readers can distinguish them, also in grey."""

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.power_designs import PowerDesign, boosters, forests, seeds
-from debias.benchmarks.power_methods import AUDIT, METHODS, N_PERMUTATIONS, N_REFITS, REFITTING, SLOW, Case, verdicts
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.trials import TrialFile
-from debias.errors import DebiasError
+from debias import DebiasError
 from debias.p_values import false_discovery
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Estimate, publish, rate, with_error
+from debias_bench.power_designs import PowerDesign, boosters, forests, seeds
+from debias_bench.power_methods import AUDIT, METHODS, N_PERMUTATIONS, N_REFITS, REFITTING, SLOW, Case, verdicts
+from debias_bench.runner import machine_line, run_tasks, versions
+from debias_bench.trials import TrialFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +122,7 @@ def run(
         ]
         run_tasks(tasks, file, jobs, messages)
     trials = [trial for trial in file.trials if trial["repeat"] < repeats]
-    rows = [row for design in designs for row in figures(trials, design.name)]
+    rows = [row for design in designs for row in estimates(trials, design.name)]
     shown = dict.fromkeys(row["test"] for row in rows)
     parts = [
         f"# {TITLES[name]}",
@@ -140,11 +139,7 @@ def run(
     refused = _refusals(trials)
     if refused:
         parts.append("## Refused\n\n" + "\n".join(refused))
-    page = "\n\n".join(parts) + "\n"
-    write_text(out / f"{name}.md", page)
-    _write_csv(rows, out / f"{name}.csv")
-    write_index(out)
-    return page
+    return publish(name, out, parts, _lines(rows))
 
 
 def trial(design: PowerDesign, repeat: int, seed: int, tests: Sequence[str]) -> dict[str, Any]:
@@ -167,7 +162,7 @@ def trial(design: PowerDesign, repeat: int, seed: int, tests: Sequence[str]) -> 
     }
 
 
-def figures(trials: list[dict[str, Any]], design: str) -> list[dict[str, Any]]:
+def estimates(trials: list[dict[str, Any]], design: str) -> list[dict[str, Any]]:
     """Return for each test of a design the rates of COLUMNS with their standard errors, over data sets.
 
     Parameters
@@ -180,7 +175,7 @@ def figures(trials: list[dict[str, Any]], design: str) -> list[dict[str, Any]]:
     -------
     list of dict
         ``design``, ``test``, ``data_sets``, and for each column (mean, standard error), or None where a test has no
-        such figure.
+        such estimate.
     """
     of_design = [trial for trial in trials if trial["design"] == design]
     names = dict.fromkeys(name for trial in of_design for name in trial["scores"])
@@ -197,7 +192,7 @@ def figures(trials: list[dict[str, Any]], design: str) -> list[dict[str, Any]]:
 
 
 def _rates(score: dict[str, Any], relevant: NDArray[np.bool_], noise: NDArray[np.bool_]) -> dict[str, float | None]:
-    """Return the figures of one data set: shares of relevant features found, and errors among noise."""
+    """Return the numbers of one data set: shares of relevant features found, and errors among noise."""
     rates: dict[str, float | None] = dict.fromkeys(COLUMNS)
     if score["p"] is not None:
         p = np.array(score["p"])
@@ -235,12 +230,9 @@ def _missing(design: PowerDesign, tests: Sequence[str], scored: set[str], repeat
     return tuple(name for name in tests if name not in scored and takes_part(name))
 
 
-def _mean(values: list[float | None]) -> tuple[float, float] | None:
+def _mean(values: list[float | None]) -> Estimate | None:
     given = np.array([value for value in values if value is not None])
-    if not given.size:
-        return None
-    error = given.std(ddof=1) / np.sqrt(given.size) if given.size > 1 else float("nan")
-    return float(given.mean()), float(error)
+    return rate(given) if given.size else None
 
 
 def holds(row: dict[str, Any]) -> bool:
@@ -265,18 +257,11 @@ def _columns_explained() -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = [["test", "data sets", *COLUMNS], ["---", *["---:"] * (1 + len(COLUMNS))]]
+    lines = []
     for row in rows:
         name = row["test"] if holds(row) else f"[{row['test']}]"
-        lines.append([name, str(row["data_sets"]), *(_shown(row[column]) for column in COLUMNS)])
-    return markdown_table(lines)
-
-
-def _shown(cell: tuple[float, float] | None) -> str:
-    if cell is None:
-        return ""
-    text = f"{cell[0]:.3f}"
-    return text if np.isnan(cell[1]) else f"{text} ({cell[1]:.3f})"
+        lines.append([name, str(row["data_sets"]), *(with_error(row[column]) for column in COLUMNS)])
+    return markdown_table(["test", "data sets", *COLUMNS], lines)
 
 
 def _refusals(trials: list[dict[str, Any]]) -> list[str]:
@@ -288,10 +273,8 @@ def _refusals(trials: list[dict[str, Any]]) -> list[str]:
     return [f"- {name}: {reason}" for name, reason in reasons]
 
 
-def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
-    import pandas as pd
-
-    lines = [
+def _lines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
         {
             "design": row["design"], "test": row["test"], "data_sets": row["data_sets"], "figure": column,
             "value": row[column][0], "standard_error": row[column][1],
@@ -300,4 +283,3 @@ def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
         for column in COLUMNS
         if row[column] is not None
     ]  # fmt: skip
-    write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))

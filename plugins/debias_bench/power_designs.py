@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks import simulate
-from debias.benchmarks.significance_settings import N_TREES, seed_of
+from debias_bench import simulate
+from debias_bench.significance_settings import N_TREES, seed_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.benchmarks.simulate import Simulation
+    from debias_bench.simulate import Simulation
 
 BLOCK, N_BLOCKS, CORRELATION = 5, 20, 0.5
 AICO_NOISE = 7

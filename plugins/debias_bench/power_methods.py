@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import DebiasError
+from debias import DebiasError
 from debias.p_values import holm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.benchmarks.simulate import Simulation
+    from debias_bench.simulate import Simulation
 
 N_PERMUTATIONS = 999
 """The smallest p-value is then .001: one of 100 features can still be found at a false discovery rate of .1."""
@@ -76,18 +76,19 @@ class Verdicts:
 def audit(case: Case, test: str = "auto") -> Verdicts:
     """Return the p-values of an audit; the adjusted ones are those of the audit itself."""
     rows = case.train if case.held_out is None else case.held_out
+    all_drawn = debias.Permutation(permutations(test, case.X.shape[1]), adaptive=False)
     options: dict[str, Any] = {
         "rows": "oob" if case.held_out is None else "held-out",
-        "n_permutations": permutations(test, case.X.shape[1]),
-        "adaptive": False,  # all permutations are drawn, for p-values of single features
-        "test": test,
-        "seed": case.seed,
+        # All permutations are drawn, for p-values of single features.
+        "test": all_drawn if test in ("auto", "permutation", "combined") else test,
+        "dependence": test == "combined",
+        "random_state": case.seed,
         "n_jobs": 1,
     }
     if case.held_out is not None and test == "combined":
         options["train"] = (case.train.numeric, case.train.y)
     found = debias.audit(case.model, rows.numeric, rows.y, ["mdi_oob"], **options)
-    scores = found.scores[EFFECTS] if test == "combined" else found.main
+    scores = found.scores[EFFECTS] if test == "combined" else found.tested_scores
     return Verdicts(scores.p_value, scores.p_adjusted)
 
 
@@ -113,7 +114,7 @@ def correlation(case: Case) -> Verdicts:
 
 def guide(case: Case) -> Verdicts:
     """Return the selection of GUIDE at 5 % (Loh and Zhou 2020)."""
-    scores = debias.score(None, case.train.X, case.train.y, "guide", seed=case.seed)
+    scores = debias.score(None, case.train.X, case.train.y, "guide", random_state=case.seed)
     return Verdicts(None, np.where(getattr(scores, "selected"), 0.0, 1.0))  # noqa: B009
 
 
@@ -165,12 +166,12 @@ def pimp(case: Case) -> Verdicts:
     that Altmann et al. offer, because shares of a few refits cannot get small enough. Its mean and variance are
     estimated from the refits, so a new value has Student's t distribution.
     """
-    return _beside_refits(case, _impurity)
+    return _against_refits(case, _impurity)
 
 
 def altmann(case: Case) -> Verdicts:
     """Return Altmann's p-values for the corrected impurity importance, as in ranger (Nembrini et al. 2018)."""
-    return _beside_refits(case, _corrected_impurity)
+    return _against_refits(case, _corrected_impurity)
 
 
 def janitza(case: Case) -> Verdicts:
@@ -274,7 +275,7 @@ def _all_rows(case: Case) -> tuple[NDArray[np.float64], NDArray[Any]]:
     return np.vstack([part.numeric.to_numpy() for part in parts]), np.concatenate([part.y for part in parts])
 
 
-def _beside_refits(case: Case, importance: Callable[[Case, NDArray[Any], int], NDArray[np.float64]]) -> Verdicts:
+def _against_refits(case: Case, importance: Callable[[Case, NDArray[Any], int], NDArray[np.float64]]) -> Verdicts:
     from scipy import stats
 
     rng = np.random.default_rng(case.seed)

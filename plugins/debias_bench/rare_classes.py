@@ -12,19 +12,17 @@ import numpy as np
 
 import debias
 from debias.api.evaluation import prepared_members
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.significance_settings import seed_of
-from debias.benchmarks.trials import TrialFile
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Measurement, with_error
+from debias_bench.runner import machine_line
+from debias_bench.significance_settings import seed_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
-    from rich.console import Console
 
 N_FEATURES = 10
 N_TRAINING_ROWS = 5000
@@ -64,54 +62,23 @@ def settings() -> list[Setting]:
     ]
 
 
-def run(out: Path, messages: Console, *, repeats: int = 10, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing trials, and write the page and its numbers.
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):
+        yield from ((setting.name, repeat, _trial, setting, repeat) for setting in settings())
 
-    Parameters
-    ----------
-    out : Path
-        Folder to write ``rare-classes.md`` to. If it has trials, the run continues from there.
-    messages : rich.console.Console
-        Console for progress.
-    repeats : int
-        Number of models of each setting; each is tested on 20 sets of rows.
-    jobs : int
-        Number of processes, as in joblib.
-    restart : bool
-        Whether to delete existing trials.
 
-    Returns
-    -------
-    str
-        The page.
-    """
-    header = {"study": "rare-classes", "versions": versions()}
-    with TrialFile(out / "rare-classes.trials.jsonl", header, restart) as file:
-        tasks: list[Any] = [
-            (_trial, setting, repeat)
-            for repeat in range(repeats)
-            for setting in settings()
-            if not file.scored(setting.name, repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    rejections = {setting: _rejections(file.trials, setting, repeats) for setting in settings()}
-    page = "\n\n".join(
-        [
-            "# How often is noise found where a class is rare?",
-            f"`debias bench rare-classes`: {N_FEATURES} features that are independent of the class. Models are trained "
-            f"on {N_TRAINING_ROWS:,} rows, with 25 trees in a forest and 50 in a boosted model, and each is tested on "
-            f"{SETS} sets of fresh rows. The table shows the share of sets in which any feature is found, at a "
-            f"family-wise error rate of {ALPHA:.0%}. Standard errors in () are over models, or binomial if that is "
-            "larger; [what the tests are](../significance.md).",
-            "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted.",
-            f"*Written by the runner; {machine_line()}.*",
-            markdown_table(_lines(rejections)),
-        ]
-    )
-    (out / "rare-classes.md").write_text(page + "\n", encoding="utf-8")
-    _write_figures(rejections, out / "rare-classes.csv")
-    write_index(out)
-    return page + "\n"
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
+    return [
+        "# How often is noise found where a class is rare?",
+        f"`debias bench rare-classes`: {N_FEATURES} features that are independent of the class. Models are trained "
+        f"on {N_TRAINING_ROWS:,} rows, with 25 trees in a forest and 50 in a boosted model, and each is tested on "
+        f"{SETS} sets of fresh rows. The table shows the share of sets in which any feature is found, at a "
+        f"family-wise error rate of {ALPHA:.0%}. Standard errors in () are over models, or binomial if that is "
+        "larger; [what the tests are](../significance.md).",
+        "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted.",
+        f"*Written by the runner; {machine_line()}.*",
+        _table(trials),
+    ]
 
 
 def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDArray[np.bool_]]:
@@ -134,10 +101,10 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
 
     rng = np.random.default_rng([setting.ratio, setting.n_rows, MODELS.index(setting.model), number])
     model = _model(setting, seed_of(rng)).fit(*_draw(rng, N_TRAINING_ROWS, setting.ratio))
-    scorer, rejections = debias.scorer("mdi_oob"), []
+    scorer, rejections = debias.plugin.scorer("mdi_oob"), []
     for _ in range(sets):
         X, y = _draw(rng, setting.n_rows, setting.ratio)
-        request = Request.of(model, X, y, rows="held-out", seed=seed_of(rng))
+        request = Request.of(model, X, y, rows="held-out", random_state=seed_of(rng))
         (prepared,) = prepared_members(request, [scorer], known=True)  # the rows are fresh: nothing to recognise
         scores = prepared.score(scorer)
         procedures = (Procedure("auto", ALPHA), Procedure("naive", ALPHA))
@@ -201,30 +168,34 @@ def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
     return {"design": setting.name, "repeat": repeat, "scores": by_method}
 
 
-def _rejections(trials: list[dict[str, Any]], setting: Setting, repeats: int) -> dict[str, NDArray[np.bool_]]:
-    """Return, for each method, whether any feature was found, as an array of shape (n_models, sets)."""
-    by_model = [trial["scores"] for trial in trials if trial["design"] == setting.name and trial["repeat"] < repeats]
-    return {method: np.array([scores[method] for scores in by_model]) for method in TESTS}
+def _rejections(trials: list[dict[str, Any]]) -> dict[Setting, dict[str, NDArray[np.bool_]]]:
+    """Return, for each setting and method, whether any feature was found, as an array of shape (n_models, sets)."""
+    rejections = {}
+    for setting in settings():
+        by_model = [trial["scores"] for trial in trials if trial["design"] == setting.name]
+        rejections[setting] = {method: np.array([scores[method] for scores in by_model]) for method in TESTS}
+    return rejections
 
 
-def _lines(rejections: dict[Setting, dict[str, NDArray[np.bool_]]]) -> list[list[str]]:
-    head = ["classes", "held out", "rows of the rare class", "model", "sets", *TESTS.values()]
-    lines = [head, ["---", "---:", "---:", "---", *["---:"] * (1 + len(TESTS))]]
-    for setting, by_method in rejections.items():
+def _table(trials: list[dict[str, Any]]) -> str:
+    lines = []
+    for setting, by_method in _rejections(trials).items():
         n_rare = f"{setting.n_rows / setting.ratio:,.0f}"
         n_sets = str(by_method["auto"].size)
         cells = [f"1:{setting.ratio}", f"{setting.n_rows:,}", n_rare, setting.model, n_sets]
-        lines.append([*cells, *("{:.3f} ({:.3f})".format(*rate(by_method[method])) for method in TESTS)])
-    return lines
+        lines.append([*cells, *(with_error(rate(by_method[method])) for method in TESTS)])
+    heading = ["classes", "held out", "rows of the rare class", "model", "sets", *TESTS.values()]
+    return markdown_table(heading, lines, texts=(0, 3))
 
 
-def _write_figures(rejections: dict[Setting, dict[str, NDArray[np.bool_]]], path: Path) -> None:
-    import pandas as pd
-
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
-    for setting, by_method in rejections.items():
+    for setting, by_method in _rejections(trials).items():
         for method, rejected in by_method.items():
             share, error = rate(rejected)
             row = {"ratio": setting.ratio, "n_rows": setting.n_rows, "model": setting.model, "test": method}
             lines.append(row | {"sets": rejected.size, "found": share, "standard_error": error})
-    pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g", encoding="utf-8")
+    return lines
+
+
+run = Measurement("rare-classes", 10, _tasks, _parts, _lines).run  # 10 models, each on 20 sets of rows

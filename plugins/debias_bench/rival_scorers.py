@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.power_methods import boruta_hits
-from debias.errors import DebiasError
+from debias import DebiasError
+from debias_bench.power_methods import boruta_hits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.benchmarks.simulate import Simulation
+    from debias_bench.simulate import Simulation
 
 BORUTA_ROUNDS = 10
 

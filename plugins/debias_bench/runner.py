@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from debias.atomic_files import write_text
-from debias.benchmarks import markdown, pictures, summary
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.rival_scorers import RIVALS, is_installed
-from debias.benchmarks.trials import Entrant, TrialFile, run_trial
-from debias.errors import CompositionError
-from debias.hooks import registry as discovery
-from debias.hooks.contracts import DataScorer
+from debias.plugin import CompositionError, DataScorer, plugins
+from debias_bench import markdown, pictures, summary
+from debias_bench.rival_scorers import RIVALS, is_installed
+from debias_bench.trials import Entrant, TrialFile, run_trial
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from debias.benchmarks.study import Design, Study
+    from debias_bench.study import Design, Study
 
 INDEX = "index.md"
 
@@ -123,7 +124,13 @@ def _is_installed(text: str) -> bool:
     if text in RIVALS:
         return is_installed(text)
     name = Entrant.of(text).expression.partition("(")[0]
-    return name in discovery.scorers() or name in discovery.meta_methods()
+    return name in _offered()
+
+
+@functools.cache
+def _offered() -> frozenset[str]:
+    """Return the names of all scorers and meta-methods."""
+    return frozenset(plugins()["name"])
 
 
 def _missing(file: TrialFile, design: Design, repeat: int) -> tuple[Entrant, ...]:
@@ -161,3 +168,29 @@ def write_index(out: Path) -> None:
     lines = [f"- [{title}]({path.name})" for title, path in zip(titles, pages, strict=True)]
     head = "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand.\n\n"
     write_text(out / INDEX, head + "\n".join(lines) + "\n")
+
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "xgboost", "lightgbm", "shap")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, debias and the libraries on which the numbers depend."""
+    import debias
+
+    numbers = {"Python": platform.python_version(), "debias": debias.__version__}
+    for name in LIBRARIES:
+        try:
+            numbers[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return numbers
+
+
+def machine() -> str:
+    """Return operating system, processor architecture and number of cores as a text."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def machine_line() -> str:
+    """Return machine and versions in one line of text."""
+    return f"{machine()}; " + ", ".join(f"{name} {number}" for name, number in versions().items())

@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.atomic_files import write_text
-from debias.benchmarks.machine import machine_line, versions
-from debias.benchmarks.markdown import markdown_table
-from debias.benchmarks.runner import run_tasks, write_index
-from debias.benchmarks.significance_settings import N_TREES, Setting, forest, loh_rows, seed_of, settings
-from debias.benchmarks.trials import TrialFile
 from debias.p_values import false_discovery
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Estimate, Measurement, lines_of_settings, rate, with_error
+from debias_bench.runner import machine_line
+from debias_bench.significance_settings import N_TREES, Setting, forest, loh_rows, seed_of, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
-    from rich.console import Console
 
 LEVELS = (0.01, 0.05, 0.1, 0.25)
 POWER = ("E1", "E3", "E4", "E5")
@@ -38,76 +34,42 @@ Results = list[tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.b
 """P-values, adjusted p-values and relevance of the features, for each data set."""
 
 
-def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate the missing data sets, and write the page of tables.
+def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):
+        yield from ((setting.name, repeat, _level_trial, setting, repeat) for setting in settings())
+    for repeat in range(_n_power(repeats)):
+        yield from ((_power_name(model), repeat, _power_trial, model, repeat) for model in POWER)
 
-    Parameters
-    ----------
-    out : Path
-        Folder to write ``significance.md`` to. If it has results of data sets, the run continues from there.
-    messages : rich.console.Console
-        Console for progress.
-    repeats : int
-        Number of simulated data sets of each setting; a fifth of them for the comparison of power, which refits a
-        hundred times.
-    jobs : int
-        Number of processes, as in joblib.
-    restart : bool
-        Whether to delete existing results.
 
-    Returns
-    -------
-    str
-        The page.
-    """
-    n_power = max(2, repeats // 5)
-    with TrialFile(
-        out / "significance.trials.jsonl", {"study": "significance", "versions": versions()}, restart
-    ) as file:
-        tasks: list[Any] = [
-            (_level_trial, setting, repeat)
-            for repeat in range(repeats)
-            for setting in settings()
-            if not file.scored(setting.name, repeat)
-        ]
-        tasks += [
-            (_power_trial, model, repeat)
-            for repeat in range(n_power)
-            for model in POWER
-            if not file.scored(_power_name(model), repeat)
-        ]
-        run_tasks(tasks, file, jobs, messages)
-    level = [trial for trial in file.trials if trial["repeat"] < repeats]
-    power = [trial for trial in file.trials if trial["repeat"] < n_power]
-    table, counts = level_page(level, settings())
-    page = "\n\n".join(
-        [
-            "# Error rates, power and cost of the significance tests",
-            "`debias bench significance`: audits of simulated data whose truth is known; "
-            "[what the tests are](../significance.md).",
-            f"*Written by the runner; {machine_line()}.*",
-            "## Error rates",
-            "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
-            "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
-            "found by step-down max-z.",
-            table,
-            *unfinished(counts, repeats),
-            "## Power beside refits",
-            f"Share of relevant features found at 5 %, without adjustment for several features; [power](power.md) has "
-            f"family-wise power, false discovery rates and other tests. The frozen forest uses "
-            f"all {N_PERMUTATIONS} permutations. PIMP (Altmann et al. 2010) compares MDI with {N_REFITS} refits on "
-            "permuted responses.",
-            markdown_table(_power_rows(power)),
-            *unfinished({model: n for model, (n, _) in _powers(power).items()}, n_power),
-            "## Cost",
-            *_cost_lines(),
-        ]
-    )
-    write_text(out / "significance.md", page + "\n")
-    of_power = {_power_name(model): cells for model, cells in _powers(power).items()}
-    _write_figures(_levels(level, settings()) | of_power, out / "significance.csv")
-    write_index(out)
-    return page + "\n"
+def _n_power(repeats: int) -> int:
+    """Return the number of data sets for the comparison of power, which refits a hundred times."""
+    return max(2, repeats // 5)
+
+
+def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
+    table, counts = level_page(trials, settings())
+    powers = _powers(trials)
+    return [
+        "# Error rates, power and cost of the significance tests",
+        "`debias bench significance`: audits of simulated data whose truth is known; "
+        "[what the tests are](../significance.md).",
+        f"*Written by the runner; {machine_line()}.*",
+        "## Error rates",
+        "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
+        "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
+        "found by step-down max-z.",
+        table,
+        *unfinished(counts, repeats),
+        "## Power beside refits",
+        f"Share of relevant features found at 5 %, without adjustment for several features; [power](power.md) has "
+        f"family-wise power, false discovery rates and other tests. The frozen forest uses "
+        f"all {N_PERMUTATIONS} permutations. PIMP (Altmann et al. 2010) compares MDI with {N_REFITS} refits on "
+        "permuted responses.",
+        _table("design", powers, ["frozen forest", "PIMP", "difference", "time, PIMP : frozen"]),
+        *unfinished({model: n for model, (n, _) in powers.items()}, _n_power(repeats)),
+        "## Cost",
+        *_cost_lines(),
+    ]
 
 
 def p_values(setting: Setting, repeats: int, seed: int = 0) -> Results:
@@ -128,23 +90,20 @@ def one_data_set(
     train = (X, y)
     if setting.held_out:
         X, y, relevant = setting.draw(rng)
-    out_of_bag = setting.test == "auto" and not setting.held_out and not setting.block
+    permutation = debias.Permutation(setting.n_permutations, adaptive=False)
     options: dict[str, Any] = {
         "rows": "held-out" if setting.held_out else "oob",
-        "blocks": np.arange(len(y)) // setting.block if setting.block else None,
-        "n_permutations": setting.n_permutations,
-        "adaptive": False,
-        # "auto" would test dependence too, which takes longer
-        "test": "combined" if dependence else "permutation" if out_of_bag else setting.test,
+        "test": permutation if setting.test == "auto" else setting.test,
+        "dependence": dependence,
         "train": train if dependence and setting.held_out else None,
-        "error": "fwer",
-        "seed": seed_of(rng),
+        "random_state": seed_of(rng),
     }
+    block = np.arange(len(y)) // setting.block if setting.block else None
     with warnings.catch_warnings():
         # The warnings are about repeated rows, and about rows that look like training rows.
         warnings.simplefilter("ignore", debias.DebiasWarning)
-        audit = debias.audit(model, X, y, ["mdi_oob"], **options)
-    scores = audit.scores["honest_effects"] if dependence else audit.main
+        audit = debias.audit(model, debias.Dataset(X, y, blocks=block), scorers=["mdi_oob"], **options)
+    scores = audit.scores["honest_effects"] if dependence else audit.tested_scores
     if scores.p_value is None or scores.p_adjusted is None:  # untested: these rows can tell nothing
         return np.ones(relevant.size), np.ones(relevant.size), relevant
     return scores.p_value, scores.p_adjusted, relevant
@@ -170,8 +129,8 @@ def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[s
     fitted = forest(seed_of(rng), min_samples_leaf=5).fit(X, y)
     begin = process_time()
     # All permutations are drawn: adaptive drawing stops too early for p-values of single features.
-    options: Any = {"rows": "oob", "n_permutations": N_PERMUTATIONS, "adaptive": False, "seed": number}
-    scores = debias.audit(fitted, X, y, ["mdi_oob"], test="permutation", **options).main
+    options: Any = {"rows": "oob", "test": debias.Permutation(N_PERMUTATIONS, adaptive=False), "random_state": number}
+    scores = debias.audit(fitted, X, y, ["mdi_oob"], **options, dependence=False).tested_scores
     seconds = process_time() - begin
     assert scores.p_value is not None
     begin = process_time()
@@ -186,22 +145,24 @@ def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[s
     }
 
 
-def level_figures(results: Results) -> dict[str, tuple[float, float]]:
+def level_estimates(results: Results) -> dict[str, Estimate]:
     """Return rates of noise features, the highest rate of one feature, FWER, FDR and power, each with its SE."""
     p, adjusted, relevant = (np.array(part) for part in zip(*results, strict=True))
     noise = ~relevant
-    figures = {f"P(p <= {u:g})": _rate(np.array([(p[i][noise[i]] <= u).mean() for i in range(len(p))])) for u in LEVELS}
+    estimates = {
+        f"P(p <= {u:g})": rate(np.array([(p[i][noise[i]] <= u).mean() for i in range(len(p))])) for u in LEVELS
+    }
     always_noise = noise.all(axis=0)
     if always_noise.any():
-        figures["highest feature at .05"] = float((p[:, always_noise] <= 0.05).mean(axis=0).max()), float("nan")
-    figures["FWER"] = _rate(np.array([(adjusted[i][noise[i]] <= 0.05).any() for i in range(len(p))]))
+        estimates["highest feature at .05"] = float((p[:, always_noise] <= 0.05).mean(axis=0).max()), float("nan")
+    estimates["FWER"] = rate(np.array([(adjusted[i][noise[i]] <= 0.05).any() for i in range(len(p))]))
     if relevant.any():
         discovered = np.array([false_discovery(row) <= 0.05 for row in p])
-        figures["FDR"] = _rate((discovered & noise).sum(axis=1) / np.maximum(discovered.sum(axis=1), 1))
+        estimates["FDR"] = rate((discovered & noise).sum(axis=1) / np.maximum(discovered.sum(axis=1), 1))
         with_signal = relevant.any(axis=1)
         found, to_find = (adjusted <= 0.05)[with_signal], relevant[with_signal]
-        figures["power"] = _rate((found & to_find).sum(axis=1) / to_find.sum(axis=1))
-    return figures
+        estimates["power"] = rate((found & to_find).sum(axis=1) / to_find.sum(axis=1))
+    return estimates
 
 
 def unfinished(counts: dict[str, int], wanted: int) -> list[str]:
@@ -229,31 +190,23 @@ def _power_name(model: str) -> str:
 
 def level_page(trials: list[dict[str, Any]], of: list[Setting]) -> tuple[str, dict[str, int]]:
     """Return the table of error rates of these settings, and the number of data sets of each."""
-    levels = _levels(trials, of)
+    found = levels(trials, of)
     columns = [*(f"P(p <= {u:g})" for u in LEVELS), "highest feature at .05", "FWER", "FDR", "power"]
-    lines = [["setting", "data sets", *columns], ["---", *["---:"] * (1 + len(columns))]]
-    for name, (n, figures) in levels.items():
-        lines.append([name, str(n), *(_shown(figures[key]) if key in figures else "" for key in columns)])
-    return markdown_table(lines), {name: n for name, (n, _) in levels.items()}
+    return _table("setting", found, columns), {name: n for name, (n, _) in found.items()}
 
 
-def write_level_figures(trials: list[dict[str, Any]], of: list[Setting], path: Path) -> None:
-    """Write the error rates of these settings as CSV."""
-    _write_figures(_levels(trials, of), path)
-
-
-def _levels(trials: list[dict[str, Any]], of: list[Setting]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
-    """Return the number of data sets and the figures of each setting."""
+def levels(trials: list[dict[str, Any]], of: list[Setting]) -> dict[str, tuple[int, dict[str, Estimate]]]:
+    """Return the number of data sets and the estimates of each setting."""
     by_setting: dict[str, Results] = {setting.name: [] for setting in of}
     for trial in trials:
         if trial["design"] in by_setting:
             scores = trial["scores"]["frozen"]
             p, adjusted, relevant = (np.array(scores[key]) for key in ("p", "adjusted", "relevant"))
             by_setting[trial["design"]].append((p, adjusted, relevant))
-    return {name: (len(results), level_figures(results)) for name, results in by_setting.items() if results}
+    return {name: (len(results), level_estimates(results)) for name, results in by_setting.items() if results}
 
 
-def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
+def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, Estimate]]]:
     """Return, for each design, the number of data sets, the power of both methods, and the ratio of their times."""
     by_model = {}
     for model in POWER:
@@ -267,43 +220,30 @@ def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tupl
         by_model[model] = (
             len(results),
             {
-                "frozen forest": _rate(found[:, 0]),
-                "PIMP": _rate(found[:, 1]),
-                "difference": _rate(found[:, 0] - found[:, 1]),
+                "frozen forest": rate(found[:, 0]),
+                "PIMP": rate(found[:, 1]),
+                "difference": rate(found[:, 0] - found[:, 1]),
                 "time, PIMP : frozen": (float(np.median(seconds[:, 1] / seconds[:, 0])), float("nan")),
             },
         )
     return by_model
 
 
-def _power_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
-    columns = ["frozen forest", "PIMP", "difference", "time, PIMP : frozen"]
-    lines = [["design", "data sets", *columns], ["---", *["---:"] * (1 + len(columns))]]
-    for model, (n, figures) in _powers(trials).items():
-        lines.append([model, str(n), *(_shown(figures[key]) for key in columns)])
-    return lines
-
-
-def _write_figures(by_setting: dict[str, tuple[int, dict[str, tuple[float, float]]]], path: Path) -> None:
-    import pandas as pd
-
+def _table(of: str, found: dict[str, tuple[int, dict[str, Estimate]]], columns: list[str]) -> str:
     lines = [
-        {"setting": name, "data_sets": n, "figure": figure, "value": value, "standard_error": error}
-        for name, (n, figures) in by_setting.items()
-        for figure, (value, error) in figures.items()
+        [name, str(n), *(_cell(estimates[column]) if column in estimates else "" for column in columns)]
+        for name, (n, estimates) in found.items()
     ]
-    write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))
+    return markdown_table([of, "data sets", *columns], lines)
 
 
-def _rate(values: NDArray[Any]) -> tuple[float, float]:
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else float("nan")
-    return float(values.mean()), float(error)
+def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    powers = {_power_name(model): found for model, found in _powers(trials).items()}
+    return lines_of_settings(levels(trials, settings()) | powers)
 
 
-def _shown(figure: tuple[float, float]) -> str:
-    value, error = figure
-    text = f"{value:.0f}" if value >= 10 else f"{value:.3f}"
-    return text if np.isnan(error) else f"{text} ({error:.3f})"
+def _cell(estimate: Estimate) -> str:
+    return f"{estimate[0]:.0f}" if estimate[0] >= 10 and np.isnan(estimate[1]) else with_error(estimate)
 
 
 def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) -> list[str]:
@@ -320,15 +260,16 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
     ):
         model.set_params(random_state=0, n_jobs=threads)
         fit = _time(partial(model.fit, X, y))
-        audit = partial(debias.audit, model, X, y, ["mdi_oob"], rows="oob", n_jobs=threads, seed=0, adaptive=False)
+        audit = partial(debias.audit, model, X, y, ["mdi_oob"], rows="oob", n_jobs=threads, random_state=0)
         audit(test=None)  # loads the libraries and warms the caches
         plain = _time(partial(audit, test=None))
         tracemalloc.start()
-        audit(n_permutations=31, test="permutation")
+        audit(test=debias.Permutation(31, adaptive=False), dependence=False)
         memory = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
-        test = _time(partial(audit, n_permutations=200, test="permutation")) - plain
-        both = (_time(partial(audit, n_permutations=200, test="combined")) - plain) / fit
+        permutation = debias.Permutation(200, adaptive=False)
+        test = _time(partial(audit, test=permutation, dependence=False)) - plain
+        both = (_time(partial(audit, test=permutation, dependence=True)) - plain) / fit
         clock, processor = test / fit
         lines.append(
             f"- {name}: fit {fit[0]:.1f} s, score {plain[0]:.1f} s, 200 permutations {test[0]:.1f} s = {clock:.2f} "
@@ -344,3 +285,6 @@ def _time(call: Callable[[], Any]) -> NDArray[np.float64]:
     clock, processor = perf_counter(), process_time()
     call()
     return np.array([perf_counter() - clock, process_time() - processor])
+
+
+run = Measurement("significance", 500, _tasks, _parts, _lines).run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.simulate import li, loh, strobl
+from debias_bench.simulate import li, loh, strobl
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import write_text
-from debias.benchmarks import speed_cases
-from debias.benchmarks.machine import machine_line
-from debias.benchmarks.runner import write_index
 from debias.child_process import command
+from debias_bench import speed_cases
+from debias_bench.runner import machine_line, write_index
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,8 +82,8 @@ def run(
 
     def say(row: Row) -> None:
         rows.append(row)
-        figures = [f"{heading} {cell}" for heading, cell in zip(HEADINGS[1:], row[1:], strict=True) if cell]
-        console.print(f"\n{row[0]}\n  {'; '.join(figures)}", highlight=False)
+        cells = [f"{heading} {cell}" for heading, cell in zip(HEADINGS[1:], row[1:], strict=True) if cell]
+        console.print(f"\n{row[0]}\n  {'; '.join(cells)}", highlight=False)
 
     cases = chain(
         speed_cases.forests(jobs, full),

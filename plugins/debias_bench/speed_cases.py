@@ -106,7 +106,7 @@ def many_small_trees(full: bool) -> Iterator[Case]:
     n_trees = 5000 if full else 1000
     X, y = classification(4_000, 20)
     model = LGBMRegressor(n_estimators=n_trees, num_leaves=31, n_jobs=1, verbose=-1).fit(X[:2000], y[:2000])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     fresh = X[2000:].astype(ensemble.routing_dtype)
     yield Case(
         f"LightGBM, {n_trees:,} trees of 31 leaves, n=2,000 held out: extraction and mdi_oob",
@@ -127,7 +127,7 @@ def explained(full: bool) -> Iterator[Case]:
 
     X, y = classification(1_000_000 if full else 100_000, 20)
     model = XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1).fit(X[:20_000], y[:20_000])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     for n_rows in (10_000, 100_000, 1_000_000)[: 3 if full else 2]:
         ours = partial(shapley_values, ensemble, X[:n_rows])
         name = f"XGBoost, 100 trees of depth 6, n={n_rows:,}, p=20, 1 thread: SHAP values"
@@ -157,9 +157,10 @@ def busy() -> Iterator[tuple[str, Call]]:
     """Yield calls that should keep two cores busy: permutations with frozen trees, and refits."""
     for n_rows, n_features in ((4_000, 20), (20_000, 50)):
         X, y = classification(n_rows, n_features)
+        all_drawn = debias.Permutation(adaptive=False)
         yield (
             f"frozen permutations: 200, 100 grown-out trees, n={n_rows:,}, p={n_features}, n_jobs=2",
-            partial(debias.audit, grown(X, y, 100), X, y, rows="oob", adaptive=False, n_jobs=2),
+            partial(debias.audit, grown(X, y, 100), X, y, rows="oob", test=all_drawn, n_jobs=2),
         )
     X, y = classification(1_000, 20)
     small = grown(X, y, 100)

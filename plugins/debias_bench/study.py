@@ -1,4 +1,4 @@
-"""The definition of a study: designs to draw data from, scorers to compare on them, and the figures of a paper."""
+"""The definition of a study: designs to draw data from, models, scorers to compare, and the numbers of a paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from debias.benchmarks.simulate import Simulation
+    from debias_bench.simulate import Simulation
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Published:
     value, error : float
         The number and its standard error: NaN if unknown, infinite if the number is from a single data set.
     measure : str
-        Key of :data:`debias.benchmarks.measures.MEASURES`.
+        Key of :data:`debias_bench.measures.MEASURES`.
     by : str
         Source of the number, for the heading of its column.
     """
@@ -97,9 +97,9 @@ class Study:
     repeats : int
         Default number of repeats; the number of the paper if that takes minutes only.
     measures : tuple of str
-        Keys of :data:`debias.benchmarks.measures.MEASURES`; each gives one table.
+        Keys of :data:`debias_bench.measures.MEASURES`; each gives one table.
     picture : {"dots", "means", "lines", "boxes"}
-        Kind of the picture, see :mod:`debias.benchmarks.pictures`.
+        Kind of the picture, see :mod:`debias_bench.pictures`.
     feature_means : bool
         Whether to add a table of the mean score of each feature.
     references : tuple of str
@@ -127,3 +127,11 @@ class Study:
     published: tuple[Published, ...] = field(default=())
     data: str = ""
     remark: str = ""
+
+
+def forest(simulation: Simulation, seed: int, **settings: Any) -> Any:
+    """Return a fitted random forest of scikit-learn: a classifier if y holds integers, otherwise a regressor."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    kind = RandomForestClassifier if simulation.y.dtype.kind == "i" else RandomForestRegressor
+    return kind(**{"n_estimators": 100, **settings}, random_state=seed, n_jobs=1).fit(simulation.numeric, simulation.y)

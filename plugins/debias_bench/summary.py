@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.measures import MEASURES, Outcome, correlation, homogeneity, mean_and_error
+from debias_bench.measures import MEASURES, Outcome, correlation, homogeneity, mean_and_error
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.benchmarks.study import Design, Published, Study
+    from debias_bench.study import Design, Published, Study
 
 FLAT = "homogeneity"
 """Name of the measure that is the p-value of equal means."""

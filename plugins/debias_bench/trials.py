@@ -7,20 +7,21 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast, get_args
 from zlib import crc32
 
 import numpy as np
 
 import debias
-from debias.benchmarks.rival_scorers import RIVALS
-from debias.errors import CompositionError, DebiasError
+from debias import DebiasError
+from debias.plugin import CompositionError
+from debias_bench.rival_scorers import RIVALS
 
 if TYPE_CHECKING:
-    from debias.benchmarks.study import Design, Draw
-    from debias.rows.provenance import RowsOption
+    from debias_bench.study import Design, Draw
 
-ROWS = ("oob", "held-out", "train")
+KindOfRows = Literal["oob", "held-out", "train"]
+ROWS = get_args(KindOfRows)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Entrant:
     """A scorer that takes part in a study, and the kind of rows that it scores; or a rival, by its name."""
 
     expression: str
-    rows: RowsOption
+    rows: KindOfRows
 
     @classmethod
     def of(cls, text: str) -> Entrant:
@@ -36,7 +37,7 @@ class Entrant:
         expression, at, rows = text.rpartition("@")
         if not at or rows not in ROWS:
             return cls(text, "oob")
-        return cls(expression, cast("RowsOption", rows))
+        return cls(expression, cast("KindOfRows", rows))
 
     @property
     def is_rival(self) -> bool:
@@ -44,9 +45,9 @@ class Entrant:
         return self.expression in RIVALS
 
     @property
-    def scorer(self) -> debias.Scorer:
+    def scorer(self) -> debias.plugin.Scorer:
         """The scorer, with its options."""
-        return debias.scorer(self.expression)
+        return debias.plugin.scorer(self.expression)
 
     @property
     def label(self) -> str:
@@ -208,13 +209,13 @@ def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any
 
 def _call(entrant: Entrant, model: Any, draw: Draw, seed: int) -> debias.Scores:
     train = draw.train
-    if isinstance(entrant.scorer, debias.DataScorer):
-        return debias.score(None, train.X, train.y, entrant.scorer, seed=seed)
+    if isinstance(entrant.scorer, debias.plugin.DataScorer):
+        return debias.score(None, train.X, train.y, entrant.scorer, random_state=seed)
     if model is None:
         raise DebiasError(f"{entrant.label} needs a model, and this design has none")
     if entrant.rows != "held-out":
-        return debias.score(model, train.numeric, train.y, entrant.scorer, rows=entrant.rows, seed=seed)
+        return debias.score(model, train.numeric, train.y, entrant.scorer, rows=entrant.rows, random_state=seed)
     if draw.held_out is None:
         raise DebiasError(f"{entrant.label} needs held-out rows, and this design has none")
     fresh = draw.held_out
-    return debias.score(model, fresh.numeric, fresh.y, entrant.scorer, rows="held-out", seed=seed)
+    return debias.score(model, fresh.numeric, fresh.y, entrant.scorer, rows="held-out", random_state=seed)

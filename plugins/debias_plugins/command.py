@@ -24,12 +24,12 @@ DEBIAS = "debias-trees"
 def main() -> None:
     """Run the command line, or say on stderr why it cannot be imported."""
     try:
-        with _crashes_shown():
+        with _reporting_crashes():
             from debias.cli import main as command
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # a broken package may raise any error; panics of Rust are no Exception
-        print(f"error: debias cannot be imported: {_told(error)}", file=sys.stderr)
+        print(f"error: debias cannot be imported: {_cause(error)}", file=sys.stderr)
         if sys.argv[1:2] == ["doctor"]:
             print(f"Python {sys.version.split()[0]}, {DEBIAS} {_version(DEBIAS)}, {_needed()}", file=sys.stderr)
         sys.exit(COULD_NOT_RUN)
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 @contextmanager
-def _crashes_shown() -> Iterator[None]:
+def _reporting_crashes() -> Iterator[None]:
     """Print where a package is imported that ends the process."""
     with suppress(Exception):  # stderr is closed
         faulthandler.enable()
@@ -45,7 +45,7 @@ def _crashes_shown() -> Iterator[None]:
     faulthandler.disable()
 
 
-def _told(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     """Return the first cause in one line, with the package that does not work and how to install it again."""
     cause = error
     while cause.__cause__ is not None:

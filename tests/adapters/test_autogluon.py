@@ -191,7 +191,7 @@ def test_forests_of_folds_are_scored_on_their_folds_without_a_warning(tmp_path):
     assert len(scores.details["members"]) == 3
 
 
-def test_repeated_folds(tmp_path):
+def test_oob_rows_of_repeated_folds_are_proven(tmp_path):
     X, y = rows(0)
     predictor = fitted(tmp_path / "sets", X, y, ["GBM"], num_bag_sets=2, fit_weighted_ensemble=False)
     with pytest.warns(DebiasWarning):
@@ -304,7 +304,7 @@ def test_the_folds_of_the_best_bag_are_audited_and_proven_by_the_stored_predicti
             seen = predictor.transform_features(X)[children[0].features].reset_index(drop=True).iloc[test]
             labels = predictor.transform_labels(pd.Series(y)).to_numpy()[test]
             by_hand = debias.score(child, seen, labels, rows="held-out", level="model")
-            np.testing.assert_allclose(of_fold.main.values, by_hand.values, rtol=1e-12, err_msg=name)
+            np.testing.assert_allclose(of_fold.tested_scores.values, by_hand.values, rtol=1e-12, err_msg=name)
             assert of_fold.provenance["status"] == "proven held-out"
             assert "what AutoGluon stored" in of_fold.provenance["detail"]
     assert "AutoGluon chose the number of trees in each fold" in audit.notes[0]
@@ -384,7 +384,7 @@ def test_scores_of_noise_have_mean_zero(tmp_path):
     assert (abs(z) < 3.3).all()
 
 
-def test_the_contract(predictors):
+def test_the_adapter_keeps_its_contract(predictors):
     X, y = rows(0)
     with best(predictors("regression"), "RandomForest_BAG_L1") as predictor:
         assert check_adapter(predictor, X, y) == ("debias_unwrap",)

@@ -9,7 +9,7 @@ import pytest
 
 import debias
 from debias_adapters.lightgbm import reading
-from debias_adapters.lightgbm.files import checked
+from debias_adapters.lightgbm.file_checks import checked
 from debias_adapters.lightgbm.reading import ModelText, read_trees, text_in_parts
 
 ARRAYS = (
@@ -123,6 +123,7 @@ def same(found, expected):
         assert getattr(found, name) == getattr(expected, name)
 
 
+@pytest.mark.thorough
 def test_no_part_is_so_long_that_the_library_writes_it_twice(data):
     X, _, y = data
     long = lightgbm.train({"verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, y), 1500)
@@ -140,6 +141,7 @@ def test_rounds_behind_the_best_are_not_read(data):
         same(ModelText.parse(text_in_parts(booster), "test"), ModelText.parse(booster.model_to_string(), "test"))
 
 
+@pytest.mark.thorough
 def test_a_text_that_is_mostly_frame_is_taken_whole():
     """With thousands of columns each part would repeat their names and ranges."""
     rng = np.random.default_rng(0)
@@ -238,7 +240,7 @@ def test_links_of_a_weighted_forest_are_checked_before_weights_are_summed_along_
     text = re.sub(r"^tree_sizes=.*\n", "", forest.booster_.model_to_string(), flags=re.M)
     text = re.sub(r"^left_child=\S+", f"left_child={child}", text, count=1, flags=re.M)
     with pytest.raises(debias.DebiasError, match="tree 0"):
-        debias.extract(lightgbm.Booster(model_str=text))
+        debias.plugin.extract(lightgbm.Booster(model_str=text))
 
 
 def test_sets_of_categories_that_are_not_there_are_refused(trained):

@@ -79,14 +79,14 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("data", WHOLE, ids=repr)
-def test_every_marker_of_the_format(data):
+def test_every_marker_of_the_format_is_read(data):
     found = ubjson.read(data)
     assert found == WHOLE[data]
     assert type(found) is type(WHOLE[data])
 
 
 @pytest.mark.parametrize("marker", ["i", "U", "I", "l", "L", "d", "D"])
-def test_arrays_of_one_numeric_type(marker):
+def test_arrays_of_one_numeric_type_are_read_and_cut_ones_refused(marker):
     code = {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}[marker]
     data = f"[${marker}#i".encode() + bytes([3]) + struct.pack(f">3{code}", 1, 0, 100)
     found = ubjson.read(data)

@@ -87,7 +87,9 @@ def test_a_file_of_xgboost_needs_the_parameters(name, tmp_path):
     model = quietly(xgboost.train, {"nthread": 1, **settings}, xgb_data(X, y), 6)
     model.save_model(tmp_path / "model.ubj")
     loaded = debias.load_model(tmp_path / "model.ubj")
-    with pytest.raises(debias.UnsupportedModelError, match=r"does not keep its hyper-parameters; pass them as params="):
+    with pytest.raises(
+        debias.UnsupportedModelError, match=r"does not keep .*; pass them as refits=debias.Refits\(params="
+    ):
         refit(loaded, X, y)
     np.testing.assert_array_equal(
         quietly(refit, loaded, X, y, params=settings).predict(xgb_data(X)), model.predict(xgb_data(X))
@@ -198,7 +200,7 @@ def test_a_lightgbm_booster_on_codes_keeps_which_features_are_categories():
     X = X.assign(c=X["c"].cat.codes).to_numpy(dtype=float)
     data = lightgbm.Dataset(X, y, categorical_feature=[2])
     model = lightgbm.train({"verbose": -1, "num_threads": 1, "min_data_per_group": 5}, data, 5)
-    assert debias.extract(model).category_set is not None
+    assert debias.plugin.extract(model).category_set is not None
     for response in (y, y.tolist()):
         np.testing.assert_array_equal(refit(model, X, response).predict(X), model.predict(X))
 
@@ -253,7 +255,7 @@ def test_a_lightgbm_booster_without_settings_needs_the_parameters():
     model = lightgbm.train({"num_leaves": 5, "verbose": -1, "num_threads": 1}, lightgbm.Dataset(X, y), 3)
     bare = lightgbm.Booster(model_str=model.model_to_string())
     bare.params = {}  # as LightGBM 4.6 leaves it
-    with pytest.raises(debias.UnsupportedModelError, match="kept no hyper-parameters; pass them as params="):
+    with pytest.raises(debias.UnsupportedModelError, match=r"kept no .*; pass them as refits=debias.Refits"):
         refit(bare, X, y)
     again = refit(bare, X, y, params={"num_leaves": 5, "num_threads": 1})
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -280,7 +282,7 @@ def test_methods_that_refit_find_columns_whose_names_lightgbm_changes(scorer):
     for X in (plain, spaced):
         model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(X, y)
         rows = pd.DataFrame(fresh, columns=X.columns)
-        found.append(debias.score(model, rows, fresh[:, 0], scorer, rows="held-out", train=(X, y), seed=0))
+        found.append(debias.score(model, rows, fresh[:, 0], scorer, rows="held-out", train=(X, y), random_state=0))
     assert found[0].feature_names == found[1].feature_names == ("a_b", "c_d", "e")
     np.testing.assert_array_equal(found[0].values, found[1].values)
     if found[0].null is not None:

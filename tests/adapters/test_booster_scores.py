@@ -60,6 +60,7 @@ def range_of(objective):
     return st.floats(max(low, -3.0) + 0.01, min(high, 3.0))
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(data=st.data(), name=st.sampled_from(sorted(LOSSES)), margin=st.floats(-0.9, 3.0))
 def test_gradients_and_curvatures_are_the_derivatives_of_the_losses(data, name, margin):
@@ -159,7 +160,7 @@ def test_the_first_split_gains_what_the_response_makes_of_it(library, objective)
     y = response(objective, latent)
     plain = {"lambda": 0.0, "min_child_weight": 0} if library is xgboost else {"learning_rate": 1e-3}
     model = train(library, objective, X, y, rounds=1, **plain)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     r_0 = debias.data.response.encode(y, ensemble, N).values
     if ensemble.objective.smoothed:
         r_0 = smooth_response(objective, y[:, None] - ensemble.base)
@@ -253,7 +254,7 @@ def test_losses_are_the_libraries_own_metrics(library, objective):
     theirs = metric[1] - metric[5]
     if objective == "quantile" or objective == "reg:quantileerror":
         assert theirs != 0
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     target = debias.data.response.encode(y_held, ensemble, N).target
     ours = [ensemble.objective.loss(target, margins(model, X_held, rounds)).mean() for rounds in (2, 6)]
     assert ours[0] - ours[1] == pytest.approx(theirs, rel=2e-4, abs=2e-6)
@@ -270,7 +271,7 @@ def test_losses_saved_add_up(library, objective, weighted):
     model = train(library, objective, X, response(objective, latent))
     y = response(objective, latent_held, 1)
     weight = np.random.default_rng(2).uniform(0, 2, N) if weighted else None
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     target = debias.data.response.encode(y, ensemble, N).target
     before = ensemble.objective.loss(target, np.tile(ensemble.base, (N, 1)))
     after = ensemble.objective.loss(target, margins(model, X_held, 6))
@@ -300,7 +301,7 @@ def test_weights_of_rows_are_repetitions(library, objective):
 
 @pytest.mark.parametrize("library", [xgboost, lightgbm], ids=lambda library: library.__name__)
 @pytest.mark.parametrize("task", ["regression", "binary", "multi"])
-def test_margins_of_rows(library, task):
+def test_margins_of_rows_count_in_the_scores(library, task):
     X, latent = draw()
     X_held, latent_held = draw(1)
     rng = np.random.default_rng(5)
@@ -320,13 +321,15 @@ def test_margins_of_rows(library, task):
         params = {"objective": name, "num_threads": 1, "verbose": -1, **LGB[name], "sigmoid": 1.0}
         model = lightgbm.train(params, lightgbm.Dataset(X, y, init_score=margin.squeeze()), 5)
         after = margin_held + model.predict(X_held, raw_score=True).reshape(N, -1)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     target = debias.data.response.encode(y_held, ensemble, N).target
     loss = ensemble.objective.loss
-    scores = debias.score(model, X_held, y_held, "oob_loss", rows="held-out", base_margin=margin_held)
+    scores = debias.score(
+        model, debias.Dataset(X_held, y_held, base_margin=margin_held), scorer="oob_loss", rows="held-out"
+    )
     saved = np.mean(loss(target, margin_held) - loss(target, after))
     assert scores.values.sum() + scores.details["base"] == pytest.approx(saved, rel=1e-5, abs=1e-5)
-    with_margin = debias.score(model, X_held, y_held, rows="held-out", base_margin=margin_held).values
+    with_margin = debias.score(model, debias.Dataset(X_held, y_held, base_margin=margin_held), rows="held-out").values
     without = debias.score(model, X_held, y_held, rows="held-out").values
     assert np.abs(with_margin - without).max() > 1e-4
     if task == "regression":  # r_0 = y - margin: the same scores as of a response that has the margin taken off
@@ -339,9 +342,9 @@ def test_wrong_margins_of_rows_are_refused(margin):
     X, y = draw()
     model = train(xgboost, "reg:squarederror", X, y)
     with pytest.raises(debias.RowsError, match="base_margin"):
-        debias.score(model, *draw(1), rows="held-out", base_margin=margin)
+        debias.score(model, debias.Dataset(*draw(1), base_margin=margin), rows="held-out")
     with pytest.raises(debias.RowsError, match="train= cannot be used together with base_margin"):
-        debias.score(model, *draw(1), rows="held-out", base_margin=np.zeros(N), train=(X, y))
+        debias.score(model, debias.Dataset(*draw(1), base_margin=np.zeros(N)), rows="held-out", train=(X, y))
 
 
 def squared(y, f):
@@ -369,12 +372,12 @@ def test_an_objective_of_ones_own_gives_the_gradient(library):
     assert list(found.scores) == ["mdi_oob"]  # the loss is not known
     expected = debias.score(plain, X_held, y_held, rows="held-out").values
     np.testing.assert_allclose(found.scores["mdi_oob"].values, expected, rtol=1e-5, atol=1e-7)
-    with pytest.raises(debias.CompositionError, match="a custom objective gives only its gradient"):
+    with pytest.raises(debias.plugin.CompositionError, match="a custom objective gives only its gradient"):
         debias.score(own, X_held, y_held, "oob_loss", rows="held-out")
 
 
 @pytest.mark.parametrize("library", [xgboost, lightgbm], ids=lambda library: library.__name__)
-def test_an_objective_of_ones_own_of_three_classes(library):
+def test_a_response_of_three_classes_is_the_gradient_of_ones_own_objective(library):
     X, latent = draw()
     y, y_held = (response("multi", each) for each in (latent, draw(1)[1]))
     labels = np.array(["u", "v", "w"])
@@ -383,7 +386,7 @@ def test_an_objective_of_ones_own_of_three_classes(library):
     model = kind(n_estimators=4, n_jobs=1, objective=softmax, **quiet)
     model.fit(X, y if library is xgboost else labels[y])
     held = y_held if library is xgboost else labels[y_held]
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     r_0 = debias.data.response.encode(held, ensemble, N).values
     np.testing.assert_allclose(r_0, np.eye(3)[y_held] - 1 / 3, atol=1e-7)
     debias.score(model, draw(1)[0], held, rows="held-out")
@@ -449,7 +452,7 @@ def test_oob_scores_of_a_forest_are_those_of_its_trees():
     X, latent = draw()
     y = response("regression", latent)
     model = forest("regression", X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     leaves = route(ensemble, X)
     in_bag = debias.hooks.registry.plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=None)
     expected = np.zeros(4)
@@ -488,6 +491,7 @@ def test_weights_of_a_forest_go_into_its_nodes():
         debias.score(model, X, (y > 0.5).astype(int), rows="oob")
 
 
+@pytest.mark.thorough
 def test_what_the_bags_of_a_forest_cannot_prove_is_refused():
     X, y = draw()
     model = forest("regression", X, y)
@@ -541,7 +545,7 @@ def test_shuffled_training_rows_are_recognised_and_fresh_ones_are_not(library, o
     X_fresh, latent_fresh = draw(1)
     y_fresh = response(objective, latent_fresh, 1)
     stated = "auto"
-    if not debias.extract(model).uniform_rows:  # sums of hessians that depend on the response
+    if not debias.plugin.extract(model).uniform_rows:  # sums of hessians that depend on the response
         stated = "held-out"
         with pytest.raises(
             debias.ProvenanceError, match="cannot check whether these rows contain training rows of this"

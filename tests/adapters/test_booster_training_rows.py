@@ -190,7 +190,7 @@ def test_covers_are_sums_of_the_smooth_losses(name, weighted):
     """Of every leaf of every round, at the margins that the library predicts. debias knows no weights."""
     weight = np.random.default_rng(3).uniform(0.5, 2, 400) if weighted else np.ones(400)
     model, X, y = fitted(name, 400, rounds=5, sample_weight=weight if weighted else None)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     leaves, target = route(ensemble, X), np.broadcast_to(y.reshape(400, -1), (400, ensemble.n_outputs))
     width = ensemble.value.shape[1]
     margin = np.tile(ensemble.base, (400, 1))
@@ -252,7 +252,7 @@ def test_training_rows_of_a_model_with_class_weights_are_recognised(n_classes, w
         with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
             debias.score(model, X[rows], y[rows])
     with pytest.warns(debias.DebiasWarning, match="these are the training rows"):
-        audit = debias.audit(model, X, y, rows="held-out", n_permutations=19, seed=0)
+        audit = debias.audit(model, X, y, rows="held-out", test=debias.Permutation(19), random_state=0)
     assert "but the rows look like training rows" in audit.summary()[0]
     scores = debias.score(model, fresh, fresh_y, rows="held-out")
     assert scores.unproven_because is not None or "without weights" in scores.provenance["detail"]

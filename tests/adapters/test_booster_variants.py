@@ -103,7 +103,7 @@ def response(objective, X, seed=0):
 
 def assert_alike(model, X, raw, leaves, rtol):
     """Compare the common form with raw output and leaves of the library, which were given the user's own frame."""
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     table = Table(X).aligned_to(ensemble, WarningLog())
     ours = route(ensemble, table.matrix(ensemble))
     native = ours if ensemble.native_node is None else ensemble.native_node[ensemble.tree_start[:-1] + ours]
@@ -145,7 +145,7 @@ def assert_xgboost_alike(booster, X):
 
 
 @pytest.mark.parametrize("objective", XGB_OBJECTIVES)
-def test_xgboost_objectives(objective):
+def test_every_objective_of_xgboost_is_read_and_scored(objective):
     X = features()
     booster = xgb_train(objective, X, response(objective, X))
     ensemble = assert_xgboost_alike(booster, features(seed=1))
@@ -154,6 +154,7 @@ def test_xgboost_objectives(objective):
     assert np.abs(debias.score(booster, held, response(objective, held, 1), rows="held-out").values).max() > 0
 
 
+@pytest.mark.thorough
 @VARIED
 @given(
     objective=st.sampled_from(sorted(XGB_OBJECTIVES)),
@@ -176,7 +177,7 @@ def test_xgboost_objectives(objective):
         }
     ),
 )
-def test_xgboost_of_any_variant(objective, categories, missing, varied):
+def test_xgboost_of_any_variant_predicts_alike(objective, categories, missing, varied):
     assume(not (categories and varied["tree_method"] == "exact"))  # which takes none
     if objective in ("reg:absoluteerror", "reg:quantileerror") and not at_least("xgboost", "3.2"):
         varied = {**varied, "num_parallel_tree": 1}  # it trains no parallel trees for them
@@ -210,7 +211,7 @@ def test_xgboost_nodes_that_were_pruned_are_left_out():
 
 @needs("xgboost", "3.1", "it keeps no labels of categories")
 @pytest.mark.parametrize("onehot", [1, 20], ids=["partition", "one-hot"])
-def test_xgboost_categories_by_label(onehot):
+def test_xgboost_categories_are_matched_by_label(onehot):
     X = features(categories=True)
     booster = xgb_train("reg:squarederror", X, response("", X), max_cat_to_onehot=onehot)
     ensemble = assert_xgboost_alike(booster, features(seed=1, categories=True))
@@ -228,7 +229,7 @@ def test_xgboost_categories_by_label(onehot):
 
 @pytest.mark.parametrize("onehot", [1, 20], ids=["partition", "one-hot"])
 @before("xgboost", "3.1", "it keeps the labels of categories")
-def test_xgboost_categories_by_code(onehot):
+def test_xgboost_categories_without_labels_are_taken_as_codes_only(onehot):
     X = features(categories=True)
     booster = xgb_train("reg:squarederror", X, response("", X), max_cat_to_onehot=onehot)
     held = features(seed=1, categories=True)
@@ -242,7 +243,7 @@ def test_xgboost_categories_by_code(onehot):
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 @pytest.mark.parametrize("of", ["targets", "labels", "classes"])
 @pytest.mark.parametrize("parallel", [1, 2])
-def test_xgboost_of_several_outputs(strategy, of, parallel):
+def test_xgboost_of_several_outputs_predicts_alike(strategy, of, parallel):
     X = features(missing=False)
     y = response("", X)
     settings = {
@@ -255,7 +256,7 @@ def test_xgboost_of_several_outputs(strategy, of, parallel):
     if strategy == "multi_output_tree" and tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 2):
         model = xgboost.XGBRegressor(**settings).fit(X, np.column_stack([y, -y]))
         with pytest.raises(debias.UnsupportedModelError, match="train it with XGBoost 3.2 or later"):
-            debias.extract(model)
+            debias.plugin.extract(model)
         return
     if of == "classes":
         model = xgboost.XGBClassifier(**settings).fit(X, np.digitize(y, [0.0, 1.0]))
@@ -271,7 +272,7 @@ def test_xgboost_of_several_outputs(strategy, of, parallel):
         assert np.isfinite(debias.score(model, features(seed=1), y_held, scorer, rows="held-out").values).all()
 
 
-def test_xgboost_several_quantiles_of_one_response():
+def test_xgboost_of_several_quantiles_is_read_and_scored():
     X = features()
     booster = xgb_train("reg:quantileerror", X, response("", X), quantile_alpha=[0.1, 0.5, 0.9])
     ensemble = assert_xgboost_alike(booster, features(seed=1))
@@ -280,7 +281,7 @@ def test_xgboost_several_quantiles_of_one_response():
     debias.score(booster, held, response("", held, 1), rows="held-out")
 
 
-def test_xgboost_forests():
+def test_xgboost_forests_predict_alike_and_have_no_bags():
     X = features()
     y = response("", X)
     for kind, labels in ((xgboost.XGBRFRegressor, y), (xgboost.XGBRFClassifier, np.digitize(y, [0.0, 1.0]))):
@@ -322,7 +323,7 @@ SAMPLING = {
 
 @pytest.mark.parametrize("boosting", SAMPLING)
 @pytest.mark.parametrize("objective", LGB_OBJECTIVES)
-def test_lightgbm_objectives(objective, boosting):
+def test_every_objective_of_lightgbm_is_read_and_scored(objective, boosting):
     X = features()
     booster = lgb_train(objective, X, response(objective, X), **SAMPLING[boosting])
     ensemble = assert_lightgbm_alike(booster, features(seed=1))
@@ -331,6 +332,7 @@ def test_lightgbm_objectives(objective, boosting):
     assert np.abs(debias.score(booster, held, response(objective, held, 1), rows="held-out").values).max() > 0
 
 
+@pytest.mark.thorough
 @VARIED
 @given(
     objective=st.sampled_from(sorted(LGB_OBJECTIVES)),
@@ -351,14 +353,14 @@ def test_lightgbm_objectives(objective, boosting):
         }
     ),
 )
-def test_lightgbm_of_any_variant(objective, boosting, categories, missing, varied):
+def test_lightgbm_of_any_variant_predicts_alike(objective, boosting, categories, missing, varied):
     X = features(missing=missing, categories=categories)
     booster = lgb_train(objective, X, response(objective, X), **SAMPLING[boosting], **varied)
     assert_lightgbm_alike(booster, features(seed=1, missing=True, categories=categories))
 
 
 @pytest.mark.parametrize("onehot", [1, 20], ids=["many-against-many", "one-hot"])
-def test_lightgbm_categories_by_label(onehot):
+def test_lightgbm_categories_are_matched_by_label(onehot):
     X = features(categories=True)
     booster = lgb_train("regression", X, response("", X), max_cat_to_onehot=onehot, cat_smooth=1)
     ensemble = assert_lightgbm_alike(booster, features(seed=1, categories=True))
@@ -379,7 +381,7 @@ def test_lightgbm_codes_that_are_unknown_negative_or_fractions(value):
     assert assert_lightgbm_alike(booster, X).category_set is not None
 
 
-def test_lightgbm_sqrt_response():
+def test_lightgbm_losses_are_those_of_the_root_of_the_response():
     X = features()
     y = response("", X) * 3
     booster = lgb_train("regression", X, y, reg_sqrt=True)
@@ -388,7 +390,7 @@ def test_lightgbm_sqrt_response():
     y = response("", held, 1)
     loss = debias.score(booster, held, y, "oob_loss", rows="held-out")
     t, f = np.sign(y) * np.sqrt(np.abs(y)), booster.predict(held, raw_score=True)
-    base = debias.extract(booster).base[0]
+    base = debias.plugin.extract(booster).base[0]
     saved = np.mean((t - base) ** 2 - (t - f) ** 2)
     assert loss.values.sum() + loss.details["base"] == pytest.approx(saved)
 
@@ -427,10 +429,12 @@ def scored_without_a_response(booster, X, y, objective):
     np.testing.assert_allclose(shap, mean_absolute_contributions(booster, X), rtol=1e-4, atol=1e-6)
     native = debias.score(booster, X, y, "native", rows="held-out").values
     assert np.isfinite(native).all()
-    drop = debias.score(booster, X, y, "permutation", metric=negative_error, n_repeats=1, rows="held-out", seed=0)
+    drop = debias.score(
+        booster, X, y, "permutation", metric=negative_error, n_repeats=1, rows="held-out", random_state=0
+    )
     predicted = booster.predict(xgboost.DMatrix(X) if hasattr(booster, "save_raw") else X)
     assert drop.details["baseline"] == pytest.approx(-np.mean((predicted - y) ** 2), rel=1e-4)
-    with pytest.raises(debias.CompositionError, match="no metric by default: pass metric="):
+    with pytest.raises(debias.plugin.CompositionError, match="no metric by default: pass metric="):
         debias.score(booster, X, y, "permutation", rows="held-out")
     for ask in (
         lambda: debias.score(booster, X, y, rows="held-out"),
@@ -438,7 +442,9 @@ def scored_without_a_response(booster, X, y, objective):
         lambda: debias.score(booster, X, y, "shap_oob", rows="held-out"),
         lambda: debias.audit(booster, X, y, rows="held-out"),
     ):
-        with pytest.raises(debias.CompositionError, match=f"objective '{objective}': .* native, gain, .* metric="):
+        with pytest.raises(
+            debias.plugin.CompositionError, match=f"objective '{objective}': .* native, gain, .* metric="
+        ):
             ask()
 
 
@@ -475,7 +481,7 @@ def test_treelite_agrees_where_it_can_read_the_model(name, categories):
     model = READ_BY_TREELITE[name](X, response("", X))
     read = treelite.frontend.from_xgboost if name.startswith("xgboost") else treelite.frontend.from_lightgbm
     theirs = read(model)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     matrix = Table(held).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     ours, other = route(ensemble, matrix), treelite.gtil.predict_leaf(theirs, matrix)
     for tree in range(ensemble.n_trees):  # leaves are numbered otherwise, but rows must fall together

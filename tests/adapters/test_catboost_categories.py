@@ -189,7 +189,7 @@ def test_the_loss_saved_is_that_of_catboosts_own_predictions(task, grow_policy):
     X_new, y_new = draw(task, seed=1)
     scores = debias.score(model, X_new, y_new, "oob_loss", rows="held-out")
     margin = np.reshape(model.predict(X_new, prediction_type="RawFormulaVal"), (N, -1))
-    start = debias.extract(model).base[None, :]
+    start = debias.plugin.extract(model).base[None, :]
 
     def loss(F):
         if task == "numbers":
@@ -233,9 +233,9 @@ def test_an_audit_tells_categories_that_matter():
     model = boosted("two classes", iterations=40, cat_features=[*CATEGORICAL, "noise"], max_ctr_complexity=1)
     model.fit(X[:1000], y[:1000])
     audit = debias.audit(model, X[1000:], y[1000:], rows="held-out")
-    counts = dict(zip(audit.main.feature_names, audit.n_values, strict=True))
+    counts = dict(zip(audit.tested_scores.feature_names, audit.n_values, strict=True))
     assert counts["noise"] == X["noise"][1000:].nunique() == 60  # and not the number of codes
-    verdict = dict(audit.table["verdict"])
+    verdict = dict(audit.to_frame()["verdict"])
     assert verdict["a"] == verdict["city"] == verdict["job"] == "informative"
     assert verdict["noise"] == verdict["b"] == "indistinguishable"
 
@@ -249,7 +249,7 @@ def test_permutation_is_that_of_the_users_columns(task):
     model = simple(task, one_hot_max_size=5).fit(X, y)
     X_new, y_new = draw(task, seed=1)
     scoring = "accuracy" if task == "two classes" else "neg_mean_squared_error"
-    found = debias.score(model, X_new, y_new, "permutation", rows="held-out", seed=3)
+    found = debias.score(model, X_new, y_new, "permutation", rows="held-out", random_state=3)
     expected = permutation_importance(model, X_new, y_new, scoring=scoring, random_state=3, n_repeats=5)
     np.testing.assert_allclose(found.values, expected.importances_mean, rtol=1e-9, atol=1e-12)
 
@@ -259,9 +259,11 @@ def test_columns_permuted_together_with_their_combination_are_the_users_columns(
     X, y = draw()
     model = boosted(cat_features=names, max_ctr_complexity=2, iterations=60, depth=6).fit(X[names], y)
     X_new, y_new = draw(seed=1)
-    assert debias.extract(model).feature_names == ("city", "job", "city + job")
-    scorer = debias.scorer("permutation", together={"place": [*names, "city + job"]}, n_repeats=1)
-    found = debias.score(model, X_new[names], y_new, scorer, rows="held-out", seed=3).details["together"]["place"]
+    assert debias.plugin.extract(model).feature_names == ("city", "job", "city + job")
+    scorer = debias.plugin.scorer("permutation", together={"place": [*names, "city + job"]}, n_repeats=1)
+    found = debias.score(model, X_new[names], y_new, scorer, rows="held-out", random_state=3).details["together"][
+        "place"
+    ]
     generator = np.random.RandomState(np.random.RandomState(3).randint(np.iinfo(np.int32).max + 1))
     order = np.arange(N)
     generator.shuffle(order)
@@ -274,7 +276,7 @@ def test_other_scorers_of_trees_score_a_model_without_combinations(scorer):
     X, y = draw()
     X_new, y_new = draw(seed=1)
     model = simple().fit(X, y)
-    scores = debias.score(model, X_new, y_new, scorer, rows="held-out", seed=0)
+    scores = debias.score(model, X_new, y_new, scorer, rows="held-out", random_state=0)
     assert scores.feature_names == tuple(X.columns)
     assert scores.values[1] > abs(scores.values[3])  # b is noise
 
@@ -399,7 +401,7 @@ def test_trees_that_predict_otherwise_are_noticed(monkeypatch):
 # --- models ------------------------------------------------------------------------------------------------
 
 
-def test_a_model_from_a_file_and_one_of_a_pool(tmp_path):
+def test_a_model_from_a_file_and_one_of_a_pool_score_alike(tmp_path):
     X, y = draw("three classes")
     model = boosted("three classes", **HOW["combinations"]).fit(X, y)
     X_new, y_new = draw("three classes", seed=1)
@@ -435,7 +437,7 @@ def test_categories_that_no_split_is_on(tmp_path):
     np.testing.assert_allclose(found.values, [expected.get(name, 0) for name in X.columns], rtol=1e-6, atol=1e-9)
 
 
-def test_a_pipeline_around_a_model_with_combinations():
+def test_a_pipeline_around_a_model_with_combinations_scores_as_the_model():
     X, y = draw()
     model = boosted(**HOW["combinations"])
     pipeline = make_pipeline(FunctionTransformer(feature_names_out="one-to-one"), model).fit(X, y)
@@ -488,12 +490,12 @@ def test_the_level_of_the_model_has_a_row_for_each_combination():
     assert tested.p_value[0] < 0.001
 
 
-def test_refits_of_models_with_and_without_combinations():
+def test_only_models_without_combinations_are_refitted():
     X, y = draw()
     X_new, y_new = draw(seed=1)
     again = debias.refit(simple().fit(X, y), X, y)
     np.testing.assert_array_equal(again.predict(X_new), simple().fit(X, y).predict(X_new))
-    rows = {"rows": "held-out", "train": (X, y), "seed": 0}
+    rows = {"rows": "held-out", "train": (X, y), "random_state": 0}
     scores = debias.score(simple().fit(X, y), X_new, y_new, "response_permutation(mdi_oob, replicates=10)", **rows)
     assert scores.p_value[0] == scores.p_value[1] == pytest.approx(1 / 11)
     with pytest.raises(CompositionError, match="a refit does not make the same columns.*max_ctr_complexity=1"):
@@ -528,10 +530,10 @@ def test_tables_that_catboost_cannot_give_are_refused_by_name():
     X, y = draw("three classes")
     skipped = boosted("three classes", final_ctr_computation_mode="Skip").fit(X, y)
     with pytest.raises(UnsupportedModelError, match="final_ctr_computation_mode='Skip'"):
-        debias.extract(skipped)
+        debias.plugin.extract(skipped)
     broken = boosted("three classes", max_ctr_complexity=1, simple_ctr=["BinarizedTargetMeanValue"]).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="BinarizedTargetMeanValue.*Borders"):
-        debias.extract(broken)
+        debias.plugin.extract(broken)
 
 
 # --- losses ------------------------------------------------------------------------------------------------
@@ -560,7 +562,7 @@ def test_the_loss_saved_is_that_of_catboosts_metric(loss):
     if loss in POSITIVE:
         y, y_new = np.exp(y / 2), np.exp(y_new / 2)
     model = simple(loss_function=loss).fit(X, y)
-    trees = debias.extract(model)
+    trees = debias.plugin.extract(model)
     scores = debias.score(model, X_new, y_new, "oob_loss", rows="held-out")
     margins = model.predict(X_new, prediction_type="RawFormulaVal"), np.full(N, trees.base[0])
     of_model, of_start = (metrics.eval_metric(y_new, margin, loss)[0] for margin in margins)
@@ -573,7 +575,7 @@ def test_the_loss_saved_is_that_of_catboosts_metric(loss):
 @pytest.mark.parametrize(
     "loss", ["MultiClassOneVsAll", "MultiLogloss", "MultiCrossEntropy", "MultiRMSE", "MultiQuantile"]
 )
-def test_losses_of_several_outputs(loss):
+def test_losses_of_several_outputs_add_up(loss):
     """The loss is the sum of those of the outputs."""
     X, y = draw()
     X_new, y_new = draw(seed=1)
@@ -591,12 +593,12 @@ def test_losses_of_several_outputs(loss):
     settings = {**simple().get_params(), "loss_function": name}
     if several:
         with pytest.raises(UnsupportedModelError, match=f"{loss} with statistics.*one model for each response"):
-            debias.extract(catboost.CatBoost(settings).fit(X, response(y)))
+            debias.plugin.extract(catboost.CatBoost(settings).fit(X, response(y)))
         settings["one_hot_max_size"] = 30
     model = catboost.CatBoost(settings).fit(X, response(y))
     target = response(y_new)
     scores = debias.score(model, X_new, target, "oob_loss", rows="held-out")
-    margin, start = model.predict(X_new, prediction_type="RawFormulaVal"), debias.extract(model).base[None, :]
+    margin, start = model.predict(X_new, prediction_type="RawFormulaVal"), debias.plugin.extract(model).base[None, :]
     t = np.eye(3)[target] if loss == "MultiClassOneVsAll" else target if several else target[:, None]
 
     def mean(F):
@@ -622,7 +624,9 @@ def test_losses_that_have_no_gradient_of_a_row_by_itself(loss):
     native = debias.score(model, X_new, y_new, "native", rows="held-out")
     np.testing.assert_allclose(native.values, model.get_feature_importance(type="PredictionValuesChange"), rtol=1e-6)
     assert np.isfinite(debias.score(model, X_new, y_new, "shap", rows="held-out").values).all()
-    metric = debias.scorer("permutation", metric=lambda estimator, X, y: np.corrcoef(estimator.predict(X), y)[0, 1])
-    assert debias.score(model, X_new, y_new, metric, rows="held-out", seed=0).values[0] != 0
+    metric = debias.plugin.scorer(
+        "permutation", metric=lambda estimator, X, y: np.corrcoef(estimator.predict(X), y)[0, 1]
+    )
+    assert debias.score(model, X_new, y_new, metric, rows="held-out", random_state=0).values[0] != 0
     with pytest.raises(CompositionError, match=f"{loss.split(':')[0]}.*native"):
         debias.score(model, X_new, y_new, rows="held-out")

@@ -273,15 +273,15 @@ def test_a_ranking_is_refused(flaml):
 def test_meta_methods_refit_the_model_that_was_found(flaml):
     X, y = rows(0)
     found = search(flaml, X, y, max_iter=3)
-    again = debias.refit(found, X, y, seed=3)
+    again = debias.refit(found, X, y, random_state=3)
     assert again.best_estimator == found.best_estimator
     assert again.model.estimator.n_estimators == found.model.estimator.n_estimators
     assert debias.score(again, X, y, rows="oob").provenance["status"] == "proven"
-    scores = debias.score(found, X, y, "response_permutation(mdi, replicates=10)", seed=0)
+    scores = debias.score(found, X, y, "response_permutation(mdi, replicates=10)", random_state=0)
     assert scores.p_value[scores.feature_names.index("number")] < 0.2
 
 
-def test_the_contract(flaml):
+def test_the_adapter_keeps_its_contract(flaml):
     X, y = rows(0)
     X = X.drop(columns="constant")
     found = search(flaml, X, y)
@@ -291,7 +291,7 @@ def test_the_contract(flaml):
     np.testing.assert_array_equal(debias.score(loaded, X, y).values, debias.score(found, X, y).values)
 
 
-def test_files(flaml, tmp_path):
+def test_a_pickled_search_needs_trust_and_scores_the_same(flaml, tmp_path):
     X, y = rows(0)
     found = search(flaml, X, y)
     path = tmp_path / "search.pkl"

@@ -19,7 +19,7 @@ from support.versions import at_least
 
 N_ROWS, K = 150, 3
 SPLITS = list(KFold(K, shuffle=True, random_state=4).split(range(N_ROWS)))
-SETTINGS = {"test": None, "seed": 0}
+SETTINGS = {"test": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def require_audits_by_hand(audit, models, X, y, splits=SPLITS):
     }
     assert audit.audits.keys() == by_hand.keys()
     for name, of_fold in audit.audits.items():
-        expected = by_hand[name].table.drop(columns="unproven_because", errors="ignore")
-        pd.testing.assert_frame_equal(of_fold.table, expected)
+        expected = by_hand[name].to_frame().drop(columns="unproven_because", errors="ignore")
+        pd.testing.assert_frame_equal(of_fold.to_frame(), expected)
         assert of_fold.provenance["status"] == "proven held-out"
 
 
@@ -48,7 +48,8 @@ def boosted(data, rounds=8, **settings):
     return lightgbm.cv(quiet, rows, rounds, folds=SPLITS, return_cvbooster=True, **settings)
 
 
-def test_boosters_of_lightgbm_cv(data):
+@pytest.mark.thorough
+def test_boosters_of_lightgbm_cv_are_audited_as_by_hand(data):
     results = boosted(data)
     for given in (results, results["cvbooster"], results["cvbooster"].boosters):
         audit = debias.audit_folds(given, *data, SPLITS, **SETTINGS)
@@ -62,13 +63,14 @@ def test_boosters_that_were_stopped_by_their_test_rows_are_said_to_be_tuned(data
     results = boosted(data, 200, callbacks=[lightgbm.early_stopping(3, verbose=False)])
     audit = debias.audit_folds(results, *data, SPLITS, **SETTINGS)
     assert "LightGBM chose the number of trees by the loss on the test rows" in audit.notes[0]
-    assert audit.audits["fold 0"].main.settings["n_trees"] == results["cvbooster"].best_iteration
+    assert audit.audits["fold 0"].tested_scores.settings["n_trees"] == results["cvbooster"].best_iteration
     assert audit.warnings == audit.notes
     assert audit.notes[0] in audit.audits["fold 0"].warnings
     never = boosted(data, 3, callbacks=[lightgbm.early_stopping(3, verbose=False)])
     assert debias.audit_folds(never, *data, SPLITS, **SETTINGS).warnings == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", pytest.param("catboost", marks=pytest.mark.integration)])
 def test_models_that_were_stopped_early_are_said_so_first(data, library):
     """A model does not store the rows of ``eval_set``: they may be the test rows."""
@@ -77,7 +79,9 @@ def test_models_that_were_stopped_early_are_said_so_first(data, library):
     assert audit.notes == (STOPPED_EARLY,)
     assert "does not store (early stopping)" in audit.summary()[0]
     assert audit.warnings.count(STOPPED_EARLY) == 1
-    tested = debias.audit_folds([stopped(library, X, y, *rows) for rows in SPLITS], X, y, SPLITS, n_permutations=20)
+    tested = debias.audit_folds(
+        [stopped(library, X, y, *rows) for rows in SPLITS], X, y, SPLITS, test=debias.Permutation(20)
+    )
     assert "does not store (early stopping)" in tested.summary()[0]
     never = [stopped(library, X, y, *rows, rounds=3) for rows in SPLITS]
     assert debias.audit_folds(never, X, y, SPLITS, **SETTINGS).warnings == ()  # all trees were grown and are used
@@ -120,7 +124,7 @@ def test_an_empty_cvbooster_is_refused(data):
         debias.audit_folds(lightgbm.CVBooster(), *data, SPLITS)
 
 
-def test_boosters_of_xgboost_cv(data):
+def test_boosters_of_xgboost_cv_are_audited_as_by_hand(data):
     class Keep(xgboost.callback.TrainingCallback):
         def after_training(self, model):
             self.boosters = [fold.bst for fold in model.cvfolds]
@@ -134,7 +138,7 @@ def test_boosters_of_xgboost_cv(data):
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # CatBoost passes them to every splitter
 @pytest.mark.integration
-def test_models_of_catboost_cv(data, tmp_path):
+def test_models_of_catboost_cv_are_audited_as_by_hand(data, tmp_path):
     catboost = pytest.importorskip("catboost")
     settings = {
         "loss_function": "RMSE",
@@ -149,13 +153,13 @@ def test_models_of_catboost_cv(data, tmp_path):
         require_audits_by_hand(debias.audit_folds(given, *data, SPLITS, **SETTINGS), results[1], *data)
 
 
-def test_results_of_cross_validate(data):
+def test_results_of_cross_validate_are_audited_as_by_hand(data):
     forest = RandomForestRegressor(8, random_state=0)
     results = cross_validate(forest, *data, cv=SPLITS, return_estimator=True, return_indices=True)
     require_audits_by_hand(debias.audit_folds(results, *data, **SETTINGS), results["estimator"], *data)
 
 
-def test_a_calibrated_classifier():
+def test_a_calibrated_classifier_is_audited_as_by_hand():
     X, y = simulated.rows(N_ROWS, names=["a", "b", "c"], cuts=[0])
     calibrated = CalibratedClassifierCV(RandomForestClassifier(8, random_state=0), cv=K).fit(X, y)
     models = [each.estimator for each in calibrated.calibrated_classifiers_]
@@ -163,7 +167,7 @@ def test_a_calibrated_classifier():
     require_audits_by_hand(audit, models, X, y, list(StratifiedKFold(K).split(X, y)))
 
 
-def test_a_search(data):
+def test_a_search_is_trained_again_on_its_folds_and_says_so(data):
     X, y = data
     forest = RandomForestRegressor(8, random_state=0)
     search = GridSearchCV(forest, {"min_samples_leaf": [2, 20]}, cv=SPLITS).fit(X, y)
@@ -176,7 +180,7 @@ def test_a_search(data):
 
 
 @pytest.mark.parametrize("library", ["scikit-learn", "lightgbm", "xgboost"])
-def test_a_search_with_weights(data, library):
+def test_a_search_with_weights_is_trained_again_with_them(data, library):
     X, y = data
     weight = pd.Series(np.random.default_rng(0).integers(1, 9, N_ROWS))
     model = {
@@ -188,6 +192,6 @@ def test_a_search_with_weights(data, library):
     models = [clone(model).fit(X.iloc[train], y.iloc[train], sample_weight=weight[train]) for train, _ in SPLITS]
     audit = debias.audit_folds(search, X, y, sample_weight=weight, **SETTINGS)
     expected = debias.audit_folds(models, X, y, SPLITS, sample_weight=weight, **SETTINGS)
-    pd.testing.assert_frame_equal(audit.table, expected.table)
+    pd.testing.assert_frame_equal(audit.to_frame(), expected.to_frame())
     assert {each.provenance["status"] for each in audit.audits.values()} == {"proven held-out"}
     assert len(audit.notes) == 1

@@ -215,7 +215,7 @@ def test_weights_of_training_rows_leave_nothing_to_tell_by(settings):
     assert "cannot check whether these rows contain training rows" in scores.warnings[-1]
 
 
-def test_probabilities_as_the_response():
+def test_probabilities_as_the_response_have_the_loss_of_the_definition():
     """By the definition of the loss: what is saved from the constant margin on, on fresh rows."""
     catboost = pytest.importorskip("catboost")
     quiet = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
@@ -229,7 +229,7 @@ def test_probabilities_as_the_response():
     def loss(margin):
         return np.mean(np.log1p(np.exp(margin)) - p * margin)
 
-    saved = loss(debias.extract(model).base[0]) - loss(margin)
+    saved = loss(debias.plugin.extract(model).base[0]) - loss(margin)
     assert scores.values.sum() + scores.details["base"] == pytest.approx(saved)
     with pytest.raises(ProvenanceError, match="these are the training rows"):
         debias.score(model, X[::-1], 1 / (1 + np.exp(-latent[::-1])))
@@ -240,10 +240,10 @@ def test_a_sum_of_models_does_not_know_its_objective():
     X, y = draw()
     models = [boosted(random_seed=seed).fit(X, y) for seed in (0, 1)]
     with pytest.raises(UnsupportedModelError, match="keeps no training parameters.*catboost.sum_models"):
-        debias.extract(catboost.sum_models(models, weights=[0.5, 0.5]))
+        debias.plugin.extract(catboost.sum_models(models, weights=[0.5, 0.5]))
 
 
-def test_scale_and_bias():
+def test_scale_and_bias_are_read():
     X, y = draw()
     model = boosted().fit(X, y)
     model.set_scale_and_bias(-2.5, 7.0)
@@ -253,9 +253,9 @@ def test_scale_and_bias():
 def test_losses_that_are_not_known_are_refused_by_name():
     X, y = draw()
     with pytest.raises(UnsupportedModelError, match="RMSEWithUncertainty"):
-        debias.extract(boosted(loss_function="RMSEWithUncertainty").fit(X, y))
+        debias.plugin.extract(boosted(loss_function="RMSEWithUncertainty").fit(X, y))
     with pytest.raises(UnsupportedModelError, match="not fitted"):
-        debias.extract(boosted())
+        debias.plugin.extract(boosted())
 
 
 def test_boosted_trees_have_no_out_of_bag_rows():
@@ -277,10 +277,10 @@ def test_a_refitted_model_is_the_model(task):
     assert type(again) is type(model)
     raw = [each.predict(X_new, prediction_type="RawFormulaVal") for each in (model, again)]
     np.testing.assert_array_equal(*raw)
-    assert (debias.refit(model, X, y, seed=8).predict(X_new, prediction_type="RawFormulaVal") != raw[0]).any()
+    assert (debias.refit(model, X, y, random_state=8).predict(X_new, prediction_type="RawFormulaVal") != raw[0]).any()
 
 
-def test_files(tmp_path):
+def test_a_model_from_a_file_scores_the_same(tmp_path):
     X, y = draw("binary")
     model = boosted("binary").fit(X, y)
     model.save_model(str(tmp_path / "model.cbm"))
@@ -324,7 +324,7 @@ def bags_of(model):
 
 @pytest.mark.parametrize("scorer", ["mdi_oob", "ufi"])
 @pytest.mark.parametrize("settings", SAMPLINGS)
-def test_bags_of_balanced_forests(settings, scorer, monkeypatch):
+def test_bags_of_balanced_forests_fill_their_nodes(settings, scorer, monkeypatch):
     model, X, y = imbalanced(**settings)
     bags = bags_of(model)
     for bag, estimator in zip(bags, model.estimators_, strict=True):  # all nodes hold these rows, by their weight
@@ -396,7 +396,7 @@ def test_quantile_forests_are_the_forests_they_are_grown_as(name):
     assert found.provenance["status"] == "proven"
     expected = oracle.score("mdi_oob", oracle.see_forest(model, X, y), 3, averaged=True)
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     X_new, _ = draw(seed=1)
     ours = route(ensemble, X_new.astype(np.float32))
     np.testing.assert_array_equal(ours, model.apply(X_new))
@@ -426,7 +426,9 @@ def test_quantiles_that_are_passed_as_y_are_told(how, quantiles):
             return [text for text in debias.score(model, seen, y).warnings if text.startswith("y is equal")]
 
     assert said(y_new) == []
-    assert said(predicted)[0].startswith("y is equal to the prediction of the model in 100% of these rows")
+    assert said(predicted)[0].startswith(
+        "y is equal to the prediction of the model far more often than ties of y explain: in 100%"
+    )
 
 
 def test_a_refitted_quantile_forest_is_one():

@@ -75,14 +75,22 @@ def test_a_frame_of_texts_is_told_to_be_a_series(of_words):
 
 
 def test_an_audit_of_texts_finds_the_word(of_words):
-    audit = debias.audit(of_words, TEXTS, CLASSES, error="fdr", n_permutations=600, test="permutation", seed=0)
-    assert audit.table.loc["w3", "verdict"] == "informative"
+    audit = debias.audit(
+        of_words,
+        TEXTS,
+        CLASSES,
+        error_rate=("fdr", 0.05),
+        test=debias.Permutation(600),
+        random_state=0,
+        dependence=False,
+    )
+    assert audit.to_frame().loc["w3", "verdict"] == "informative"
     assert not any("repeat the values" in text for text in audit.warnings)
     phi = debias.contributions(of_words, pd.Series(TEXTS, index=range(7, 7 + N)), CLASSES)
     assert phi.index[0] == 7
-    np.testing.assert_allclose(phi.sum(), audit.table.loc[phi.columns, "mdi_oob"], atol=1e-12)
+    np.testing.assert_allclose(phi.sum(), audit.to_frame().loc[phi.columns, "mdi_oob"], atol=1e-12)
     found = debias.compare(of_words, TEXTS, CLASSES, ["mdi_oob", "native"])
-    assert found.table["mdi_oob"].idxmax() == "w3"
+    assert found.to_frame()["mdi_oob"].idxmax() == "w3"
 
 
 def test_texts_as_one_source_are_one_row_which_is_the_sum(of_words):
@@ -90,10 +98,12 @@ def test_texts_as_one_source_are_one_row_which_is_the_sum(of_words):
     source = debias.score(of_words, TEXTS, CLASSES, level="source")
     assert source.feature_names == ("text",)
     assert source.values[0] == pytest.approx(words.values.sum(), abs=1e-12)
-    assert debias.score(of_words, TEXTS, CLASSES, level="source", feature_names=["review"]).feature_names == ("review",)
+    assert debias.score(
+        of_words, debias.Dataset(TEXTS, CLASSES, feature_names=["review"]), level="source"
+    ).feature_names == ("review",)
 
 
-def test_groups_of_words(of_words):
+def test_groups_of_words_add_up(of_words):
     words = by_name(debias.score(of_words, TEXTS, CLASSES))
     grouped = by_name(debias.score(of_words, TEXTS, CLASSES, groups={"both": ["w3", "w4"]}))
     assert grouped["both"] == pytest.approx(words["w3"] + words["w4"], abs=1e-12)
@@ -114,7 +124,7 @@ def test_groups_of_words(of_words):
     ],
     ids=["count", "hashing", "svd", "union"],
 )
-def test_other_vectorizers(transformer, names):
+def test_other_vectorizers_name_their_words(transformer, names):
     model = make_pipeline(transformer, forest(classes=True)).fit(TEXTS, CLASSES)
     scores = debias.score(model, TEXTS, CLASSES)
     assert scores.feature_names == (names or tuple(model[0].get_feature_names_out()))
@@ -122,10 +132,10 @@ def test_other_vectorizers(transformer, names):
 
 
 def test_a_refit_of_a_pipeline_of_texts_keeps_the_words(of_words):
-    scores = debias.score(of_words, TEXTS, CLASSES, "response_permutation(mdi, replicates=3)", seed=0)
+    scores = debias.score(of_words, TEXTS, CLASSES, "response_permutation(mdi, replicates=3)", random_state=0)
     assert scores.feature_names == tuple(of_words[0].get_feature_names_out())
-    with pytest.raises(debias.CompositionError, match="changes columns of X"):
-        debias.score(of_words, TEXTS, CLASSES, "shadow(mdi, replicates=3)", seed=0)
+    with pytest.raises(debias.plugin.CompositionError, match="changes columns of X"):
+        debias.score(of_words, TEXTS, CLASSES, "shadow(mdi, replicates=3)", random_state=0)
 
 
 def test_a_vote_of_pipelines_of_texts():
@@ -179,11 +189,11 @@ def test_an_audit_of_columns_of_several_columns_names_them():
     assert list(values) == ["a", "b", "c", "a + b", "a + c", "b + c"]
     assert values["a"] == pytest.approx(inner["a"] + inner["a^2"], abs=1e-12)
     assert values["a + b"] == pytest.approx(inner["a b"], abs=1e-12)
-    audit = debias.audit(model, NUMBERS, RESPONSE, seed=0)
-    assert audit.table.loc["a", "verdict"] == "informative"
+    audit = debias.audit(model, NUMBERS, RESPONSE, random_state=0)
+    assert audit.to_frame().loc["a", "verdict"] == "informative"
 
 
-def test_nested_transformers():
+def test_nested_transformers_are_traced_to_their_columns():
     parts = ColumnTransformer(
         [
             ("bins", KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"), [0]),
@@ -211,7 +221,7 @@ def test_a_function_that_adds_a_column():
 def test_levels_are_checked(of_words):
     with pytest.raises(debias.RowsError, match="level='words' is not a level"):
         debias.score(of_words, TEXTS, CLASSES, level="words")
-    with pytest.raises(debias.CompositionError, match="cannot score the columns that the trees see"):
+    with pytest.raises(debias.plugin.CompositionError, match="cannot score the columns that the trees see"):
         debias.score(of_words, TEXTS, CLASSES, "guide")
     plain = forest().fit(NUMBERS, RESPONSE)
     for level in (None, "source", "model"):
@@ -339,18 +349,23 @@ def test_names_that_a_transformer_gives_twice_are_not_used():
 def test_names_for_a_sparse_matrix():
     X = scipy.sparse.csr_matrix(NUMBERS.to_numpy())
     model = forest().fit(X, RESPONSE)
-    scores = debias.score(model, X, RESPONSE, feature_names=["a", "b", "c"])
+    scores = debias.score(model, debias.Dataset(X, RESPONSE, feature_names=["a", "b", "c"]))
     assert scores.feature_names == ("a", "b", "c")
     np.testing.assert_array_equal(scores.values, debias.score(model, X, RESPONSE).values)
-    grouped = debias.score(model, X, RESPONSE, feature_names=["a", "b", "c"], groups={"g": ["a", "b"]})
+    grouped = debias.score(model, debias.Dataset(X, RESPONSE, feature_names=["a", "b", "c"]), groups={"g": ["a", "b"]})
     assert grouped.feature_names == ("g", "c")
-    audit = debias.audit(model, X, RESPONSE, feature_names=["a", "b", "c"], seed=0)
-    assert set(audit.table.index) == {"a", "b", "c"}
+    audit = debias.audit(model, debias.Dataset(X, RESPONSE, feature_names=["a", "b", "c"]), random_state=0)
+    assert set(audit.to_frame().index) == {"a", "b", "c"}
     permuted = debias.score(
-        model, X.toarray(), RESPONSE, "response_permutation(mdi, replicates=3)", feature_names=list("abc"), seed=0
+        model,
+        debias.Dataset(X.toarray(), RESPONSE, feature_names=list("abc")),
+        scorer="response_permutation(mdi, replicates=3)",
+        random_state=0,
     )
     assert permuted.feature_names == ("a", "b", "c")
-    assert debias.score(None, X.toarray(), RESPONSE, "guide", feature_names=list("abc")).feature_names == (
+    assert debias.score(
+        None, debias.Dataset(X.toarray(), RESPONSE, feature_names=list("abc")), scorer="guide"
+    ).feature_names == (
         "a",
         "b",
         "c",
@@ -369,17 +384,17 @@ def test_names_for_a_sparse_matrix():
 def test_wrong_names_are_refused(names, complaint):
     X = NUMBERS.to_numpy()
     with pytest.raises(debias.RowsError, match=complaint):
-        debias.score(forest().fit(X, RESPONSE), X, RESPONSE, feature_names=names)
+        debias.score(forest().fit(X, RESPONSE), debias.Dataset(X, RESPONSE, feature_names=names))
 
 
 def test_names_beside_other_names_are_refused(of_words):
     model = forest().fit(NUMBERS, RESPONSE)
     with pytest.raises(debias.RowsError, match="this X has others"):
-        debias.score(model, NUMBERS, RESPONSE, feature_names=["x", "y", "z"])
+        debias.score(model, debias.Dataset(NUMBERS, RESPONSE, feature_names=["x", "y", "z"]))
     with pytest.raises(debias.RowsError, match="trained on columns with names"):
-        debias.score(model, NUMBERS.to_numpy(), RESPONSE, feature_names=["x", "y", "z"])
+        debias.score(model, debias.Dataset(NUMBERS.to_numpy(), RESPONSE, feature_names=["x", "y", "z"]))
     with pytest.raises(debias.RowsError, match="names of the columns of X"):
-        debias.score(of_words, TEXTS, CLASSES, feature_names=["review"])
+        debias.score(of_words, debias.Dataset(TEXTS, CLASSES, feature_names=["review"]))
 
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor, LGBMRegressor])
@@ -428,14 +443,14 @@ def test_what_is_no_model_is_told(model, complaint):
 
 def test_the_test_of_dependence_is_left_out_where_it_would_take_minutes(monkeypatch):
     model = forest().fit(NUMBERS, RESPONSE)
-    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, seed=0).table
-    monkeypatch.setattr("debias.api.evaluation.MOST_FITTED", N * 15 * 3 - 1)
+    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, random_state=0).to_frame()
+    monkeypatch.setattr("debias.api.prepared.MOST_FITTED", N * 15 * 3 - 1)
     with pytest.warns(debias.DebiasWarning, match="dependence was not tested"):
-        audit = debias.audit(model, NUMBERS, RESPONSE, seed=0)
-    assert "dependence" not in audit.table
+        audit = debias.audit(model, NUMBERS, RESPONSE, random_state=0)
+    assert "dependence" not in audit.to_frame()
     assert any("rows times trees times features" in text for text in audit.warnings)
     assert any(line.startswith("Dependence was not tested: rows times trees times") for line in audit.summary())
-    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, seed=0, test="combined").table
+    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, random_state=0, dependence=True).to_frame()
 
 
 @pytest.mark.parametrize("function", [lambda X: X[:, ::-1], lambda X: X.cumsum(axis=1)], ids=["reversed", "sums"])

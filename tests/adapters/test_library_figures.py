@@ -45,7 +45,7 @@ def draw(task="regression", missing=True, seed=0):
 
 def assert_predicts_alike(model, X, raw, leaves, rtol):
     """Compare the raw output and the leaves of the common form with the library's own."""
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     ours = route(ensemble, Table(X).matrix(ensemble))
     np.testing.assert_array_equal(ours, leaves)
     scale = np.abs(raw).max()
@@ -96,7 +96,7 @@ def test_mdi_is_feature_importances(kind, criterion, depth):
     missing=st.booleans() if IN_FORESTS else st.just(False),
     weighted=st.booleans(),
 )
-def test_forests_of_any_settings(kind, varied, missing, weighted):
+def test_forests_of_any_settings_give_the_librarys_importances_and_predictions(kind, varied, missing, weighted):
     classes = kind in CLASSIFIERS
     X, y = draw("3-class" if classes else "regression", missing)
     weight = np.random.default_rng(1).uniform(0.5, 2, N) if weighted else None
@@ -110,7 +110,7 @@ def test_forests_of_any_settings(kind, varied, missing, weighted):
 
 @needs_them_in_forests
 @pytest.mark.parametrize("kind", [*CLASSIFIERS, *REGRESSORS], ids=lambda kind: kind.__name__)
-def test_scikit_learn_predictions_with_missing_values(kind):
+def test_scikit_learn_predicts_alike_with_missing_values(kind):
     classes = kind in CLASSIFIERS
     X, y = draw("3-class" if classes else "regression")
     model = grown(kind, y, X)
@@ -147,7 +147,7 @@ def assert_xgboost_figures(model, booster, names):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_xgboost_wrapper(task):
+def test_an_xgboost_wrapper_gives_the_librarys_figures(task):
     X, y = draw(task)
     model = xgb_wrapper(task, X, y)
     assert_xgboost_figures(model, model.get_booster(), [f"f{k}" for k in range(5)])
@@ -157,7 +157,7 @@ def test_xgboost_wrapper(task):
 
 @pytest.mark.parametrize("names", [None, ["a", "b", "c", "d", "e"]], ids=["unnamed", "named"])
 @pytest.mark.parametrize("task", TASKS)
-def test_xgboost_booster(task, names):
+def test_an_xgboost_booster_gives_the_librarys_figures(task, names):
     X, y = draw(task)
     model = xgb_raw(task, X, y, names)
     assert_xgboost_figures(model, model, names or [f"f{k}" for k in range(5)])
@@ -195,7 +195,7 @@ def test_xgboost_objectives_and_their_base_score(objective, base_score):
         }
     ),
 )
-def test_xgboost_of_any_settings(task, varied):
+def test_xgboost_of_any_settings_gives_the_librarys_figures(task, varied):
     X, y = draw(task)
     model = xgb_wrapper(task, X, y, **varied)
     X_new, _ = draw(seed=1)
@@ -205,7 +205,7 @@ def test_xgboost_of_any_settings(task, varied):
         assert_xgboost_figures(model, model.get_booster(), [f"f{k}" for k in range(5)])
 
 
-def test_xgboost_missing_value_of_a_wrapper():
+def test_the_missing_value_of_an_xgboost_wrapper_is_used():
     X, y = draw()
     X = np.nan_to_num(X, nan=-9.0)
     model = xgb_wrapper("regression", X, y, missing=-9.0)
@@ -249,7 +249,7 @@ def assert_lightgbm_alike(model, booster, X_new):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_lightgbm_wrapper(task):
+def test_a_lightgbm_wrapper_gives_the_librarys_figures(task):
     X, y = draw(task)
     model = lgb_wrapper(task, X, y)
     assert model.booster_.feature_importance("gain").max() > 0
@@ -258,7 +258,7 @@ def test_lightgbm_wrapper(task):
 
 @pytest.mark.parametrize("names", ["auto", ["a", "b", "c", "d", "e"]], ids=["unnamed", "named"])
 @pytest.mark.parametrize("task", TASKS)
-def test_lightgbm_booster(task, names):
+def test_a_lightgbm_booster_gives_the_librarys_figures(task, names):
     X, y = draw(task)
     model = lgb_raw(task, X, y, names)
     assert_lightgbm_alike(model, model, draw(seed=1)[0])
@@ -281,7 +281,7 @@ def test_lightgbm_booster(task, names):
         }
     ),
 )
-def test_lightgbm_of_any_settings(task, missing, varied):
+def test_lightgbm_of_any_settings_gives_the_librarys_figures(task, missing, varied):
     X, y = draw(task, missing)
     model = lgb_wrapper(task, X, y, **varied)
     assert_lightgbm_alike(model, model.booster_, draw(seed=1)[0])
@@ -341,7 +341,7 @@ def test_early_stopped_xgboost_booster_predicts_with_all_rounds():
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["wrapper", "booster"])
-def test_early_stopped_lightgbm(raw):
+def test_early_stopped_lightgbm_uses_its_best_rounds_only(raw):
     settings = {"learning_rate": 0.5, "num_leaves": 20, "min_child_samples": 3, "n_jobs": 1, "verbose": -1}
     callbacks = [lightgbm.early_stopping(4, verbose=False)]
 
@@ -368,4 +368,4 @@ def test_the_constant_lightgbm_starts_from_is_the_mean_of_y_or_0():
     y = 20 + X[:, 0] + rng.normal(size=200)
     for from_average, expected in ((True, y.mean()), (False, 0.0)):
         model = lightgbm.LGBMRegressor(n_estimators=5, boost_from_average=from_average, verbose=-1).fit(X, y)
-        assert debias.extract(model).base[0] == pytest.approx(expected, rel=1e-6)
+        assert debias.plugin.extract(model).base[0] == pytest.approx(expected, rel=1e-6)

@@ -180,7 +180,7 @@ def test_the_bags_of_a_forest_prove_nothing_after_a_refit():
     again = model.refit(*draw("forest", 1))
     with pytest.raises(debias.InBagUnavailableError, match="leaf values .* were changed after its trees were grown"):
         debias.score(again, X, y, rows="oob")
-    assert not debias.extract(again).mean_values
+    assert not debias.plugin.extract(again).mean_values
 
 
 def text_of(booster):
@@ -194,7 +194,7 @@ def test_smoothed_splits_on_categories_are_not_taken_for_changed_leaves(seed):
     y, fresh_y = (rows[:, 0] + (rows[:, 1] % 3) + rng.normal(size=len(rows)) for rows in (X, fresh))
     settings = {"min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "num_leaves": 15}
     booster = lightgbm.train(settings, lightgbm.Dataset(X, y, categorical_feature=[1]), 20)
-    assert debias.extract(booster).count is not None
-    changed = debias.extract(booster.refit(fresh, fresh_y))
+    assert debias.plugin.extract(booster).count is not None
+    changed = debias.plugin.extract(booster.refit(fresh, fresh_y))
     assert changed.count is None
     assert any("changed after the trees were grown" in note for note in changed.notes)

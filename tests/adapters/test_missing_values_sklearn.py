@@ -56,7 +56,7 @@ def test_rows_with_missing_values_reach_the_nodes_that_store_them(name):
     X, y = rows_of(name, 0.2)
     model = MODELS[name].fit(X, y)
     assert fits(model, X, y)
-    assert saw_missing(debias.extract(model))
+    assert saw_missing(debias.plugin.extract(model))
     if hasattr(model, "estimators_"):
         assert debias.score(model, X, y).provenance["status"] == "proven"
     fresh, fresh_y = rows_of(name, 0.2, seed=1)
@@ -81,7 +81,7 @@ def test_older_versions_score_no_rows_with_missing_values():
     """A tree of one split may not show that it was grown with missing values, so the rows are looked at too."""
     X, y = rows_of("tree", 0.3)
     stump = DecisionTreeRegressor(max_depth=1, random_state=0).fit(X, y)
-    assert not saw_missing(debias.extract(stump))
+    assert not saw_missing(debias.plugin.extract(stump))
     with pytest.raises(debias.RowsError, match=r"'x\d' of X has a missing value \(row \d+\); scikit-learn .* 1\.8"):
         debias.score(stump, X, y, rows="held-out")
 
@@ -92,7 +92,7 @@ def test_trees_without_missing_values_are_not_taken_for_others(name):
         X, y = rows_of(name, 0, seed)
         model = MODELS[name].fit(X, y)
         assert fits(model, X, y)
-        assert not saw_missing(debias.extract(model))
+        assert not saw_missing(debias.plugin.extract(model))
     if hasattr(model, "estimators_"):
         assert debias.score(model, X, y).provenance["status"] == "proven"
 
@@ -102,7 +102,7 @@ def test_a_forest_of_before_1_9_with_missing_values_has_a_note_since_1_9():
         pytest.skip(f"scikit-learn {sklearn.__version__}: forests do not keep the attribute that tells versions apart")
     X, y = rows_of("forest", 0.2)
     forest = RandomForestRegressor(5, random_state=0).fit(X, y)
-    assert not debias.extract(forest).notes
+    assert not debias.plugin.extract(forest).notes
     del forest._sample_weight  # as if an older version had saved it
-    assert "a scikit-learn before 1.9 trained this forest" in debias.extract(forest).notes[0]
+    assert "a scikit-learn before 1.9 trained this forest" in debias.plugin.extract(forest).notes[0]
     assert IN_FORESTS

@@ -40,7 +40,10 @@ def saved():
 
     def load(name, version="4.3.0"):
         if (version, name) not in models:
-            models[version, name] = debias.load_model(HOME / version / name)
+            with pytest.MonkeyPatch.context() as patch:  # one is read in a process of its own, which takes a second
+                if (version, name) != ("4.3.0", "forest"):
+                    patch.setattr("debias.models.sandbox.check", lambda *_: None)
+                models[version, name] = debias.load_model(HOME / version / name)
         return models[version, name]
 
     return load
@@ -51,6 +54,7 @@ def rows(name=None, part=slice(N_TRAIN, None)):
     return table if name is None else (table, table[RESPONSES[name]])
 
 
+@pytest.mark.thorough
 @EACH
 def test_columns_output_and_importance_are_those_of_spark(version, name, saved):
     expected = json.loads((HOME / version / "expected.json").read_text())[name]
@@ -228,7 +232,7 @@ def test_rows_that_spark_refuses_are_refused(case, saved):
         debias.score(saved("forest"), change(X), y, rows="held-out")
 
 
-def test_a_label_of_y_that_the_pipeline_never_saw(saved):
+def test_a_label_of_y_that_the_pipeline_never_saw_is_refused(saved):
     X, y = rows("forest")
     with pytest.raises(debias.RowsError, match=r"the label 'maybe' \(row 0\), which the pipeline never saw"):
         debias.score(saved("forest"), X, ["maybe", *y[1:]], rows="held-out")

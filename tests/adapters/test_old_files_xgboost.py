@@ -36,7 +36,7 @@ def loaded(version, name, ending):
 @EACH
 def test_margins_are_those_of_the_version_that_wrote_the_file(version, name, ending):
     X, _ = rows(name)
-    ensemble = debias.extract(loaded(version, name, ending))
+    ensemble = debias.plugin.extract(loaded(version, name, ending))
     expected = np.array(json.loads((HOME / version / "margins.json").read_text())[name]).reshape(len(X), -1)
     np.testing.assert_allclose(
         raw_output(ensemble, route(ensemble, X.astype(np.float32))), expected, rtol=1e-5, atol=1e-5

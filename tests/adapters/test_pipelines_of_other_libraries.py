@@ -58,15 +58,21 @@ def test_samplers_are_skipped_at_prediction_and_training_rows_cannot_pass(sample
 def test_a_resampling_pipeline_is_audited_and_refitted():
     model, (X, y) = resampled("SMOTE"), draw()
     fresh, y_fresh = draw(1)
-    audit = debias.audit(model, fresh, y_fresh, rows="held-out", seed=0)
-    assert audit.table.loc["a", "verdict"] == "informative"
+    audit = debias.audit(model, fresh, y_fresh, rows="held-out", random_state=0)
+    assert audit.to_frame().loc["a", "verdict"] == "informative"
     assert "informative, if none of the rows is a training row" in audit.summary()[0]
     assert ", if none of the rows is a training row" in repr(audit)
     assert "look like training rows" not in " ".join(audit.summary())
     refitted = debias.refit(model, X, y)
     np.testing.assert_array_equal(refitted.predict_proba(fresh), model.predict_proba(fresh))
     null = debias.score(
-        model, fresh, y_fresh, "response_permutation(mdi_oob, replicates=3)", rows="held-out", train=(X, y), seed=0
+        model,
+        fresh,
+        y_fresh,
+        "response_permutation(mdi_oob, replicates=3)",
+        rows="held-out",
+        train=(X, y),
+        random_state=0,
     )
     assert null.p_value is not None
 

@@ -65,16 +65,16 @@ def test_an_audit_of_a_ranker_finds_the_feature_that_ranks(name):
     train, objective = MODELS[name]
     X, y, query = ranked(1)
     model = train(*ranked(0), objective)
-    audit = debias.audit(model, X, relevance(name, y), qid=query, rows="held-out", seed=0)
-    assert audit.table.loc["x0", "verdict"] == "informative"
-    assert audit.table.loc["noise", "share"] < 0.1
+    audit = debias.audit(model, debias.Dataset(X, relevance(name, y), qid=query), rows="held-out", random_state=0)
+    assert audit.to_frame().loc["x0", "verdict"] == "informative"
+    assert audit.to_frame().loc["noise", "share"] < 0.1
     assert audit.scores["mdi_oob"].details["test"]["n_independent"] == N_QUERIES
-    assert "oob_loss" not in audit.table
+    assert "oob_loss" not in audit.to_frame()
 
 
 def gradient_sums(booster, X):
     """Return minus the gradients of the training rows, summed over the leaves of the first tree, by row."""
-    ensemble = debias.extract(booster)
+    ensemble = debias.plugin.extract(booster)
     leaf = route(ensemble, np.asarray(X, ensemble.routing_dtype))[:, 0]
     return ensemble, leaf, ensemble.value[:, 0] * ensemble.cover
 
@@ -92,7 +92,7 @@ def test_wrappers_of_scikit_learn_are_scored_as_their_boosters(name):
     else:
         model = lightgbm.LGBMRanker(n_estimators=ROUNDS, n_jobs=1, verbose=-1)
         model.fit(X, y, group=np.full(N_QUERIES, SIZE))
-    scores = debias.score(model, fresh, answer, qid=other, rows="held-out", test="naive")
+    scores = debias.score(model, debias.Dataset(fresh, answer, qid=other), rows="held-out", test="naive")
     assert scores.to_frame()["mdi_oob"].idxmax() == "x0"
     assert scores.selected[0]
 
@@ -127,6 +127,7 @@ def test_response_of_lambdamart_is_the_mean_gradient_of_xgboost_over_orders(obje
     assert error < 0.1 * abs(found.mean())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sigmoid", [1, 2])
 @pytest.mark.parametrize("normalised", [False, True])
 def test_response_of_lambdarank_is_the_mean_gradient_of_lightgbm_over_orders(sigmoid, normalised):
@@ -141,7 +142,7 @@ def test_response_of_lambdarank_is_the_mean_gradient_of_lightgbm_over_orders(sig
         )
         right = booster.dump_model()["tree_info"][0]["tree_structure"]["right_child"]
         found.append(right["leaf_value"] * right["leaf_weight"])
-    response = encode(y, debias.extract(booster), len(y), query=query).values[:, 0]
+    response = encode(y, debias.plugin.extract(booster), len(y), query=query).values[:, 0]
     error = np.std(found, ddof=1) / np.sqrt(n_orders)
     left_out = 0.05 * abs(np.mean(found)) if normalised else 0  # the factor of a query has the mean of S
     assert abs(np.mean(found) - response[side[:, 0] == 1].sum()) < 4 * error + left_out
@@ -153,7 +154,7 @@ def test_response_gives_the_leaves_of_catboost(objective):
     X, y, query = ranked(4)
     settings = {"learning_rate": 1, "l2_leaf_reg": 0, "leaf_estimation_method": "Gradient", "boost_from_average": False}
     settings |= {"leaf_estimation_iterations": 1, "bootstrap_type": "No", "random_strength": 0}
-    ensemble = debias.extract(cat(X, y, query, objective, rounds=1, **settings))
+    ensemble = debias.plugin.extract(cat(X, y, query, objective, rounds=1, **settings))
     leaf = route(ensemble, np.asarray(X, ensemble.routing_dtype))[:, 0]
     response = encode(y, ensemble, N, query=query).values[:, 0]
     in_query = query[:, None] == query
@@ -169,10 +170,10 @@ def test_response_gives_the_leaves_of_catboost(objective):
 
 def test_order_of_rows_and_names_of_queries_do_not_matter():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
-    expected = debias.score(model, X, y, qid=query, rows="held-out").values
+    expected = debias.score(model, debias.Dataset(X, y, qid=query), rows="held-out").values
     order = np.random.default_rng(0).permutation(N)
     names = np.array([f"query {k}" for k in np.random.default_rng(1).permutation(N_QUERIES)])[query]
-    shuffled = debias.score(model, X.iloc[order], y[order], qid=names[order], rows="held-out").values
+    shuffled = debias.score(model, debias.Dataset(X.iloc[order], y[order], qid=names[order]), rows="held-out").values
     np.testing.assert_allclose(shuffled, expected, rtol=1e-9)
 
 
@@ -185,19 +186,22 @@ def test_relevant_rows_may_come_first_in_each_query():
         return X.reshape(N, 3), np.tile(np.arange(SIZE) == 0, N_QUERIES).astype(int), np.arange(N) // SIZE
 
     model, (X, y, query) = xgb(*chosen_first(0)), chosen_first(1)
-    rows = {"rows": "held-out", "qid": query, "test": "permutation", "seed": 0}
-    assert debias.score(model, X, y, **rows).selected.tolist() == [True, False, False]
-    joined = debias.score(model, X, y, **rows, blocks=query // 2)  # of two queries each
+    rows = {"rows": "held-out", "test": "permutation", "random_state": 0}
+    assert debias.score(model, debias.Dataset(X, y, qid=query), **rows).selected.tolist() == [True, False, False]
+    joined = debias.score(model, debias.Dataset(X, y, qid=query, blocks=query // 2), **rows)  # of two queries each
     assert joined.selected.tolist() == [True, False, False]
 
 
 def test_contributions_and_comparisons_take_queries():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
-    score = debias.score(model, X, y, qid=query, rows="held-out").values
-    np.testing.assert_allclose(debias.contributions(model, X, y, qid=query, rows="held-out").sum(), score, atol=1e-9)
-    compared = debias.compare(model, X, y, ["mdi_oob", "oob_split"], qid=query, rows="held-out")
-    np.testing.assert_allclose(compared.table["mdi_oob"], score)
-    by_default = debias.compare(model, X, y, qid=query, rows="held-out")  # a ranker has no metric by default
+    score = debias.score(model, debias.Dataset(X, y, qid=query), rows="held-out").values
+    np.testing.assert_allclose(
+        debias.contributions(model, debias.Dataset(X, y, qid=query), rows="held-out").sum(), score, atol=1e-9
+    )
+    compared = debias.compare(model, debias.Dataset(X, y, qid=query), scorers=["mdi_oob", "oob_split"], rows="held-out")
+    np.testing.assert_allclose(compared.to_frame()["mdi_oob"], score)
+    with pytest.warns(debias.DebiasWarning, match="permutation is left out of the comparison: "):
+        by_default = debias.compare(model, debias.Dataset(X, y, qid=query), rows="held-out")
     assert [*by_default.scores] == ["native", "mdi_oob", "shap", "shap_oob"]
 
 
@@ -205,13 +209,15 @@ def test_training_rows_bring_their_queries():
     X, y, query = ranked(1)
     X_train, y_train, query_train = ranked(0)
     model = lgb(X_train, y_train, query_train)
-    train = (X_train, y_train, None, query_train)
-    audit = debias.audit(model, X, y, qid=query, rows="held-out", train=train, seed=0)
-    assert audit.table.loc["x0", "dependence"] == "dependent"
-    assert audit.table.loc["noise", "dependence"] == "not detected"
-    assert np.isfinite(debias.score(model, X, y, "ufi", qid=query, rows="held-out", train=train).values).all()
-    with pytest.raises(debias.RowsError, match=r"train=\(X_train, y_train, weight or None, qid\)"):
-        debias.score(model, X, y, "ufi", qid=query, rows="held-out", train=(X_train, y_train))
+    train = debias.Dataset(X_train, y_train, qid=query_train)
+    audit = debias.audit(model, debias.Dataset(X, y, qid=query), rows="held-out", train=train, random_state=0)
+    assert audit.to_frame().loc["x0", "dependence"] == "dependent"
+    assert audit.to_frame().loc["noise", "dependence"] == "not detected"
+    assert np.isfinite(
+        debias.score(model, debias.Dataset(X, y, qid=query), scorer="ufi", rows="held-out", train=train).values
+    ).all()
+    with pytest.raises(debias.RowsError, match=r"train=debias\.Dataset\(X_train, y_train, qid="):
+        debias.score(model, debias.Dataset(X, y, qid=query), scorer="ufi", rows="held-out", train=(X_train, y_train))
 
 
 @pytest.mark.parametrize(
@@ -228,19 +234,21 @@ def test_training_rows_bring_their_queries():
 def test_wrong_queries_are_refused(qid, said):
     model, (X, y, _) = xgb(*ranked(0)), ranked(1)
     with pytest.raises(debias.RowsError, match=said):
-        debias.score(model, X, y, qid=qid, rows="held-out")
+        debias.score(model, debias.Dataset(X, y, qid=qid), rows="held-out")
 
 
 def test_equal_relevance_is_refused():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
     with pytest.raises(debias.RowsError, match="the same relevance, so there is nothing to rank"):
-        debias.score(model, X, np.ones_like(y), qid=query, rows="held-out")
+        debias.score(model, debias.Dataset(X, np.ones_like(y), qid=query), rows="held-out")
 
 
 def test_a_ranker_without_queries_has_only_scores_without_a_response():
     model, (X, y, _) = xgb(*ranked(0)), ranked(1)
     for ask in (debias.score, debias.audit, debias.contributions):
-        with pytest.raises(debias.DebiasError, match="pass qid=, the query of each row"):
+        with pytest.raises(
+            debias.DebiasError, match=r"pass debias\.Dataset\(X, y, qid=\.\.\.\), the query of each row"
+        ):
             ask(model, X, y, rows="held-out")
     assert np.isfinite(debias.score(model, X, y, "native", rows="held-out").values).all()
 
@@ -249,32 +257,32 @@ def test_queries_of_other_models_and_of_scorers_that_refit_are_refused():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
     regression = xgboost.XGBRegressor(n_estimators=2, n_jobs=1).fit(X, y)
     with pytest.raises(debias.RowsError, match="qid is for rankers"):
-        debias.score(regression, X, y, qid=query, rows="held-out")
+        debias.score(regression, debias.Dataset(X, y, qid=query), rows="held-out")
     for scorer in ("response_permutation(mdi_oob)", "guide"):
-        with pytest.raises(debias.CompositionError, match="takes no queries: a ranker needs them"):
-            debias.score(model, X, y, scorer, qid=query)
-    with pytest.raises(debias.CompositionError, match="a ranker cannot be refitted"):
-        debias.audit(model, X, y, ["shadow(mdi_oob)"], qid=query, rows="held-out")
-    with pytest.raises(debias.CompositionError, match="takes no queries: leave qid out"):
-        debias.score(None, X, y, "guide", qid=query)
-    with pytest.raises(debias.CompositionError, match="needs all rows at once"):
-        debias.score(model, [(X, y)], qid=query, rows="held-out")
-    with pytest.raises(debias.CompositionError, match="all rows are needed at once"):
+        with pytest.raises(debias.plugin.CompositionError, match="takes no queries: a ranker needs them"):
+            debias.score(model, debias.Dataset(X, y, qid=query), scorer=scorer)
+    with pytest.raises(debias.plugin.CompositionError, match="a ranker cannot be refitted"):
+        debias.audit(model, debias.Dataset(X, y, qid=query), scorers=["shadow(mdi_oob)"], rows="held-out")
+    with pytest.raises(debias.plugin.CompositionError, match="takes no queries: leave qid out"):
+        debias.score(None, debias.Dataset(X, y, qid=query), scorer="guide")
+    with pytest.raises(debias.plugin.CompositionError, match="needs all rows at once"):
+        debias.score(model, debias.Dataset([(X, y)], qid=query), rows="held-out")
+    with pytest.raises(debias.plugin.CompositionError, match="all rows are needed at once"):
         debias.score(model, [(X, y)], rows="held-out")
 
 
 def test_a_ranking_loss_without_a_formula_says_so():
     model, (X, y, query) = cat(*ranked(0), "YetiRank:mode=NDCG", rounds=2), ranked(1)
-    with pytest.raises(debias.CompositionError, match="no formula for its mode NDCG.*Leave qid out"):
-        debias.score(model, X, y, qid=query, rows="held-out")
+    with pytest.raises(debias.plugin.CompositionError, match="no formula for its mode NDCG.*Leave qid out"):
+        debias.score(model, debias.Dataset(X, y, qid=query), rows="held-out")
 
 
 def test_blocks_hold_whole_queries():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
-    audit = debias.audit(model, X, y, qid=query, blocks=query // 2, rows="held-out", seed=0)
+    audit = debias.audit(model, debias.Dataset(X, y, qid=query, blocks=query // 2), rows="held-out", random_state=0)
     assert audit.scores["mdi_oob"].details["test"]["n_independent"] == N_QUERIES // 2
     with pytest.raises(debias.RowsError, match="blocks divide a query"):
-        debias.score(model, X, y, qid=query, blocks=np.arange(N), rows="held-out")
+        debias.score(model, debias.Dataset(X, y, qid=query, blocks=np.arange(N)), rows="held-out")
 
 
 def noise(train, objective, n_fits):
@@ -286,9 +294,9 @@ def noise(train, objective, n_fits):
         fresh, answer, other = ranked(2 * fit + 1, effect=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            settings = {"qid": other, "rows": "held-out"}
-            held_out.append(debias.score(model, fresh, relevance(objective, answer), **settings).values)
-            seen.append(debias.score(model, X, relevance(objective, y), qid=query, rows="train").values)
+            unseen = debias.Dataset(fresh, relevance(objective, answer), qid=other)
+            held_out.append(debias.score(model, unseen, rows="held-out").values)
+            seen.append(debias.score(model, debias.Dataset(X, relevance(objective, y), qid=query), rows="train").values)
     return np.array(held_out), np.array(seen)
 
 
@@ -296,6 +304,7 @@ def z_of_mean(scores):
     return scores.mean(axis=0) / (scores.std(axis=0, ddof=1) / np.sqrt(len(scores)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rank:ndcg", "lambdarank"])
 def test_noise_scores_0_on_average(name):
     held_out, seen = noise(*MODELS[name], n_fits=60)
@@ -319,8 +328,9 @@ def test_noise_is_informative_in_1_of_20_data_sets(sizes):
         kept = np.random.default_rng(number).random(N) < (0.7 if sizes == "random" else 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            settings = {"qid": query[kept], "rows": "held-out", "n_permutations": 99, "seed": 0}
-            audit = debias.audit(model, X[kept], y[kept], **settings)
-        assert audit.main.details["test"]["method"] == ("permutation" if sizes == "equal" else "naive")
-        wrong += (audit.table.loc[["noise", "of_query"], "verdict"] == "informative").any()
+            rows = debias.Dataset(X[kept], y[kept], qid=query[kept])
+            test = debias.Permutation(99) if sizes == "equal" else "auto"
+            audit = debias.audit(model, rows, rows="held-out", test=test, random_state=0)
+        assert audit.tested_scores.details["test"]["method"] == ("permutation" if sizes == "equal" else "naive")
+        wrong += (audit.to_frame().loc[["noise", "of_query"], "verdict"] == "informative").any()
     assert wrong / n_sets < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)

@@ -67,7 +67,7 @@ def seen(forest, *rows, weight=None):
 )
 def test_trees_predict_what_the_library_predicts(kind, settings):
     X, _ = survival.rows(N, 1)
-    ensemble = debias.extract(fitted(kind, **settings))
+    ensemble = debias.plugin.extract(fitted(kind, **settings))
     ours = raw_output(ensemble, route(ensemble, X.astype(np.float32)))[:, 0]
     np.testing.assert_allclose(ours, fitted(kind, **settings).predict(X), rtol=1e-12)
 
@@ -83,7 +83,7 @@ def test_missing_values_and_sparse_rows_are_taken_as_the_library_takes_them():
     sparse = pytest.importorskip("scipy.sparse")
     X, y = survival.rows(N, 0)
     X[::5, 1] = np.nan
-    if debias.extract(fitted()).missing_refusal is None:
+    if debias.plugin.extract(fitted()).missing_refusal is None:
         assert debias.score(model().fit(X, y), X, y).provenance["status"] == "proven"
     X = np.where(np.isnan(X), 0, X)
     forest = model().fit(sparse.csr_matrix(X), y)
@@ -144,7 +144,7 @@ def test_scores_of_boosting_are_the_definition():
 
 def test_permutation_on_held_out_rows_is_that_of_scikit_learn_with_the_score_of_the_model():
     forest, (X, y) = fitted(), survival.rows(N, 1)
-    ours = debias.score(forest, X, y, "permutation", rows="held-out", seed=3)
+    ours = debias.score(forest, X, y, "permutation", rows="held-out", random_state=3)
     theirs = permutation_importance(forest, X, y, n_repeats=5, random_state=3)
     np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=0, atol=1e-12)
     assert ours.details["baseline"] == pytest.approx(forest.score(X, y), abs=1e-12)
@@ -159,8 +159,10 @@ def test_a_metric_of_the_user_gets_times_and_events():
     from debias_plugins.scorers.permutation import permutation
 
     forest, rows = fitted(), survival.rows(N, 1)
-    own = debias.score(forest, *rows, permutation.with_options(metric=concordance), rows="held-out", seed=0)
-    np.testing.assert_allclose(own.values, debias.score(forest, *rows, "permutation", rows="held-out", seed=0).values)
+    own = debias.score(forest, *rows, permutation.with_options(metric=concordance), rows="held-out", random_state=0)
+    np.testing.assert_allclose(
+        own.values, debias.score(forest, *rows, "permutation", rows="held-out", random_state=0).values
+    )
 
 
 def test_shap_values_are_of_the_risk_scores():
@@ -173,25 +175,25 @@ def test_shap_values_are_of_the_risk_scores():
 def test_an_audit_has_no_reported_importance_and_no_loss():
     X, y = survival.rows(400, 0)
     forest = model(n_estimators=30).fit(X, y)
-    audit = debias.audit(forest, X, y, seed=0)
+    audit = debias.audit(forest, X, y, random_state=0)
     assert audit.reported is None
-    assert "oob_loss" not in audit.table
-    assert audit.table["verdict"].tolist() == ["informative", *["indistinguishable"] * 3]
+    assert "oob_loss" not in audit.to_frame()
+    assert audit.to_frame()["verdict"].tolist() == ["informative", *["indistinguishable"] * 3]
     assert "not reported" in audit.to_html()
-    with pytest.raises(debias.CompositionError, match="reports no importance of its own"):
+    with pytest.raises(debias.plugin.CompositionError, match="reports no importance of its own"):
         debias.score(forest, X, y, "native")
 
 
 def test_scores_that_need_a_loss_of_rows_or_numbers_are_refused():
     forest, (X, y) = fitted(), survival.rows(N, 1)
     for scorer in ("oob_loss", "ablation"):
-        with pytest.raises(debias.CompositionError, match="compares rows with each other"):
+        with pytest.raises(debias.plugin.CompositionError, match="compares rows with each other"):
             debias.score(forest, X, y, scorer, rows="held-out")
-    with pytest.raises(debias.CompositionError, match="not on the scale of y"):
+    with pytest.raises(debias.plugin.CompositionError, match="not on the scale of y"):
         debias.score(forest, X, y, "conditional_importance", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="all rows are needed at once"):
+    with pytest.raises(debias.plugin.CompositionError, match="all rows are needed at once"):
         debias.score(forest, [(X, y)], rows="held-out")
-    with pytest.raises(debias.CompositionError, match="another kind of response"):
+    with pytest.raises(debias.plugin.CompositionError, match="another kind of response"):
         debias.score(forest, X, y, "guide")
 
 
@@ -332,14 +334,14 @@ def test_meta_methods_move_times_and_events_together():
     X, y = survival.rows(N, 0)
     forest = model(n_estimators=5).fit(X, y)
     once, again = (
-        debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=6)", seed=1, n_jobs=n).values
+        debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=6)", random_state=1, n_jobs=n).values
         for n in (1, 2)
     )
     np.testing.assert_array_equal(once, again)
     assert once.argmax() == 0
     held_out = survival.rows(N, 1)
     for scorer in ("shadow(mdi_oob, replicates=2)", "response_permutation(permutation, replicates=4)"):
-        scores = debias.score(forest, *held_out, scorer, rows="held-out", train=(X, y), seed=0)
+        scores = debias.score(forest, *held_out, scorer, rows="held-out", train=(X, y), random_state=0)
         assert scores.values.argmax() == 0
 
 

@@ -131,13 +131,14 @@ def test_on_the_same_rows_it_is_the_same_model(name):
     np.testing.assert_array_equal(predicted(again, rows), predicted(model, rows))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_and_seed_decide_alone(name):
     make, rows, y = MODELS[name]
     model = make().fit(rows, y)
     before, state = pickle.dumps(model), global_random_state()
     half = rows.iloc[::2], y[::2]
-    one, same, other = (debias.refit(model, *half, seed=seed, n_jobs=1) for seed in (1, 1, 2))
+    one, same, other = (debias.refit(model, *half, random_state=seed, n_jobs=1) for seed in (1, 1, 2))
     np.testing.assert_array_equal(predicted(one, rows), predicted(same, rows))
     if name not in ("tree", "boosting of classes", "histograms with categories"):  # nothing random in these
         assert (predicted(one, rows) != predicted(other, rows)).any()
@@ -149,19 +150,19 @@ def test_rows_and_seed_decide_alone(name):
 def test_what_is_trained_again_is_scored_on_its_own_bags(name):
     make, rows, y = MODELS[name]
     half = rows.iloc[::2], y[::2]
-    scores = debias.score(debias.refit(make().fit(rows, y), *half, seed=1), *half)
+    scores = debias.score(debias.refit(make().fit(rows, y), *half, random_state=1), *half)
     assert scores.rows == "oob"
     assert scores.feature_names == tuple(rows.columns)
 
 
 @pytest.mark.parametrize("kind", [XGBRegressor, LGBMRegressor])
-def test_boosters_of_other_libraries_inside_a_pipeline(kind):
+def test_boosters_of_other_libraries_inside_a_pipeline_are_refitted(kind):
     settings = {"n_estimators": 5, "random_state": 0, "n_jobs": 1} | ({"verbose": -1} if kind is LGBMRegressor else {})
     model = make_pipeline(columns().set_output(transform="pandas"), kind(**settings))
     model.set_params(columntransformer__hot__sparse_output=False).fit(X, Y)
     again = debias.refit(model, X, Y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    half = debias.refit(model, X[::2], Y[::2], seed=1)
+    half = debias.refit(model, X[::2], Y[::2], random_state=1)
     scores = debias.score(half, X[1::2], Y[1::2], rows="held-out")
     assert scores.feature_names == tuple(X.columns)
 
@@ -170,18 +171,18 @@ def test_boosters_of_other_libraries_inside_a_pipeline(kind):
 def test_early_stopping_is_off_and_the_rounds_stay(kind):
     stop = {"early_stopping": True} if kind is HistGradientBoostingRegressor else {"n_estimators": 80}
     model = kind(n_iter_no_change=2, random_state=0, **stop).fit(NUMBERS, Y)
-    rounds = debias.extract(model).n_trees
+    rounds = debias.plugin.extract(model).n_trees
     assert rounds < 80
     again = debias.refit(model, NUMBERS, Y)
-    assert debias.extract(again).n_trees == rounds
-    assert debias.extract(again).count[0] == N  # no rows were kept back to stop on
+    assert debias.plugin.extract(again).n_trees == rounds
+    assert debias.plugin.extract(again).count[0] == N  # no rows were kept back to stop on
 
 
 def test_weights_and_settings_reach_the_trees():
     model = make_pipeline(StandardScaler(), forest(bootstrap=False)).fit(NUMBERS, Y)
     weight = np.random.default_rng(0).uniform(1, 2, N)
     again = debias.refit(model, NUMBERS, Y, weight, params={"max_depth": 2}, n_jobs=2)
-    assert debias.extract(again).weight[0] == pytest.approx(weight.sum())
+    assert debias.plugin.extract(again).weight[0] == pytest.approx(weight.sum())
     assert again[-1].get_params()["max_depth"] == 2
     assert again[-1].n_jobs == 2
 
@@ -226,4 +227,4 @@ def test_a_wrapper_that_would_keep_frozen_trees_is_not_trained_again(kind):
     model = kind(frozen(RandomForestClassifier(5, random_state=0).fit(NUMBERS, labels)))
     model.fit(NUMBERS, labels)
     with pytest.raises(debias.UnsupportedModelError, match="FrozenEstimator"):
-        debias.refit(model, NUMBERS[::2], labels[::2], seed=1)
+        debias.refit(model, NUMBERS[::2], labels[::2], random_state=1)

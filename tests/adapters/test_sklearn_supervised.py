@@ -168,17 +168,17 @@ def test_a_selection_is_named_refused_and_not_tested_out_of_bag():
         with pytest.raises(debias.ProvenanceError, match=r"'selectkbest' \(SelectKBest\) saw y of all training rows"):
             ask(model, X, Y)
     with pytest.warns(debias.DebiasWarning, match="also those of noise, and are not tested") as caught:
-        audit = debias.audit(model, X, Y, rows="oob", seed=0)
+        audit = debias.audit(model, X, Y, rows="oob", random_state=0)
     assert len(caught) == 1
     assert set(audit.verdict) == set(audit.dependence) == {"untested"}
-    assert audit.main.p_value is None
+    assert audit.tested_scores.p_value is None
     assert "saw y of all training rows" in audit.summary()[0]
     assert "Pass rows the model has not seen, with rows='held-out'" in audit.summary()[0]
     inner = debias.score(model[-1], model[:-1].transform(X), Y)
     kept = model[0].get_support()
-    np.testing.assert_array_equal(audit.main.values[kept], inner.values)
+    np.testing.assert_array_equal(audit.tested_scores.values[kept], inner.values)
     new_X, new_y = draw(1, 200)
-    assert debias.audit(model, new_X, new_y, seed=0).table.loc["a", "verdict"] == "informative"
+    assert debias.audit(model, new_X, new_y, random_state=0).to_frame().loc["a", "verdict"] == "informative"
 
 
 def test_what_holds_the_pipeline_changes_nothing():
@@ -195,7 +195,7 @@ def test_what_holds_the_pipeline_changes_nothing():
     selected = DebiasedSelector(pipeline, threshold="informative", random_state=0)
     with (
         pytest.warns(debias.DebiasWarning, match="selectkbest"),
-        pytest.raises(debias.CompositionError, match="no feature was tested: the step 'selectkbest'"),
+        pytest.raises(debias.plugin.CompositionError, match="no feature was tested: the step 'selectkbest'"),
     ):
         selected.fit(NUMBERS.assign(c=X["id"]), Y)
 
@@ -205,9 +205,9 @@ def test_models_of_folds_with_a_selection_are_audited_as_before():
     models = [make_pipeline(SelectKBest(f_regression, k=2), RandomForestRegressor(20, random_state=0)) for _ in splits]
     for model, (train, _) in zip(models, splits, strict=True):
         model.fit(X.iloc[train], Y[train])
-    audit = debias.audit_folds(models, X, Y, cv=splits, scorers=[], seed=0)
+    audit = debias.audit_folds(models, X, Y, cv=splits, scorers=[], random_state=0)
     assert {each.provenance["status"] for each in audit.audits.values()} == {"proven held-out"}
-    assert audit.table.loc["a", "verdict"] == "informative"
+    assert audit.to_frame().loc["a", "verdict"] == "informative"
 
 
 def test_the_columns_of_training_are_those_that_cross_fitting_made():
@@ -236,7 +236,7 @@ def test_the_columns_of_training_are_those_that_cross_fitting_made():
     [HistGradientBoostingRegressor(max_iter=10), ExtraTreesRegressor(10, random_state=0), FOREST],
     ids=lambda model: type(model).__name__,
 )
-def test_rows_behind_an_encoder_with_cross_fitting(model, seed):
+def test_training_rows_behind_an_encoder_with_cross_fitting_are_refused(model, seed):
     fitted, order = encoded(model, seed).fit(X, Y), np.random.default_rng(0).permutation(N)
     for rows in (np.arange(N), order):
         with pytest.raises(debias.ProvenanceError, match=r"these are the training rows: the step .* is the same"):
@@ -306,7 +306,7 @@ def test_a_comparison_that_could_not_fail_tells_nothing():
     assert not found.fitted_on_these()
 
 
-def test_rows_of_classes_behind_a_discriminant_analysis():
+def test_training_rows_behind_a_discriminant_analysis_are_refused():
     classes = (Y > 0).astype(int)
     model = make_pipeline(LinearDiscriminantAnalysis(), RandomForestClassifier(10, random_state=0)).fit(
         NUMBERS, classes
@@ -321,7 +321,9 @@ def test_a_meta_method_fits_the_steps_again_for_each_permutation():
     y = rng.normal(size=60)
     model = make_pipeline(SelectKBest(f_regression, k=2), RandomForestRegressor(10, random_state=0)).fit(noise, y)
     with pytest.warns(debias.DebiasWarning, match="selectkbest"):
-        scores = debias.score(model, noise, y, "response_permutation(mdi_oob, replicates=19)", rows="oob", seed=0)
+        scores = debias.score(
+            model, noise, y, "response_permutation(mdi_oob, replicates=19)", rows="oob", random_state=0
+        )
     kept = {tuple(np.flatnonzero(draw != 0)) for draw in scores.null}
     assert len(kept) > 5, "each permutation has its own best columns"
 
@@ -332,11 +334,13 @@ def test_many_columns_give_a_sentence_about_selections(n_columns, said):
     wide = pd.DataFrame(rng.normal(size=(100, n_columns))).rename(columns=str)
     y = rng.normal(size=100)
     model = RandomForestRegressor(10, random_state=0).fit(wide, y)
-    audit = debias.audit(model, wide, y, [], test="permutation", seed=0)
-    expected = f"There are {n_columns} features for {audit.main.n_rows} rows. Out-of-bag rows cannot show a selection"
+    audit = debias.audit(model, wide, y, [], test="permutation", random_state=0, dependence=False)
+    expected = (
+        f"There are {n_columns} features for {audit.tested_scores.n_rows} rows. Out-of-bag rows cannot show a selection"
+    )
     assert any(sentence.startswith(expected) for sentence in audit.summary()) is said
     new = pd.DataFrame(rng.normal(size=(100, n_columns))).rename(columns=str), rng.normal(size=100)
-    held_out = debias.audit(model, *new, [], rows="held-out", seed=0)
+    held_out = debias.audit(model, *new, [], rows="held-out", random_state=0)
     assert not any("selection" in sentence for sentence in held_out.summary())
 
 

@@ -125,8 +125,8 @@ def test_groups_are_summed_before_the_null_is_formed():
         for column in X.columns
         if column != "id"
     }
-    outer = debias.audit(model, X, y, seed=0).table
-    inner = debias.audit(forest, seen, y, groups=groups, seed=0).table
+    outer = debias.audit(model, X, y, random_state=0).to_frame()
+    inner = debias.audit(forest, seen, y, groups=groups, random_state=0).to_frame()
     columns = ["reported", "mdi_oob", "standard_error", "z", "oob_loss"]
     np.testing.assert_allclose(outer.loc[list(groups), columns], inner.loc[list(groups), columns], rtol=1e-9)
     assert (outer.loc[list(groups), "verdict"] == inner.loc[list(groups), "verdict"]).all()
@@ -137,7 +137,7 @@ def test_groups_are_summed_before_the_null_is_formed():
 
 @pytest.mark.parametrize("sparse", [0.0, 1.0], ids=["dense", "sparse"])
 @pytest.mark.parametrize("kind", [XGBRegressor, LGBMRegressor, GradientBoostingRegressor, ExtraTreesRegressor])
-def test_pipelines_of_other_libraries_and_sparse_encodings(kind, sparse):
+def test_pipelines_of_other_libraries_read_sparse_encodings_as_they_do(kind, sparse):
     """XGBoost takes what a sparse matrix leaves out for missing, the others for 0."""
     X, y = draw()
     settings = {"verbose": -1, "min_child_samples": 5, "n_jobs": 1} if kind is LGBMRegressor else {}
@@ -153,7 +153,7 @@ def test_pipelines_of_other_libraries_and_sparse_encodings(kind, sparse):
     from debias.data.table import Table
     from debias.trees.routing import raw_output, route
 
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     matrix = Table(model[:-1].transform(X_new)).matrix(ensemble)
     np.testing.assert_allclose(raw_output(ensemble, route(ensemble, matrix))[:, 0], model.predict(X_new), rtol=1e-5)
 
@@ -246,7 +246,7 @@ def numeric(classes=False):
     return (NUMBERS, RESPONSE) if not classes else (NUMBERS, np.array(["no", "yes"])[(RESPONSE > 0).astype(int)])
 
 
-def test_wrappers_without_an_effect_on_the_trees():
+def test_wrappers_without_an_effect_on_the_trees_change_no_score():
     X, y = numeric()
     forest = RandomForestRegressor(10, random_state=0)
     expected = debias.score(forest.fit(X, y), X, y)
@@ -278,7 +278,7 @@ def test_a_frozen_forest_is_scored_like_the_forest():
     assert scores.provenance["status"] == "proven"
 
 
-def test_features_left_by_elimination():
+def test_features_left_by_elimination_score_as_in_the_inner_model():
     X, y = draw()
     X = X[["id", "age"]].assign(noise=np.random.default_rng(4).normal(size=N))
     model = RFE(RandomForestRegressor(20, random_state=0), n_features_to_select=2).fit(X, y)
@@ -362,7 +362,7 @@ def test_votes_of_classes():
     np.testing.assert_allclose(scores.values, np.mean(alone, axis=0), rtol=1e-12)
     audit = debias.audit(model, X, y)
     np.testing.assert_allclose(audit.scores["mdi_oob"].values, scores.values)
-    with pytest.raises(debias.CompositionError, match="combine the scores of 2 models"):
+    with pytest.raises(debias.plugin.CompositionError, match="combine the scores of 2 models"):
         debias.score(model, X, y, test="auto")
     with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
         debias.score(VotingClassifier(members).fit(X, y), X, y)
@@ -384,7 +384,7 @@ def test_several_responses_are_summed(classes):
     assert scores.rows == "oob"
 
 
-def test_any_depth():
+def test_wrappers_of_any_depth_are_unwrapped():
     X, y = draw()
     X = X.assign(colour=X["colour"].fillna("none"))
     vote = VotingRegressor(
@@ -454,7 +454,7 @@ def test_rows_a_transformer_does_not_take_are_refused():
         debias.score(model, X.assign(town="Z"), y)
 
 
-def test_columns_selected_by_type():
+def test_columns_that_are_not_selected_by_type_score_0():
     X, y = draw()
     X["size"] = X["size"].fillna(0)
     columns = ColumnTransformer([("number", "passthrough", make_column_selector(dtype_include="number"))])
@@ -470,11 +470,11 @@ def test_what_looks_at_columns_and_not_at_trees_is_sent_to_them():
     wrapped = make_pipeline(StandardScaler(), forest).fit(X, y)
     merit = debias.score(wrapped, X, y, scorer="gini_merit")
     np.testing.assert_array_equal(merit.values, debias.score(None, X, y, scorer="gini_merit").values)
-    with pytest.raises(debias.CompositionError, match="Score X alone"):
+    with pytest.raises(debias.plugin.CompositionError, match="Score X alone"):
         debias.audit(wrapped, X, y, scorers=["gini_merit"])
     search = GridSearchCV(forest, {}, cv=2).fit(X, y)
-    expected = debias.compare(forest.fit(X, y), X, y, seed=0).table
-    pd.testing.assert_frame_equal(debias.compare(search, X, y, seed=0).table, expected)
+    expected = debias.compare(forest.fit(X, y), X, y, random_state=0).to_frame()
+    pd.testing.assert_frame_equal(debias.compare(search, X, y, random_state=0).to_frame(), expected)
 
 
 def test_members_of_several_libraries_that_saw_an_array_have_the_same_columns():

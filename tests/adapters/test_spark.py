@@ -160,7 +160,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("case", SETTINGS)
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
-def test_settings_of_forests(case, spark):
+def test_forests_of_any_settings_predict_alike(case, spark):
     from pyspark.ml import Pipeline
 
     X = rows(0).assign(weight=np.random.default_rng(1).integers(1, 4, N).astype(float))
@@ -198,7 +198,7 @@ def test_missing_and_unknown_values_go_where_spark_sends_them(fitted, spark):
 
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
-def test_stages_of_scales_buckets_and_selections(spark, tmp_path):
+def test_stages_of_scales_buckets_and_selections_are_traced(spark, tmp_path):
     from pyspark.ml import Pipeline
     from pyspark.ml import feature as of
 
@@ -332,7 +332,7 @@ def test_a_pipeline_that_starts_from_a_vector(spark):
     ]
     model = Pipeline(stages=stages).fit(vectors)
     fresh = rows(1)[["a", "b", "floors"]]
-    scores = debias.score(model, fresh, rows(1)["price"], rows="held-out", feature_names=list(fresh))
+    scores = debias.score(model, debias.Dataset(fresh, rows(1)["price"], feature_names=list(fresh)), rows="held-out")
     assert scores.feature_names == ("a", "b", "floors")
     with pytest.raises(debias.RowsError, match="reads 3 entries of the vector 'given'"):
         debias.score(model, fresh[["a"]], rows(1)["price"], rows="held-out")
@@ -340,7 +340,7 @@ def test_a_pipeline_that_starts_from_a_vector(spark):
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark leaves a pool of threads open
-def test_the_best_model_of_a_search(spark, tmp_path):
+def test_the_best_model_of_a_search_is_scored(spark, tmp_path):
     from pyspark.ml import Pipeline
     from pyspark.ml.evaluation import RegressionEvaluator
     from pyspark.ml.tuning import ParamGridBuilder, TrainValidationSplit
@@ -427,7 +427,7 @@ XGB = {"n_estimators": 5, "max_depth": 3, "num_workers": 1, "random_state": 0}
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_xgboost_on_spark(task, spark, tmp_path):
+def test_xgboost_on_spark_scores_as_its_booster(task, spark, tmp_path):
     pytest.importorskip("xgboost")
     from pyspark.ml import Pipeline
     from xgboost.spark import SparkXGBClassifier, SparkXGBRegressor
@@ -450,7 +450,7 @@ def test_xgboost_on_spark(task, spark, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
-def test_xgboost_on_spark_with_columns_by_name(spark, tmp_path):
+def test_xgboost_on_spark_keeps_columns_by_name(spark, tmp_path):
     pytest.importorskip("xgboost")
     from xgboost.spark import SparkXGBRegressor
 
@@ -466,7 +466,7 @@ def test_xgboost_on_spark_with_columns_by_name(spark, tmp_path):
     np.testing.assert_array_equal(found.values, scores.values)
 
 
-def test_lightgbm_of_synapseml_on_a_stand_in_for_its_java_object():
+def test_lightgbm_of_synapseml_is_read_through_a_stand_in_for_its_java_object():
     """SynapseML's Java code is not on a package registry: its Python class holds an object with the same methods."""
     module = pytest.importorskip("synapse.ml.lightgbm.LightGBMRegressionModel")
     import lightgbm

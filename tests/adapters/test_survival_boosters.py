@@ -29,7 +29,7 @@ def cox_model(X, y, rounds=20):
 def test_response_of_cox_sums_to_the_gradients_of_xgboost():
     X, y = survival(N, 0)
     one = {**COX, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
-    ensemble = debias.extract(xgboost.train(one, xgboost.DMatrix(X, y), 1))
+    ensemble = debias.plugin.extract(xgboost.train(one, xgboost.DMatrix(X, y), 1))
     leaves = debias.trees.routing.route(ensemble, X)[:, 0]
     r_0 = encode(y, ensemble, N).values[:, 0]
     sums = np.bincount(leaves, weights=r_0, minlength=ensemble.n_nodes)
@@ -43,7 +43,7 @@ def test_response_of_cox_gives_the_leaves_of_catboost():
     settings = {"learning_rate": 1, "l2_leaf_reg": 0, "leaf_estimation_method": "Gradient", "random_strength": 0}
     settings |= {"leaf_estimation_iterations": 1, "bootstrap_type": "No", "thread_count": 1, "verbose": False}
     model = catboost.CatBoost({"loss_function": "Cox", "iterations": 1, "allow_writing_files": False, **settings})
-    ensemble = debias.extract(model.fit(X, y))
+    ensemble = debias.plugin.extract(model.fit(X, y))
     leaf = debias.trees.routing.route(ensemble, X)[:, 0]
     mean = np.bincount(leaf, weights=encode(y, ensemble, N).values[:, 0]) / np.maximum(np.bincount(leaf), 1)
     np.testing.assert_allclose(mean[leaf], ensemble.value[leaf, 0], rtol=1e-4, atol=1e-6)
@@ -53,7 +53,7 @@ def test_start_margins_of_rows_change_the_response_of_cox():
     X, y = survival(N, 0)
     start = np.random.default_rng(1).normal(size=N)
     one = {**COX, "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
-    ensemble = debias.extract(xgboost.train(one, xgboost.DMatrix(X, y, base_margin=start), 1))
+    ensemble = debias.plugin.extract(xgboost.train(one, xgboost.DMatrix(X, y, base_margin=start), 1))
     leaves = debias.trees.routing.route(ensemble, X)[:, 0]
     r_0 = encode(y, ensemble, N, base_margin=start).values[:, 0]
     sums = np.bincount(leaves, weights=r_0, minlength=ensemble.n_nodes)
@@ -63,24 +63,24 @@ def test_start_margins_of_rows_change_the_response_of_cox():
 
 def test_an_audit_of_cox_finds_the_feature_that_matters():
     X, y = survival(N, 1)
-    audit = debias.audit(cox_model(*survival(N, 0)), X, y, rows="held-out", train=survival(N, 0), seed=0)
-    assert audit.table.loc["f0", "verdict"] == "informative"
-    assert audit.table.loc["f0", "dependence"] == "dependent"
-    assert "oob_loss" not in audit.table
+    audit = debias.audit(cox_model(*survival(N, 0)), X, y, rows="held-out", train=survival(N, 0), random_state=0)
+    assert audit.to_frame().loc["f0", "verdict"] == "informative"
+    assert audit.to_frame().loc["f0", "dependence"] == "dependent"
+    assert "oob_loss" not in audit.to_frame()
 
 
 def test_scores_of_cox_that_cannot_be_are_refused():
     model, (X, y) = cox_model(*survival(N, 0)), survival(N, 1)
     for scorer in ("oob_loss", "ablation"):
-        with pytest.raises(debias.CompositionError, match="compares rows with each other"):
+        with pytest.raises(debias.plugin.CompositionError, match="compares rows with each other"):
             debias.score(model, X, y, scorer, rows="held-out")
-    with pytest.raises(debias.CompositionError, match="not on the scale of y"):
+    with pytest.raises(debias.plugin.CompositionError, match="not on the scale of y"):
         debias.score(model, X, y, "conditional_importance", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="another kind of response"):
+    with pytest.raises(debias.plugin.CompositionError, match="another kind of response"):
         debias.score(model, X, y, "guide")
-    with pytest.raises(debias.CompositionError, match="use metric='concordance'"):
+    with pytest.raises(debias.plugin.CompositionError, match="use metric='concordance'"):
         debias.score(model, X, y, "permutation(metric='r2')", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="all rows are needed at once"):
+    with pytest.raises(debias.plugin.CompositionError, match="all rows are needed at once"):
         debias.score(model, [(X, y)], rows="held-out")
     with pytest.raises(debias.RowsError, match="none of these rows has an event"):
         debias.score(model, X, -np.abs(y), rows="held-out")
@@ -113,7 +113,7 @@ def test_response_of_aft_sums_to_the_gradients_of_xgboost(distribution, scale):
     X, y = intervals(N, 0, effect=0.2)  # in the far tails XGBoost's gradients are rough
     loss = {"aft_loss_distribution": distribution, "aft_loss_distribution_scale": scale}
     one = {"learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0, "base_score": 1.7}
-    ensemble = debias.extract(aft_model(X, y, rounds=1, **one, **loss))
+    ensemble = debias.plugin.extract(aft_model(X, y, rounds=1, **one, **loss))
     leaves = debias.trees.routing.route(ensemble, X)[:, 0]
     r_0 = encode(y, ensemble, N).values[:, 0]
     sums = np.bincount(leaves, weights=r_0, minlength=ensemble.n_nodes)
@@ -123,9 +123,9 @@ def test_response_of_aft_sums_to_the_gradients_of_xgboost(distribution, scale):
 
 def test_an_audit_of_aft_finds_the_feature_that_matters():
     model, (X, y) = aft_model(*intervals(N, 0)), intervals(N, 1)
-    audit = debias.audit(model, X, y, rows="held-out", train=intervals(N, 0), seed=0)
-    assert audit.table.loc["f0", "verdict"] == "informative"
-    assert audit.table.loc["f0", "dependence"] == "dependent"
+    audit = debias.audit(model, X, y, rows="held-out", train=intervals(N, 0), random_state=0)
+    assert audit.to_frame().loc["f0", "verdict"] == "informative"
+    assert audit.to_frame().loc["f0", "dependence"] == "dependent"
     as_frame = debias.score(model, X, pd.DataFrame(y, columns=["lower", "upper"]), rows="held-out")
     np.testing.assert_array_equal(as_frame.values, audit.scores["mdi_oob"].values)
     assert np.isfinite(debias.score(model, X, y, "ablation", rows="held-out").values).all()
@@ -134,17 +134,18 @@ def test_an_audit_of_aft_finds_the_feature_that_matters():
 
 
 def test_a_comparison_of_aft_leaves_out_scores_that_need_a_metric():
-    compared = debias.compare(aft_model(*intervals(N, 0)), *intervals(N, 1), rows="held-out")
+    with pytest.warns(debias.DebiasWarning, match="permutation is left out of the comparison: .*no metric by default"):
+        compared = debias.compare(aft_model(*intervals(N, 0)), *intervals(N, 1), rows="held-out")
     assert [*compared.scores] == ["native", "mdi_oob", "shap", "shap_oob"]
 
 
 def test_scores_of_aft_that_cannot_be_are_refused():
     model, (X, y) = aft_model(*intervals(N, 0)), intervals(N, 1)
-    with pytest.raises(debias.CompositionError, match="does not compute the loss of accelerated failure times"):
+    with pytest.raises(debias.plugin.CompositionError, match="does not compute the loss of accelerated failure times"):
         debias.score(model, X, y, "oob_loss", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="no metric by default"):
+    with pytest.raises(debias.plugin.CompositionError, match="no metric by default"):
         debias.score(model, X, y, "permutation", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="not on the scale of y"):
+    with pytest.raises(debias.plugin.CompositionError, match="not on the scale of y"):
         debias.score(model, X, y, "conditional_importance", rows="held-out")
     with pytest.raises(debias.RowsError, match="must have 2 values per row .a lower and an upper bound"):
         debias.score(model, X, y[:, 0], rows="held-out")
@@ -152,7 +153,7 @@ def test_scores_of_aft_that_cannot_be_are_refused():
         debias.score(model, X, y[:, ::-1], rows="held-out")
     with pytest.raises(debias.RowsError, match="missing or infinite in 300 rows"):
         debias.score(model, X, np.full_like(y, np.nan), rows="held-out")
-    with pytest.raises(debias.CompositionError, match="another kind of response"):
+    with pytest.raises(debias.plugin.CompositionError, match="another kind of response"):
         debias.score(model, X, y[:, 0], "guide")
 
 
@@ -167,7 +168,7 @@ def test_an_array_with_fields_is_refused():
 
 def test_a_refit_of_aft_takes_both_bounds():
     X, y = intervals(N, 0)
-    settings = {"replicates": 3, "rows": "train", "seed": 0}
+    settings = {"replicates": 3, "rows": "train", "random_state": 0}
     with pytest.warns(debias.DebiasWarning):  # training rows, few replicates
         scores = debias.score(aft_model(X, y), X, y, "response_permutation(mdi_oob)", **settings)
     assert scores.values.argmax() == 0
@@ -190,6 +191,7 @@ def z_of_mean(scores):
     return scores.mean(axis=0) / (scores.std(axis=0, ddof=1) / np.sqrt(len(scores)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("train", "rows"), [(cox_model, survival), (aft_model, intervals)], ids=["cox", "aft"])
 def test_noise_scores_0_on_average(train, rows):
     held_out, seen = noise(train, rows, n_fits=60)

@@ -246,7 +246,7 @@ def built(tests, leaves, n_features=2, dtype="float32", **header):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("default_left", [False, True])
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
-def test_every_operator(operator, default_left, dtype):
+def test_every_operator_keeps_the_contract(operator, default_left, dtype):
     """The kit tries values at, below and above each threshold, and missing values."""
     tests = [(0, operator, 0.1, default_left), (1, operator, -2.0, not default_left)]
     model = built(tests, [(1.0, 2.0), (-1.0, 5.0)], dtype=dtype)
@@ -269,11 +269,11 @@ def test_held_out_scores_are_the_definition():
     assert any("does not keep the loss" in text for text in scores.warnings)
 
 
-def test_probabilities_of_the_second_class():
+def test_probabilities_of_the_second_class_are_one_of_two_outputs():
     model = built([(0, "<", 0.0, True)], [(0.25, 0.75)], task_type="kBinaryClf", average_tree_output=True)
     X, y = draw()
     check_adapter(model, X[:, :2], two(y))
-    assert debias.extract(model).n_outputs == 2
+    assert debias.plugin.extract(model).n_outputs == 2
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,12 @@ def test_probabilities_of_the_second_class():
 )
 def test_models_without_a_loss_are_refused(header, message):
     with pytest.raises(UnsupportedModelError, match=message):
-        debias.extract(built([(0, "<", 0.0, True)], [(0.25, 0.75)], **header))
+        debias.plugin.extract(built([(0, "<", 0.0, True)], [(0.25, 0.75)], **header))
 
 
 def test_a_test_for_equality_is_refused():
     with pytest.raises(UnsupportedModelError, match="tests other than"):
-        debias.extract(built([(0, "==", 0.0, True)], [(0.25, 0.75)]))
+        debias.plugin.extract(built([(0, "==", 0.0, True)], [(0.25, 0.75)]))
 
 
 def test_rankers_have_no_gradient_of_a_row():
@@ -306,8 +306,9 @@ def test_rankers_have_no_gradient_of_a_row():
 # --- files ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["forest of 3 classes", "lightgbm"])
-def test_files(name, tmp_path):
+def test_a_model_from_a_file_scores_the_same(name, tmp_path):
     train, target = MODELS[name]
     model = train(*draw())
     model.serialize(tmp_path / "model.tl")
@@ -317,6 +318,7 @@ def test_files(name, tmp_path):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.thorough
 def test_damaged_files_are_refused(tmp_path):
     """A native reader of damaged files may crash, so it reads them in another process first."""
     MODELS["lightgbm"][0](*draw()).serialize(tmp_path / "whole")

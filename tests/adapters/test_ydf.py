@@ -111,7 +111,7 @@ def test_the_adapter_keeps_its_contract(kind, missing):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fresh_rows_with_unknown_labels(kind):
+def test_fresh_rows_with_unknown_labels_warn_and_are_scored(kind):
     """A label that the model never saw is one of its own, and not missing; debias compares every output with YDF's."""
     model, _, _ = fitted(kind, missing=True)
     X, y = draw(seed=1, missing=True)
@@ -121,7 +121,7 @@ def test_fresh_rows_with_unknown_labels(kind):
     assert scores.values[0] > 0.05 * np.abs(scores.values).sum()
 
 
-def test_containers():
+def test_rows_in_any_container_score_alike():
     model, _, _ = fitted("forest of means")
     X, y = draw(seed=1)
     expected = debias.score(model, X, y, rows="held-out").values
@@ -151,7 +151,7 @@ def test_labels_are_those_of_training_and_not_their_texts(kind):
     X, y = draw()
     target = np.digitize(y, [0.9, 1.9]) + 8 if kind == "whole" else y > 1.4  # "10" is before "9" as a text
     model = train("RandomForestLearner", X, target, **FOREST)
-    assert debias.extract(model).classes.tolist() == np.unique(target).tolist()
+    assert debias.plugin.extract(model).classes.tolist() == np.unique(target).tolist()
     assert debias.score(model, X, target).provenance["status"] == "rows proven, y unproven"
 
 
@@ -171,7 +171,7 @@ def test_columns_of_categories_that_are_whole_numbers():
 def test_votes():
     """The value of a leaf is its vote, as YDF predicts, and the scores say so."""
     model, X, y = fitted("forest of votes, 3 classes")
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     assert set(np.unique(ensemble.value[ensemble.left < 0])) == {0.0, 1.0}
     scores = debias.score(model, X, y)
     assert scores.provenance["status"] == "rows proven, y unproven"
@@ -227,7 +227,7 @@ def test_out_of_bag_rows_are_proven(kind):
         debias.score(model, X[1:], y[1:], rows="oob")
 
 
-def test_a_seed_that_the_metadata_states(tmp_path):
+def test_a_seed_that_the_metadata_states_proves_the_bags(tmp_path):
     X, y = draw()
     model = train("RandomForestLearner", X, y, random_seed=54321, **FOREST, **REGRESSION)
     metadata = model.metadata()
@@ -408,7 +408,7 @@ def test_a_refit_with_the_settings_gives_the_same_model(kind):
     model = train(learner, X, y, **settings, **task)
     again = debias.refit(model, X, y, params=settings)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
-    other = debias.refit(model, X[::2], y[::2], params=settings, seed=2**31)
+    other = debias.refit(model, X[::2], y[::2], params=settings, random_state=2**31)
     assert type(other) is type(model)
     if learner == "RandomForestLearner":
         assert debias.score(other, X[::2], y[::2], rows="oob").provenance["kind"] == "oob"
@@ -426,12 +426,12 @@ def test_a_refit_needs_the_settings():
         debias.refit(model, X, y, params={"nonsense": 1})
     X = X[["x", "whole", "noise"]]
     model = train("RandomForestLearner", X, y, **FOREST, **REGRESSION)
-    scores = debias.score(model, X, y, "shadow(mdi_oob)", params={"max_depth": 4}, seed=0)
+    scores = debias.score(model, X, y, "shadow(mdi_oob)", refits=debias.Refits(params={"max_depth": 4}), random_state=0)
     assert scores.values[0] > scores.values[2]
 
 
 @pytest.mark.parametrize("kind", ["forest of votes", "boosted"])
-def test_saved_models(kind, tmp_path):
+def test_saved_models_score_the_same(kind, tmp_path):
     model, X, y = fitted(kind, missing=True)
     model.save(str(tmp_path / "model"))
     loaded = debias.load_model(tmp_path / "model")
@@ -443,12 +443,12 @@ def test_saved_models(kind, tmp_path):
         np.testing.assert_array_equal(debias.score(loaded, X, y).values, debias.score(model, X, y).values)
 
 
-def test_a_directory_of_tensorflow_decision_forests(tmp_path):
+def test_a_directory_of_tensorflow_decision_forests_is_read(tmp_path):
     """Such a directory has a model of YDF among its assets; TensorFlow is not needed to read it."""
     model, _, _ = fitted("boosted means")
     model.save(str(tmp_path / "assets"))
     (tmp_path / "saved_model.pb").touch()
-    assert debias.extract(debias.load_model(tmp_path)).n_trees == model.num_trees()
+    assert debias.plugin.extract(debias.load_model(tmp_path)).n_trees == model.num_trees()
 
 
 def test_damaged_directories_are_refused(tmp_path):
@@ -470,28 +470,28 @@ def test_trees_without_one_column_a_split_are_refused():
     numbers = X[["x", "noise"]]
     oblique = train("RandomForestLearner", numbers, y, split_axis="SPARSE_OBLIQUE", **FOREST, **REGRESSION)
     with pytest.raises(UnsupportedModelError, match="sums of several columns.*AXIS_ALIGNED"):
-        debias.extract(oblique)
+        debias.plugin.extract(oblique)
     texts = [["a", "b"][: k % 3] for k in range(N)]
     learner = ydf.RandomForestLearner(
         label="y", features=[("texts", ydf.Semantic.CATEGORICAL_SET)], **FOREST, **REGRESSION
     )
     with pytest.raises(UnsupportedModelError, match="'texts' of kind CATEGORICAL_SET.*one column of each item"):
-        debias.extract(learner.train({"texts": texts, "y": y}))
+        debias.plugin.extract(learner.train({"texts": texts, "y": y}))
 
 
 def test_tasks_without_a_response_are_refused():
     X, y = draw()
     with pytest.raises(UnsupportedModelError, match="ANOMALY_DETECTION"):
-        debias.extract(ydf.IsolationForestLearner(num_trees=3).train(X[["x", "noise"]]))
+        debias.plugin.extract(ydf.IsolationForestLearner(num_trees=3).train(X[["x", "noise"]]))
     treated = X[["x", "noise"]].assign(treatment=np.where(np.arange(N) % 2, "a", "b"), y=(y > 1).astype(int))
     uplift = {"uplift_treatment": "treatment", "task": ydf.Task.CATEGORICAL_UPLIFT}
     with pytest.raises(UnsupportedModelError, match="CATEGORICAL_UPLIFT.*treatments"):
-        debias.extract(ydf.RandomForestLearner(label="y", num_trees=3, **uplift).train(treated))
+        debias.plugin.extract(ydf.RandomForestLearner(label="y", num_trees=3, **uplift).train(treated))
 
 
 @pytest.mark.filterwarnings("ignore:these are the training rows:debias.DebiasWarning")
 @pytest.mark.parametrize("loss", ["LAMBDA_MART_NDCG", "XE_NDCG_MART", "BINARY_FOCAL_LOSS"])
-def test_losses_without_a_gradient_of_a_row(loss):
+def test_losses_without_a_gradient_of_a_row_allow_the_librarys_figures_only(loss):
     X, y = draw()
     X = X[["x", "noise"]]
     if loss == "BINARY_FOCAL_LOSS":
@@ -526,4 +526,4 @@ def test_a_loss_of_the_user_is_not_taken_for_that_of_ydf(kind):
         warnings.simplefilter("ignore")  # of YDF, on threads
         model = train("GradientBoostedTreesLearner", X, target, loss=loss, num_trees=3, **settings)
     with pytest.raises(UnsupportedModelError, match="a loss of the user"):
-        debias.extract(model)
+        debias.plugin.extract(model)

@@ -125,6 +125,21 @@ def named(scorers):
     return [pytest.param(name, options, id=_expression(name, options)) for name, options in scorers]
 
 
+def crossed(cases, scorers, of_all):
+    """Return the pairs of models and scorers that can differ.
+
+    Every model meets every scorer without options. Options change a score after the sums of the nodes are there, which
+    are the same for all scorers, so one model of each response, the cases `of_all`, meets them all.
+    """
+    assert set(of_all) <= set(cases)
+    return [
+        pytest.param(case, name, options, id=f"{case}-{_expression(name, options)}")
+        for case in cases
+        for name, options in scorers
+        if case in of_all or not options
+    ]
+
+
 def _expression(name, options):
     return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})" if options else name
 
@@ -160,24 +175,34 @@ def assert_forest_agrees(case, rows, weighted, name, options):
     assert_agree(found.values, expected)
 
 
-@pytest.mark.parametrize(("name", "options"), named(MDI + EVALUATED))
-@pytest.mark.parametrize("case", FORESTS)
-def test_forest_on_oob_rows(case, name, options):
+@pytest.mark.parametrize(
+    ("case", "name", "options"),
+    crossed(
+        FORESTS,
+        MDI + EVALUATED,
+        ["rf-regression-deep", "rf-3-class-shallow", "rf-entropy", "rf-poisson", "rf-absolute-error", "rf-balanced"],
+    ),
+)
+def test_scores_of_a_forest_on_oob_rows_are_the_oracles(case, name, options):
     assert_forest_agrees(case, "oob", False, name, options)
 
 
 @pytest.mark.parametrize(("name", "options"), named(EVALUATED))
 @pytest.mark.parametrize("case", ["rf-regression-deep", "rf-3-class-deep", "rf-binary-shallow", "rf-absolute-error"])
-def test_forest_on_weighted_oob_rows(case, name, options):
+def test_scores_of_a_forest_on_weighted_oob_rows_are_the_oracles(case, name, options):
     assert_forest_agrees(case, "oob", True, name, options)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("name", "options"), named(MDI + EVALUATED))
 @pytest.mark.parametrize(
-    "case", ["rf-regression-deep", "rf-3-class-shallow", "rf-balanced-subsample", "rf-entropy", *TREES]
+    ("case", "name", "options"),
+    crossed(
+        ["rf-regression-deep", "rf-3-class-shallow", "rf-balanced-subsample", "rf-entropy", *TREES],
+        MDI + EVALUATED,
+        ["rf-balanced-subsample", "tree-regression-deep", "tree-3-class-shallow"],
+    ),
 )
-def test_averaged_trees_on_held_out_rows(case, name, options, weighted):
+def test_scores_of_averaged_trees_on_held_out_rows_are_the_oracles(case, name, options, weighted):
     assert_forest_agrees(case, "held-out", weighted, name, options)
 
 
@@ -188,6 +213,7 @@ def test_node_values_that_are_no_means_on_held_out_rows(case, name):
 
 
 @pytest.mark.parametrize(("name", "options"), named(EVALUATED))
+@pytest.mark.quick
 def test_trees_without_evaluation_rows_are_left_out_of_the_mean(name, options):
     # All the weight is on rows that are in the bags of trees 0 and 1, and out of those of trees 2 and 3.
     model, X, y, _, _ = fitted("rf-regression-shallow")
@@ -202,7 +228,7 @@ def test_trees_without_evaluation_rows_are_left_out_of_the_mean(name, options):
 
 
 @pytest.mark.parametrize(("name", "options"), named(MDI + EVALUATED))
-def test_tree_grown_with_sample_weight(name, options):
+def test_scores_of_a_tree_grown_with_weights_are_the_oracles(name, options):
     # Weights of a single tree go into its nodes.
     X, y, X_held, y_held = data("regression")
     grown_with = evaluation_weight(N_TRAIN) + 0.25
@@ -321,6 +347,12 @@ WITH_TRAIN = [
 ]
 
 
+BOOSTED_FOR_ALL = ["xgb-regression-deep", "xgb-parallel-trees", "lgb-binary-deep", "lgb-3-class-shallow"]
+"""Boosters that meet every scorer with every option: of each response, and of both libraries."""
+WEIGHTED = [*BOOSTED_FOR_ALL, "xgb-raw-fractions", "lgb-zero-as-missing"]
+"""Boosters whose rows are weighted, too: weights enter the sums of the nodes, in the same way for all."""
+
+
 @cache
 def boosted(case):
     task, fit = BOOSTERS[case]
@@ -339,9 +371,8 @@ def seen_boosted(case, weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("name", "options"), named(HELD_OUT))
-@pytest.mark.parametrize("case", BOOSTERS)
-def test_boosted_trees_on_held_out_rows(case, name, options, weighted):
+@pytest.mark.parametrize(("case", "name", "options"), crossed(BOOSTERS, HELD_OUT, BOOSTED_FOR_ALL))
+def test_scores_of_boosted_trees_on_held_out_rows_are_the_oracles(case, name, options, weighted):
     model, _, _, _, X, y = boosted(case)
     weight = evaluation_weight(N_HELD) if weighted else None
     found = debias.score(model, X, y, name, rows="held-out", sample_weight=weight, **options)
@@ -350,7 +381,7 @@ def test_boosted_trees_on_held_out_rows(case, name, options, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("case", BOOSTERS)
-def test_loss_of_boosted_trees(case, weighted):
+def test_the_loss_of_boosted_trees_is_the_oracles(case, weighted):
     model, form, _, _, X, y = boosted(case)
     weight = evaluation_weight(N_HELD) if weighted else None
     found = debias.score(model, X, y, "oob_loss", rows="held-out", sample_weight=weight)
@@ -358,10 +389,15 @@ def test_loss_of_boosted_trees(case, weighted):
     assert_agree([*found.values, found.details["base"]], [*scores, base])
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("name", "options"), named(WITH_TRAIN))
-@pytest.mark.parametrize("case", BOOSTERS)
-def test_boosted_trees_with_training_rows_beside(case, name, options, weighted):
+@pytest.mark.parametrize(
+    ("case", "name", "options", "weighted"),
+    [
+        pytest.param(*each.values, weighted, id=f"{each.id}-{'weighted' if weighted else 'plain'}")
+        for weighted, cases in ((False, BOOSTERS), (True, WEIGHTED))
+        for each in crossed(cases, WITH_TRAIN, BOOSTED_FOR_ALL)
+    ],
+)
+def test_scores_of_boosted_trees_with_training_rows_are_the_oracles(case, name, options, weighted):
     model, _, X_train, y_train, X, y = boosted(case)
     weight = evaluation_weight(N_HELD) if weighted else None
     found = debias.score(model, X, y, name, rows="held-out", train=(X_train, y_train), sample_weight=weight, **options)
@@ -372,7 +408,7 @@ def test_boosted_trees_with_training_rows_beside(case, name, options, weighted):
 
 @pytest.mark.parametrize("name", ["split_count", "gain", "cover"])
 @pytest.mark.parametrize("case", BOOSTERS)
-def test_figures_of_the_library(case, name):
+def test_figures_of_the_library_are_those_of_its_own_dump(case, name):
     model, form, *_ = boosted(case)
     found = debias.score(model, scorer=name)
     # LightGBM's dump and text give gains in different numbers of digits.
@@ -380,7 +416,7 @@ def test_figures_of_the_library(case, name):
     np.testing.assert_allclose(found.values, getattr(oracle, name)(form), rtol=rtol)
 
 
-def test_missing_value_of_an_xgboost_wrapper():
+def test_the_missing_value_of_an_xgboost_wrapper_is_used():
     X, y, X_held, y_held = data("regression")
     for rows in (X, X_held):
         rows[rows[:, 3] > 3, 3] = -999.0

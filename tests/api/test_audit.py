@@ -18,7 +18,7 @@ from debias.hooks.registry import name_failures, plugin_manager
 
 NEEDED = ("node_scorers", "native_scorers", "permutation", "shap_scorers", "sklearn_forests")
 """Plugins without which a default audit or comparison of a forest cannot be made."""
-NOT_NEEDED = ("honest_effects", "sklearn_wrappers", "self_checks", "threshold")
+NOT_NEEDED = ("honest_effects", "sklearn_wrappers", "quantile_forests", "threshold")
 
 
 @pytest.fixture(scope="module")
@@ -43,44 +43,45 @@ def without():
         name_failures(manager, plugin)
 
 
+@pytest.mark.quick
 def test_the_order_of_scorers_changes_no_figure(case):
-    expected = debias.audit(*case, ["mdi_oob", "honest_effects", "split_count"], seed=0)
+    expected = debias.audit(*case, ["mdi_oob", "honest_effects", "split_count"], random_state=0)
     for order in itertools.permutations(["mdi_oob", "honest_effects", "split_count"]):
-        audit = debias.audit(*case, list(order), seed=0)
+        audit = debias.audit(*case, list(order), random_state=0)
         assert list(audit.scores) == list(order)
-        pd.testing.assert_frame_equal(audit.table[expected.table.columns], expected.table)
-    alone = debias.audit(*case, ["honest_effects"], seed=0)
+        pd.testing.assert_frame_equal(audit.to_frame()[expected.to_frame().columns], expected.to_frame())
+    alone = debias.audit(*case, ["honest_effects"], random_state=0)
     assert alone.dependence == expected.dependence
     assert alone.verdict == expected.verdict
 
 
 @pytest.mark.parametrize("scorers", [None, ["honest_effects", "mdi_oob"]])
 def test_none_as_a_word_is_no_test(case, scorers):
-    word, value = (debias.audit(*case, scorers, test=none, seed=0) for none in ("none", None))
+    word, value = (debias.audit(*case, scorers, test=none, random_state=0) for none in ("none", None))
     assert word.to_json() == value.to_json()
     assert word.verdict == ["untested"] * 3
     assert word.untested_because.startswith("no test was requested")
     assert debias.score(*case, "mdi_oob", test="none").p_value is None
-    with pytest.raises(debias.CompositionError, match="test='nothing' is not one of .*, or None for no test"):
+    with pytest.raises(debias.plugin.CompositionError, match="test='nothing' is not one of .*, or None for no test"):
         debias.audit(*case, test="nothing")
 
 
 def test_an_audit_without_the_scorer_of_dependence_says_so(case, without):
-    expected = debias.audit(*case, seed=0)
+    expected = debias.audit(*case, random_state=0)
     without("honest_effects")
     with pytest.warns(debias.DebiasWarning, match="dependence was not tested: it needs the scorer 'honest_effects'"):
-        audit = debias.audit(*case, seed=0)
+        audit = debias.audit(*case, random_state=0)
     assert audit.dependence is None
     assert audit.verdict == expected.verdict
     said = "Dependence was not tested: it needs the scorer 'honest_effects', and no plugin offers it."
     assert said in audit.summary()
-    with pytest.raises(debias.CompositionError, match="test='combined' tests dependence, which needs the scorer"):
-        debias.audit(*case, test="combined")
+    with pytest.raises(debias.plugin.CompositionError, match="dependence=True needs the scorer"):
+        debias.audit(*case, dependence=True)
     with warnings.catch_warnings():  # it could not be tested on these rows anyway, or was not asked for
         warnings.simplefilter("error")
         fresh = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 3)), columns=list("abc"))
-        debias.audit(case[0], fresh, fresh["a"], seed=0)
-        debias.audit(*case, test="permutation", seed=0)
+        debias.audit(case[0], fresh, fresh["a"], random_state=0)
+        debias.audit(*case, test="permutation", random_state=0, dependence=False)
 
 
 @pytest.mark.filterwarnings("ignore:dependence was not tested:debias.DebiasWarning")
@@ -89,9 +90,9 @@ def test_without_a_plugin_there_is_an_answer_or_one_sentence(case, without, name
     model, X, y = case
     without(name)
     calls = (
-        lambda: debias.audit(model, X, y, n_permutations=20, seed=0),
-        lambda: debias.compare(model, X, y, seed=0),
-        lambda: debias.score(model, X, y, seed=0),
+        lambda: debias.audit(model, X, y, test=debias.Permutation(20), random_state=0),
+        lambda: debias.compare(model, X, y, random_state=0),
+        lambda: debias.score(model, X, y, random_state=0),
     )
     for call in calls:
         try:
@@ -103,7 +104,11 @@ def test_without_a_plugin_there_is_an_answer_or_one_sentence(case, without, name
 
 def test_the_shell_names_the_plugins_that_are_disabled():
     environment = {**os.environ, "DEBIAS_DISABLE_PLUGINS": "honest_effects,node_scorers"}
-    code = "import debias\ntry:\n debias.scorer('mdi_oob')\nexcept debias.CompositionError as error:\n print(error)"
+    code = (
+        "import debias\n"
+        "try: debias.plugin.scorer('mdi_oob')\n"
+        "except debias.plugin.CompositionError as error: print(error)"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "DEBIAS_DISABLE_PLUGINS disables honest_effects, node_scorers" in done.stdout
 
@@ -121,7 +126,7 @@ def stopped():
 def test_a_stopped_model_is_said_to_be_one_wherever_it_is_read(stopped, test):
     model, X, y = stopped
     with pytest.warns(debias.DebiasWarning, match="the number of trees was chosen by the loss on rows") as caught:
-        audit = debias.audit(model, X[200:300], y[200:300], test=test, seed=0)
+        audit = debias.audit(model, X[200:300], y[200:300], test=test, random_state=0)
     assert sum(str(each.message) == STOPPED_EARLY for each in caught) == 1
     assert audit.warnings.count(STOPPED_EARLY) == 1
     sentence = f"T{STOPPED_EARLY[1:]}."
@@ -136,5 +141,5 @@ def test_a_model_that_was_not_stopped_is_not_said_to_be(stopped):
     model, X, y = stopped
     never = XGBRegressor(n_estimators=5, max_depth=3, early_stopping_rounds=5, n_jobs=1)
     never.fit(X[:200], y[:200], eval_set=[(X[200:300], y[200:300])], verbose=False)
-    assert STOPPED_EARLY not in debias.audit(never, X[200:300], y[200:300], seed=0).warnings
+    assert STOPPED_EARLY not in debias.audit(never, X[200:300], y[200:300], random_state=0).warnings
     assert STOPPED_EARLY not in debias.score(model, scorer="gain").warnings  # no rows are scored

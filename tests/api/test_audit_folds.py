@@ -12,13 +12,14 @@ from sklearn.preprocessing import OneHotEncoder
 from xgboost import XGBRegressor
 
 import debias
-from debias.errors import CompositionError, DebiasWarning, RowsError
+from debias.errors import CompositionError, DebiasError, DebiasWarning, RowsError
 from debias.results.folds_audit import FoldsAudit
 from debias.significance.fold_evidence import fold_correlation, standard_error, sum_of_z
 from debias.significance.procedure import Procedure
 
 N_ROWS = 240
-SETTINGS = {"n_permutations": 39, "seed": 3}
+SETTINGS = {"random_state": 3}
+PERMUTED = {"test": debias.Permutation(39), **SETTINGS}
 
 pytestmark = pytest.mark.filterwarnings("ignore:the mean of y is .* among these rows:debias.DebiasWarning")
 
@@ -50,12 +51,18 @@ def forests(data, splits):
 
 @pytest.fixture(scope="module")
 def audit(data, splits, forests):
-    return debias.audit_folds(forests, *data, splits, **SETTINGS)
+    return debias.audit_folds(forests, *data, splits, **PERMUTED)
 
 
 def by_hand(X, y, splits, models, **settings):
     return [
-        debias.audit(model, X.iloc[test], y.iloc[test], rows="held-out", adaptive=False, **SETTINGS | settings)
+        debias.audit(
+            model,
+            X.iloc[test],
+            y.iloc[test],
+            rows="held-out",
+            **SETTINGS | {"test": debias.Permutation(39, adaptive=False)} | settings,
+        )
         for model, (_, test) in zip(models, splits, strict=True)
     ]
 
@@ -64,17 +71,17 @@ def test_each_fold_is_audited_on_its_test_rows(audit, data, splits, forests):
     expected = by_hand(*data, splits, forests)
     assert len(audit.audits) == 4
     for (name, fold), of_hand in zip(audit.audits.items(), expected, strict=True):
-        assert np.array_equal(fold.main.values, of_hand.main.values)
-        assert np.array_equal(fold.main.p_adjusted, of_hand.main.p_adjusted)
-        assert fold.main.n_rows == 60
-        assert np.array_equal(audit.scores.loc[name], of_hand.main.values)
+        assert np.array_equal(fold.tested_scores.values, of_hand.tested_scores.values)
+        assert np.array_equal(fold.tested_scores.p_adjusted, of_hand.tested_scores.p_adjusted)
+        assert fold.tested_scores.n_rows == 60
+        assert np.array_equal(audit.scores.loc[name], of_hand.tested_scores.values)
     assert list(audit.scores.columns) == list(data[0].columns)
 
 
 def test_the_verdict_is_that_of_the_sum_of_z(audit, splits):
-    mains = [each.main for each in audit.audits.values()]
+    mains = [each.tested_scores for each in audit.audits.values()]
     correlation = fold_correlation([train for train, _ in splits], [test for _, test in splits], N_ROWS)
-    evidence = sum_of_z(mains, correlation, np.sqrt([60.0] * 4), Procedure(n_permutations=39), 3)
+    evidence = sum_of_z(mains, correlation, np.sqrt([60.0] * 4), Procedure(limits=debias.Permutation(39)), 3)
     assert np.array_equal(audit.z, evidence.z)
     assert np.array_equal(audit.p_adjusted, evidence.p_adjusted)
     assert audit.verdict == ["informative" if p <= 0.05 else "indistinguishable" for p in evidence.p_adjusted]
@@ -85,7 +92,7 @@ def test_the_verdict_is_that_of_the_sum_of_z(audit, splits):
 def test_the_interval_allows_for_shared_rows(audit):
     scores = audit.scores.to_numpy()
     error = np.sqrt(4 * 3**2 / (2**2 * 4) * scores.var(axis=0, ddof=1))
-    table = audit.table.loc[list(audit.feature_names)]
+    table = audit.to_frame().loc[list(audit.feature_names)]
     assert table["mean"].to_numpy() == pytest.approx(scores.mean(axis=0))
     assert table["standard_error"].to_numpy() == pytest.approx(error)
     assert table["low"].to_numpy() == pytest.approx(scores.mean(axis=0) - student.ppf(0.975, 3) * error)
@@ -95,13 +102,13 @@ def test_the_interval_allows_for_shared_rows(audit):
 def test_results_of_cross_validate_give_the_same_audit(audit, data):
     cv = KFold(4, shuffle=True, random_state=1)
     results = cross_validate(forest(), *data, cv=cv, return_estimator=True, return_indices=True)
-    same = debias.audit_folds(results, *data, **SETTINGS)
+    same = debias.audit_folds(results, *data, **PERMUTED)
     assert np.array_equal(same.p_adjusted, audit.p_adjusted)
     pd.testing.assert_frame_equal(same.scores, audit.scores)
 
 
 def test_threads_change_nothing(audit, data, splits, forests):
-    threads = debias.audit_folds(forests, *data, splits, n_jobs=2, **SETTINGS)
+    threads = debias.audit_folds(forests, *data, splits, n_jobs=2, **PERMUTED)
     assert threads.to_json() == audit.to_json()
 
 
@@ -118,31 +125,39 @@ def test_arguments_with_a_value_a_row_are_divided_into_folds(data, splits, fores
     weight = np.random.default_rng(1).uniform(0.5, 2, size=N_ROWS)
     blocks = np.arange(N_ROWS) // 2 % 30
     audit = debias.audit_folds(
-        forests, X, y, splits, sample_weight=pd.Series(weight), blocks=blocks, test="naive", **SETTINGS
+        forests,
+        debias.Dataset(X, y, blocks=blocks),
+        cv=splits,
+        sample_weight=pd.Series(weight),
+        test="naive",
+        **SETTINGS,
     )
     for each, model, (_, test) in zip(audit.audits.values(), forests, splits, strict=True):
         of_hand = debias.audit(
             model,
-            X.iloc[test],
-            y.iloc[test],
+            debias.Dataset(X.iloc[test], y.iloc[test], blocks=blocks[test]),
             rows="held-out",
             sample_weight=weight[test],
-            blocks=blocks[test],
             test="naive",
-            adaptive=False,
+            dependence=False,
             **SETTINGS,
         )
-        assert np.array_equal(each.main.values, of_hand.main.values)
-        assert np.array_equal(each.main.p_value, of_hand.main.p_value)
+        assert np.array_equal(each.tested_scores.values, of_hand.tested_scores.values)
+        assert np.array_equal(each.tested_scores.p_value, of_hand.tested_scores.p_value)
 
 
+@pytest.mark.thorough
 def test_blocks_that_folds_divide_are_told_first(data):
     X, y = data
     blocks, splits = np.repeat([f"day {k}" for k in range(40)], 6), [*KFold(5).split(X), *KFold(4).split(X)][3:]
-    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    audit = debias.audit_folds(
+        fitted(X, y, splits), debias.Dataset(X, y, blocks=blocks), cv=splits, test="naive", **SETTINGS
+    )
     assert audit.notes == ()
     splits[1] = KFold(7).split(X).__next__()
-    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    audit = debias.audit_folds(
+        fitted(X, y, splits), debias.Dataset(X, y, blocks=blocks), cv=splits, test="naive", **SETTINGS
+    )
     assert audit.summary()[0].startswith("In fold 1 some blocks have both training and test rows.")
 
 
@@ -157,17 +172,17 @@ def test_columns_of_pyarrow_are_taken(data, splits, forests, chunked):
 
     weight, blocks = np.random.default_rng(1).uniform(0.5, 2, size=N_ROWS), np.arange(N_ROWS) % 30
     given = {"sample_weight": weight, "blocks": blocks}
-    expected = debias.audit_folds(forests, X, y, labels, test="naive", **given, **SETTINGS)
-    given = {name: column(values) for name, values in given.items()}
-    audit = debias.audit_folds(forests, X, column(y.to_numpy()), column(labels), test="naive", **given, **SETTINGS)
+    expected = debias.audit_folds(forests, debias.Dataset(X, y, **given), cv=labels, test="naive", **SETTINGS)
+    columns = debias.Dataset(X, column(y.to_numpy()), **{name: column(values) for name, values in given.items()})
+    audit = debias.audit_folds(forests, columns, cv=column(labels), test="naive", **SETTINGS)
     assert list(audit.audits) == ["part 0", "part 1", "part 2", "part 3"]
-    pd.testing.assert_frame_equal(audit.table, expected.table)
+    pd.testing.assert_frame_equal(audit.to_frame(), expected.to_frame())
 
 
 def test_a_fold_of_one_block_is_scored_and_not_tested(data, splits, forests):
     blocks = np.arange(N_ROWS) // 2 % 30
     blocks[splits[1][1]] = 99
-    audit = debias.audit_folds(forests, *data, splits, blocks=blocks, test="naive", **SETTINGS)
+    audit = debias.audit_folds(forests, debias.Dataset(*data, blocks=blocks), cv=splits, test="naive", **SETTINGS)
     assert list(audit.untested_folds) == ["fold 1"]
     assert audit.summary()[1] == (
         "The audit could not test fold 1: the rows held out are in too few blocks, and a test needs at least 4. Train "
@@ -175,9 +190,9 @@ def test_a_fold_of_one_block_is_scored_and_not_tested(data, splits, forests):
     )
     assert audit.summary()[2] == "The verdicts are from the other 3 folds."
     one_block = audit.audits["fold 1"]
-    assert one_block.main.p_value is one_block.main.standard_error is None
+    assert one_block.tested_scores.p_value is one_block.tested_scores.standard_error is None
     scored = by_hand(*data, splits, forests, test=None)[1]
-    assert np.array_equal(audit.scores.loc["fold 1"], scored.main.values)
+    assert np.array_equal(audit.scores.loc["fold 1"], scored.tested_scores.values)
     assert audit.mean == pytest.approx(audit.scores.mean().to_numpy())
     assert audit.verdict[0] == "informative"
     assert FoldsAudit.from_json(audit.to_json()).to_json() == audit.to_json()
@@ -187,12 +202,12 @@ def test_folds_of_one_block_each_are_scored_and_say_what_to_do(data):
     X, y = data
     groups = np.arange(N_ROWS) // 60
     splits = list(LeaveOneGroupOut().split(X, y, groups))
-    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, **SETTINGS)
+    audit = debias.audit_folds(fitted(X, y, splits), debias.Dataset(X, y, blocks=groups), cv=splits, **SETTINGS)
     assert set(audit.verdict) == {"untested"}
     assert audit.summary()[0].startswith("No feature was tested: the rows held out are in too few blocks")
     assert "fewer and larger folds" in audit.untested_because
     assert audit.scores.notna().all(axis=None)
-    for_scores = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, test=None)
+    for_scores = debias.audit_folds(fitted(X, y, splits), debias.Dataset(X, y, blocks=groups), cv=splits, test=None)
     pd.testing.assert_frame_equal(for_scores.scores, audit.scores)
     assert for_scores.untested_because.startswith("no test was requested")
 
@@ -207,13 +222,13 @@ def test_folds_of_fewer_blocks_than_a_test_needs_are_scored_and_not_tested(data,
     blocks = np.arange(N_ROWS) % n_blocks
     splits = list(GroupKFold(n_folds).split(X, y, blocks))
     models = fitted(X, y, splits)
-    audit = debias.audit_folds(models, X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    audit = debias.audit_folds(models, debias.Dataset(X, y, blocks=blocks), cv=splits, test="naive", **SETTINGS)
     few = [name for name, (_, test) in zip(audit.audits, splits, strict=True) if np.unique(blocks[test]).size < 4]
     assert list(audit.untested_folds) == few
     assert n_folds - len(few) == tested
     assert all("too few blocks, and a test needs at least 4." in each for each in audit.untested_folds.values())
     assert audit.tested == (tested > 0)
-    scored = debias.audit_folds(models, X, y, splits, blocks=blocks, test=None)
+    scored = debias.audit_folds(models, debias.Dataset(X, y, blocks=blocks), cv=splits, test=None)
     pd.testing.assert_frame_equal(audit.scores, scored.scores)
     assert audit.mean == pytest.approx(audit.scores.mean().to_numpy())
 
@@ -226,7 +241,9 @@ def test_a_fold_of_few_blocks_and_one_response_tells_nothing(data, splits, n_blo
     blocks = np.arange(N_ROWS) // 2 % 30
     blocks[test] = 99 + np.arange(test.size) % n_blocks
     with pytest.warns(DebiasWarning, match="nothing was tested"):
-        audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+        audit = debias.audit_folds(
+            fitted(X, y, splits), debias.Dataset(X, y, blocks=blocks), cv=splits, test="naive", **SETTINGS
+        )
     assert audit.untested_folds["fold 1"].startswith("the response is the same")
     assert audit.scores.loc["fold 1"].isna().all()
 
@@ -235,7 +252,7 @@ def test_blocks_without_a_label_are_refused(data, splits, forests):
     blocks = np.arange(N_ROWS) % 30.0
     blocks[7] = np.nan
     with pytest.raises(RowsError, match="blocks has no label in row 7"):
-        debias.audit_folds(forests, *data, splits, blocks=blocks, **SETTINGS)
+        debias.audit_folds(forests, debias.Dataset(*data, blocks=blocks), cv=splits, **SETTINGS)
 
 
 def test_models_of_different_kinds_are_told(data, splits, forests):
@@ -251,9 +268,9 @@ def test_models_of_different_kinds_are_told(data, splits, forests):
 def test_settings_are_those_of_audit(data, splits, forests):
     groups = {"both": ["strong", "weak"], "rest": ["noise", "other"]}
     audit = debias.audit_folds(
-        forests, *data, splits, ["mdi"], main="mdi_oob(shrinkage=100)", groups=groups, alpha=0.1, **SETTINGS
+        forests, *data, splits, ["mdi"], tested="mdi_oob(shrinkage=100)", groups=groups, error_rate=0.1, **SETTINGS
     )
-    assert audit.main_scorer == "mdi_oob(shrinkage=100)"
+    assert audit.tested_scorer == "mdi_oob(shrinkage=100)"
     assert audit.feature_names == ("both", "rest")
     assert set(audit.first.scores) == {"mdi_oob(shrinkage=100)", "mdi"}
     assert audit.test["alpha"] == 0.1
@@ -267,7 +284,7 @@ def test_large_folds_weigh_more(data):
     splits = [(np.setdiff1d(order, test), test) for test in tests]
     audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
     weight = np.sqrt([8.0, 32.0, 200.0])
-    z = np.stack([each.main.z for each in audit.audits.values()])
+    z = np.stack([each.tested_scores.z for each in audit.audits.values()])
     correlation = fold_correlation([train for train, _ in splits], tests, N_ROWS)
     assert audit.z == pytest.approx(weight @ z / np.sqrt(weight @ correlation @ weight))
     assert audit.n_train == (232, 208, 40)
@@ -288,7 +305,7 @@ def test_a_fold_with_one_response_is_left_out_and_the_reason_comes_first(data, s
     assert audit.standard_error == pytest.approx(
         standard_error(others, [splits[k][0] for k in (0, 2, 3)], [splits[k][1] for k in (0, 2, 3)], N_ROWS)
     )
-    assert (audit.table["folds"] == 3).all()
+    assert (audit.to_frame()["folds"] == 3).all()
     assert audit.verdict[0] == "informative"
 
 
@@ -312,11 +329,15 @@ def test_folds_of_one_row_are_refused_with_what_to_do(data):
 def test_without_a_test_there_are_scores_and_the_reason(data, splits, forests):
     audit = debias.audit_folds(forests, *data, splits, test=None)
     assert audit.verdict == ["untested"] * 4
-    assert audit.table["p_adjusted"].isna().all()
+    assert audit.to_frame()["p_adjusted"].isna().all()
     assert audit.summary()[0].startswith("No feature was tested: no test was requested")
-    assert (audit.table["folds"] == 0).all()
+    assert (audit.to_frame()["folds"] == 0).all()
     assert audit.standard_error is not None
-    assert audit.table["untested_because"].iloc[0] == audit.untested_because
+    assert audit.untested_because in audit.to_csv()
+    with pytest.raises(
+        DebiasError, match="the folds say of no feature whether it is informative: no test was requested"
+    ):
+        audit.features  # noqa: B018
 
 
 def test_two_folds_have_no_standard_error(data):
@@ -324,7 +345,7 @@ def test_two_folds_have_no_standard_error(data):
     splits = list(KFold(2).split(X))
     audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
     assert audit.standard_error is None
-    assert audit.table["low"].isna().all()
+    assert audit.to_frame()["low"].isna().all()
     assert any(line.startswith("The mean scores have no standard error: it comes from") for line in audit.summary())
     assert audit.test["correlation"] == 1
     assert audit.verdict[0] == "informative"
@@ -347,7 +368,7 @@ def test_folds_with_and_without_permutations_are_combined():
     order = np.arange(2600)
     splits = [(order[2300:], order[:2300]), (order[:2300], order[2300:])]
     audit = debias.audit_folds(fitted(X, y, splits, lambda: XGBRegressor(n_estimators=10)), X, y, splits, **SETTINGS)
-    assert [each.main.details["test"]["method"] for each in audit.audits.values()] == ["naive", "permutation"]
+    assert [each.tested_scores.details["test"]["method"] for each in audit.audits.values()] == ["naive", "permutation"]
     assert "n_permutations" not in audit.test
     assert audit.verdict == ["informative", "indistinguishable", "indistinguishable"]
 
@@ -400,11 +421,11 @@ def test_pipelines_of_folds_with_other_columns_are_scored_by_the_columns_of_X_or
         ({"test": "combined"}, "test='combined' is not a test of folds"),
         ({"test": "conservative"}, "test='conservative' is not a test of folds"),
         ({"combine": "fisher"}, "combine='fisher' is not one of 'sum', 'harmonic'"),
-        ({"alpha": 2}, "alpha must be between 0 and 1"),
-        ({"error": "none"}, "error='none' is not one of"),
-        ({"main": "nothing"}, "nothing"),
+        ({"error_rate": 2}, "error_rate=2 is not an error rate"),
+        ({"tested": "nothing"}, "nothing"),
+        ({"refits": debias.Refits(checkpoint="run.sqlite")}, "a checkpoint is for one model"),
         ({"sample_weight": np.ones(10)}, f"sample_weight has 10 entries for {N_ROWS} rows"),
-        ({"seed": -1}, "seed=-1 is not a seed"),
+        ({"random_state": -1}, "random_state=-1 must be"),
     ],
 )
 def test_wrong_arguments_are_refused_with_what_is_wrong(data, splits, forests, wrong, message):
@@ -416,14 +437,14 @@ def test_the_harmonic_mean_is_the_alternative(audit, data, splits, forests):
     other = debias.audit_folds(forests, *data, splits, combine="harmonic", **SETTINGS)
     assert other.z is None
     assert other.test["method"] == "harmonic mean of p-values"
-    plain = 4 / sum(1 / each.main.p_adjusted for each in other.audits.values())
+    plain = 4 / sum(1 / each.tested_scores.p_adjusted for each in other.audits.values())
     assert (other.p_adjusted >= plain - 1e-12).all()
     assert other.verdict[0] == "informative"
 
 
 @pytest.mark.filterwarnings("ignore:.* permutations give no p-value below:debias.DebiasWarning")
 def test_false_discovery_rates_go_through_to_the_folds(data, splits, forests):
-    audit = debias.audit_folds(forests, *data, splits, error="fdr", n_permutations=99)
-    assert {each.main.details["test"]["error"] for each in audit.audits.values()} == {"fdr"}
+    audit = debias.audit_folds(forests, *data, splits, error_rate=("fdr", 0.05), test=debias.Permutation(99))
+    assert {each.tested_scores.details["test"]["error"] for each in audit.audits.values()} == {"fdr"}
     assert audit.test["error"] == "fdr"
     assert "false discovery rate 5%" in " ".join(audit.summary())

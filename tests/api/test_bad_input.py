@@ -78,7 +78,7 @@ class TestX:
         with pytest.raises(debias.RowsError, match="missing: d; unknown to the model: dd. Did you mean 'dd'?"):
             debias.score(fitted[library], X.rename(columns={"d": "dd"}), y)
 
-    def test_fewer_columns(self, library, fitted, fresh):
+    def test_fewer_columns_are_refused(self, library, fitted, fresh):
         X, y = fresh
         with pytest.raises(debias.RowsError, match="missing: d"):
             debias.score(fitted[library], X.reindex(columns=list("abc"), fill_value=0.0), y)
@@ -104,7 +104,7 @@ class TestX:
             debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0).to_numpy(), y)
 
     @pytest.mark.parametrize("X", [np.zeros(5), np.zeros((5, 4, 1)), 3])
-    def test_x_of_another_dimension(self, library, fitted, X):
+    def test_x_of_another_dimension_is_refused(self, library, fitted, X):
         with pytest.raises(debias.RowsError, match="X must be two-dimensional"):
             debias.score(fitted[library], X, np.zeros(5))
 
@@ -114,7 +114,7 @@ class TestX:
         with pytest.raises(debias.RowsError, match=rf"not numeric: c \({X.dtypes['c']}\)"):
             debias.score(fitted[library], X, y)
 
-    def test_no_rows(self, library, fitted, fresh):
+    def test_no_rows_are_refused(self, library, fitted, fresh):
         X, y = fresh
         with pytest.raises(debias.RowsError, match="no rows"):
             debias.score(fitted[library], X[:0], y[:0])
@@ -131,26 +131,26 @@ class TestX:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 class TestY:
-    def test_another_length(self, library, fitted, fresh):
+    def test_a_response_of_another_length_is_refused(self, library, fitted, fresh):
         X, y = fresh
         with pytest.raises(debias.RowsError, match="y has 99 entries, but X has 100 rows"):
             debias.score(fitted[library], X, y[:99])
 
-    def test_missing_values(self, library, fitted, fresh):
+    def test_missing_values_of_the_response_are_refused(self, library, fitted, fresh):
         X, y = fresh
         with pytest.raises(debias.RowsError, match="missing or infinite in 1 rows, the first at position 3"):
             debias.score(fitted[library], X, np.where(np.arange(100) == 3, np.nan, y))
 
-    def test_two_columns(self, library, fitted, fresh):
+    def test_two_columns_of_a_response_are_refused(self, library, fitted, fresh):
         X, y = fresh
         with pytest.raises(debias.RowsError, match="one value per row"):
             debias.score(fitted[library], X, np.c_[y, y])
 
-    def test_no_y(self, library, fitted, fresh):
+    def test_a_missing_response_is_refused(self, library, fitted, fresh):
         with pytest.raises(debias.RowsError, match="y is missing"):
             debias.score(fitted[library], fresh[0])
 
-    def test_labels_the_model_never_saw(self, library, data, models):
+    def test_labels_the_model_never_saw_are_refused(self, library, data, models):
         X, y = data
         labels = (y > 0).astype(int)
         model = models(library, "classification").fit(X[:200], labels[:200])
@@ -182,7 +182,7 @@ def test_labels_of_any_type_are_understood(data):
 
 
 @pytest.mark.parametrize("weight", [np.ones(3), np.full(100, -1.0), np.zeros(100), np.full(100, np.nan)])
-def test_wrong_weights(weight, fitted, fresh):
+def test_wrong_weights_are_refused(weight, fitted, fresh):
     with pytest.raises(debias.RowsError, match="sample_weight"):
         debias.score(fitted["xgboost"], *fresh, sample_weight=weight)
 
@@ -213,7 +213,7 @@ def test_what_needs_in_bag_sums_says_how_to_give_them(fitted, fresh):
             debias.score(fitted["xgboost"], *fresh, scorer)
     with pytest.raises(debias.RowsError, match="pass X and y"):
         debias.score(fitted["sklearn"], scorer="mdi_oob")
-    with pytest.raises(debias.CompositionError, match="stores no gain"):
+    with pytest.raises(debias.plugin.CompositionError, match="stores no gain"):
         debias.score(fitted["sklearn"], scorer="gain")
 
 
@@ -234,14 +234,14 @@ def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fres
             debias.score(fitted["xgboost"], *fresh, "ufi", train=wrong)
 
 
-def test_wrong_option_values(fitted, fresh):
+def test_wrong_values_of_options_are_refused(fitted, fresh):
     for scorer, message in {
         "mdi(criterion='gini')": "criterion='gini' is not one of None, 'variance'",
         "mdi_oob(centre='root')": "centre='root'",
         "mdi_oob(shrinkage=-1)": "shrinkage must be 0 or more",
         "mdi_oob(centre='none', weights='in_bag')": "eq. 14 as printed",
     }.items():
-        with pytest.raises(debias.CompositionError, match=message):
+        with pytest.raises(debias.plugin.CompositionError, match=message):
             debias.score(fitted["sklearn"], *fresh, scorer)
 
 
@@ -350,19 +350,19 @@ def test_y_of_other_kinds_is_understood_or_refused(fitted, fresh):
 
 
 @pytest.mark.parametrize("n_jobs", [0, "x", 1.5, True])
-def test_wrong_numbers_of_threads(n_jobs, fitted, fresh):
+def test_wrong_numbers_of_threads_are_refused(n_jobs, fitted, fresh):
     with pytest.raises(debias.RowsError, match="is not a number of threads"):
         debias.score(fitted["xgboost"], *fresh, n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize("option", ["shrinkage='a'", "shrinkage=1e999", "shrinkage=True"])
 def test_options_that_are_no_numbers(option, fitted, fresh):
-    with pytest.raises(debias.CompositionError, match="shrinkage must be 0 or more, and finite"):
+    with pytest.raises(debias.plugin.CompositionError, match="shrinkage must be 0 or more, and finite"):
         debias.score(fitted["sklearn"], *fresh, f"mdi_oob({option})")
 
 
 def test_options_of_numpy_make_names_that_can_be_read_back():
-    assert debias.scorer("mdi_oob", shrinkage=np.float64(3)).name == "mdi_oob(shrinkage=3.0)"
+    assert debias.plugin.scorer("mdi_oob", shrinkage=np.float64(3)).name == "mdi_oob(shrinkage=3.0)"
 
 
 def test_scorers_that_look_at_no_rows_prove_none(fitted, data):
@@ -432,8 +432,8 @@ def test_groups_and_seeds_that_are_none(fitted, fresh):
     with pytest.raises(debias.RowsError, match="group 'q' has a column 3 that the model does not know"):
         debias.score(fitted["xgboost"], *fresh, groups={"q": 3})
     for seed in ("a", 1.5, -1, True):
-        with pytest.raises(debias.RowsError, match=r"seed=.* is not a seed"):
-            debias.score(fitted["xgboost"], *fresh, seed=seed)
+        with pytest.raises(debias.RowsError, match=r"random_state=.* must be a whole number"):
+            debias.score(fitted["xgboost"], *fresh, random_state=seed)
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "string"])
@@ -457,22 +457,22 @@ def test_responses_whose_squares_are_no_floats_are_refused(unit):
 def test_what_neither_says_yes_nor_no_is_refused():
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
-    with pytest.raises(debias.CompositionError, match="adaptive must be True or False"):
-        debias.audit(forest, X, X[:, 0], adaptive="no")
-    with pytest.raises(debias.CompositionError, match="adaptive='no' must be True or False"):
+    with pytest.raises(debias.plugin.CompositionError, match="adaptive must be True or False"):
+        debias.audit(forest, X, X[:, 0], test=debias.Permutation(adaptive="no"))
+    with pytest.raises(debias.plugin.CompositionError, match="adaptive='no' must be True or False"):
         debias.score(forest, X, X[:, 0], "response_permutation(mdi, adaptive='no')")
-    with pytest.raises(debias.CompositionError, match="shrinkage is set twice"):
-        debias.scorer("mdi_oob(shrinkage=1, shrinkage=2)")
+    with pytest.raises(debias.plugin.CompositionError, match="shrinkage is set twice"):
+        debias.plugin.scorer("mdi_oob(shrinkage=1, shrinkage=2)")
 
 
 def test_seeds_are_whole_numbers_wherever_they_are_used():
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
     for seed in (-1, "x", 1.5):
-        with pytest.raises(debias.RowsError, match="is not a seed"):
-            debias.audit(forest, X, X[:, 0], seed=seed)
-        with pytest.raises(debias.RowsError, match="is not a seed"):
-            debias.score(forest, X, X[:, 0], "response_permutation(mdi, replicates=2)", seed=seed)
+        with pytest.raises(debias.RowsError, match="must be a whole number"):
+            debias.audit(forest, X, X[:, 0], random_state=seed)
+        with pytest.raises(debias.RowsError, match="must be a whole number"):
+            debias.score(forest, X, X[:, 0], "response_permutation(mdi, replicates=2)", random_state=seed)
 
 
 def test_a_response_in_a_frame_whose_column_has_a_number():

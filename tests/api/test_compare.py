@@ -26,23 +26,26 @@ def drawn():
 @pytest.fixture(scope="module")
 def comparison(drawn):
     X, y, forest = drawn
-    return debias.compare(forest, X, y, seed=0)
+    return debias.compare(forest, X, y, random_state=0)
 
 
+@pytest.mark.thorough
 def test_scores_are_those_of_score_and_native_is_the_models_own(drawn, comparison):
     X, y, forest = drawn
-    assert list(comparison.table.columns) == ["native", "mdi_oob", "permutation", "shap", "shap_oob"]
-    assert comparison.table["native"].is_monotonic_decreasing
-    np.testing.assert_array_equal(comparison.table.loc[X.columns, "native"], forest.feature_importances_)
-    alone = debias.score(forest, X, y, "permutation", seed=0)
-    np.testing.assert_array_equal(comparison.table.loc[X.columns, "permutation"], alone.values)
+    assert list(comparison.to_frame().columns) == ["native", "mdi_oob", "permutation", "shap", "shap_oob"]
+    assert comparison.to_frame()["native"].is_monotonic_decreasing
+    np.testing.assert_array_equal(comparison.to_frame().loc[X.columns, "native"], forest.feature_importances_)
+    alone = debias.score(forest, X, y, "permutation", random_state=0)
+    np.testing.assert_array_equal(comparison.to_frame().loc[X.columns, "permutation"], alone.values)
     assert comparison.scores["native"].details == {"kind": "mean decrease in impurity"}
     assert comparison.scores["native"].rows is None
 
 
 def test_rank_correlations_are_spearmans(comparison):
     found = comparison.rank_correlation.loc["native", "shap_oob"]
-    assert found == pytest.approx(spearmanr(comparison.table["native"], comparison.table["shap_oob"]).statistic)
+    assert found == pytest.approx(
+        spearmanr(comparison.to_frame()["native"], comparison.to_frame()["shap_oob"]).statistic
+    )
     np.testing.assert_array_equal(np.diag(comparison.rank_correlation), 1)
 
 
@@ -87,23 +90,56 @@ def test_an_additive_model_of_binned_features_does_not_interact():
 def test_models_that_report_no_importance_are_compared_without_it(drawn):
     X, y = drawn[:2]
     model = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=4).fit(X[:300], y[:300])
-    found = debias.compare(model, X[300:], y[300:], rows="held-out", seed=0)
+    found = debias.compare(model, X[300:], y[300:], rows="held-out", random_state=0)
     assert list(found.scores) == ["mdi_oob", "permutation", "shap", "shap_oob"]
-    with pytest.raises(debias.CompositionError, match="reports no importance"):
+    with pytest.raises(debias.plugin.CompositionError, match="reports no importance"):
         debias.compare(model, X[300:], y[300:], ["native", "mdi_oob"], rows="held-out")
 
 
+def compared_scorer(name, function):
+    return debias.plugin.scorer_plugin(name, unit="splits", compared=True)(function)
+
+
+@pytest.mark.thorough
+def test_a_scorer_that_asks_for_it_is_compared_by_default_unless_it_refuses_the_model(drawn):
+    X, y, forest = drawn
+
+    def splits(ensemble, rows):
+        return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(float)
+
+    def refuses(ensemble, rows):
+        raise debias.plugin.CompositionError("not this model")
+
+    added = [compared_scorer("number_of_splits", splits), compared_scorer("never", refuses)]
+    for each in added:
+        debias.plugin.register(each)
+    try:
+        with pytest.warns(debias.DebiasWarning, match="never is left out of the comparison: not this model"):
+            found = debias.compare(forest, X, y, random_state=0)
+        assert list(found.scores) == ["native", "mdi_oob", "number_of_splits", "permutation", "shap", "shap_oob"]
+        np.testing.assert_array_equal(
+            found.scores["number_of_splits"].values, debias.score(forest, None, None, "split_count").values
+        )
+        with pytest.raises(debias.plugin.CompositionError, match="not this model"):
+            debias.compare(forest, X, y, ["mdi_oob", "never"])
+    finally:
+        for each in added:
+            debias.plugin.unregister(each)
+
+
+@pytest.mark.thorough
 def test_scorers_of_data_stand_beside_those_of_models(drawn):
     X, y, forest = drawn
-    marginal = debias.scorer("marginal_predictive_value", estimator=LinearRegression(), cv=2)
-    found = debias.compare(forest, X, y, ["mdi", marginal], seed=0)
-    assert found.table.columns[1].startswith("marginal_predictive_value")
+    marginal = debias.plugin.scorer("marginal_predictive_value", estimator=LinearRegression(), cv=2)
+    found = debias.compare(forest, X, y, ["mdi", marginal], random_state=0)
+    assert found.to_frame().columns[1].startswith("marginal_predictive_value")
 
 
+@pytest.mark.thorough
 def test_of_a_pipeline_the_columns_are_the_users(drawn, comparison):
     X, y, forest = drawn
     pipeline = make_pipeline(StandardScaler(), clone(forest)).fit(X, y)
-    found = debias.compare(pipeline, X, y, ["mdi_oob", "shap"], seed=0)
+    found = debias.compare(pipeline, X, y, ["mdi_oob", "shap"], random_state=0)
     assert list(found.traits.index) == list(X.columns)
     assert found.traits["correlated_with"].tolist() == comparison.traits["correlated_with"].tolist()
 
@@ -112,13 +148,13 @@ def test_columns_made_of_columns_are_refused(drawn):
     X, y, forest = drawn
     pipeline = make_pipeline(OneHotEncoder(sparse_output=False), clone(forest)).fit(X[["few", "alone"]], y)
     with pytest.raises(debias.UnsupportedModelError, match="Pass level=.model."):
-        debias.compare(pipeline, X[["few", "alone"]], y, ["mdi_oob", "shap"], seed=0)
+        debias.compare(pipeline, X[["few", "alone"]], y, ["mdi_oob", "shap"], random_state=0)
 
 
 @pytest.mark.parametrize("scorers", [["mdi"], ["mdi", "mdi"], []])
 def test_fewer_than_two_scorers_are_refused(drawn, scorers):
     X, y, forest = drawn
-    with pytest.raises(debias.CompositionError, match="two or more"):
+    with pytest.raises(debias.plugin.CompositionError, match="two or more"):
         debias.compare(forest, X, y, scorers)
 
 
@@ -126,8 +162,8 @@ def test_the_table_has_the_scores_of_tested_scorers_only(drawn):
     X, y = drawn[:2]
     scorers = ["mdi_oob", "ablation", "permutation(p_values=True)"]
     model = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4).fit(X[:700], y[:700])
-    found = debias.compare(model, X[700:], y[700:], scorers, rows="held-out", seed=0)
+    found = debias.compare(model, X[700:], y[700:], scorers, rows="held-out", random_state=0)
     assert found.scores["ablation"].p_value is not None
-    assert list(found.table.columns) == list(found.ranks.columns) == list(found.rank_correlation) == scorers
+    assert list(found.to_frame().columns) == list(found.ranks.columns) == list(found.rank_correlation) == scorers
     assert set(found.disagreements["highest_by"]) | set(found.disagreements["lowest_by"]) <= set(scorers)
     assert repr(found).startswith("Comparison of mdi_oob, ablation, permutation(p_values=True): 6 features")

@@ -40,29 +40,29 @@ def table(n=150):
 def audited():
     X, y = table()
     model = RandomForestRegressor(40, random_state=0).fit(X, y)
-    return model, X, y, debias.audit(model, X, y, seed=0)
+    return model, X, y, debias.audit(model, X, y, random_state=0)
 
 
 def test_from_estimator_is_the_display_of_its_audit(audited):
     model, X, y, audit = audited
-    display = debias.ImportanceDisplay.from_estimator(model, X, y, seed=0, max_features=3)
+    display = debias.plot.ImportanceDisplay.from_estimator(model, X, y, random_state=0, max_features=3)
     assert display.audit.to_json() == audit.to_json()
-    expected = debias.ImportanceDisplay.from_audit(audit, max_features=3)
+    expected = debias.plot.ImportanceDisplay.from_audit(audit, max_features=3)
     for bar, other in zip(display.ax_.patches, expected.ax_.patches, strict=True):
         assert bar.get_width() == other.get_width()
 
 
 def test_effects_of_the_informative_features_by_share(audited):
     model, X, y, audit = audited
-    display = debias.EffectsDisplay.from_estimator(model, X, y, seed=0)
-    informative = [name for name in audit.table.index if audit.table.loc[name, "verdict"] == "informative"]
+    display = debias.plot.EffectsDisplay.from_estimator(model, X, y, random_state=0)
+    informative = [name for name in audit.to_frame().index if audit.to_frame().loc[name, "verdict"] == "informative"]
     assert [axes.get_title(loc="left") for axes in display.axes_] == informative
     curves = debias.partial_dependence(model, X, informative)
     for name, axes in zip(informative, display.axes_, strict=True):
         (line,) = [line for line in axes.lines if len(line.get_xdata()) > 1 and line.get_marker() != "|"]
         np.testing.assert_array_equal(line.get_xdata(), curves[name].values)
         np.testing.assert_array_equal(line.get_ydata(), curves[name].mean[:, 0])
-        share = audit.share[audit.main.feature_names.index(name)]
+        share = audit.share[audit.tested_scores.feature_names.index(name)]
         assert f"informative, share {percent_in_table(share)}" in [text.get_text() for text in axes.texts]
     assert len({axes.get_ylim() for axes in display.axes_}) == 1
     assert display.figure_ is display.axes_[0].figure
@@ -70,17 +70,19 @@ def test_effects_of_the_informative_features_by_share(audited):
 
 def test_effects_with_an_audit_need_no_response(audited):
     model, X, _, audit = audited
-    display = debias.EffectsDisplay.from_estimator(model, X, audit=audit, features=["noise", "strong"], individual=True)
+    display = debias.plot.EffectsDisplay.from_estimator(
+        model, X, audit=audit, features=["noise", "strong"], individual=True
+    )
     assert [axes.get_title(loc="left") for axes in display.axes_] == ["noise", "strong"]
     assert len(display.axes_[0].lines) > 30  # single rows
     with pytest.raises(debias.RowsError, match="pass y, or an audit"):
-        debias.EffectsDisplay.from_estimator(model, X)
+        debias.plot.EffectsDisplay.from_estimator(model, X)
     with pytest.raises(debias.RowsError, match="'strange', which is not a column"):
-        debias.EffectsDisplay.from_estimator(model, X, audit=audit, features="strange")
+        debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, features="strange")
     with pytest.raises(ValueError, match="max_features must be a whole number and at least 1"):
-        debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=0)
+        debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=0)
     with pytest.raises(ValueError, match="at least 1, not 2.5"):
-        debias.ImportanceDisplay.from_audit(audit, max_features=2.5)
+        debias.plot.ImportanceDisplay.from_audit(audit, max_features=2.5)
     with pytest.raises(ValueError, match="columns must be a whole number and at least 1, not 0"):
         display.plot(columns=0)
 
@@ -88,18 +90,18 @@ def test_effects_with_an_audit_need_no_response(audited):
 def test_without_an_informative_feature_the_largest_shares_are_drawn(audited):
     model, X, _, _ = audited
     audit = made(X.columns, informative=[False] * 4)
-    display = debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=2)
-    assert [axes.get_title(loc="left") for axes in display.axes_] == audit.table.index[:2].tolist()
+    display = debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=2)
+    assert [axes.get_title(loc="left") for axes in display.axes_] == audit.to_frame().index[:2].tolist()
 
 
-def test_effects_of_classes_labels_and_missing_values():
+def test_effects_show_labels_and_missing_values():
     X, y = table()
     rng = np.random.default_rng(0)
     X["kind"] = pd.Categorical(rng.choice([f"label {k}" for k in range(15)], len(X)))
     X.loc[::3, "weak"] = np.nan
     X.loc[::7, "kind"] = None
     model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(X, y)
-    display = debias.EffectsDisplay(debias.partial_dependence(model, X, ["kind", "weak"])).plot()
+    display = debias.plot.EffectsDisplay(debias.partial_dependence(model, X, ["kind", "weak"])).plot()
     labels = [label.get_text() for label in display.axes_[0].get_xticklabels()]
     values = display.partial_dependence["kind"].values
     assert labels == [*values[:MOST_LABELS], "missing"]
@@ -113,6 +115,7 @@ def test_effects_of_classes_labels_and_missing_values():
     display.figure_.canvas.draw()
 
 
+@pytest.mark.thorough
 def test_odd_columns_can_be_drawn():
     """Warnings are errors: none about empty slices, or axes without room."""
     X, y = table()
@@ -120,45 +123,45 @@ def test_odd_columns_can_be_drawn():
     X = X.rename(columns={"weak": "b>$x$\u202e\n" + 20 * "long"})
     model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, y)
     for settings in ({"individual": True}, {"n_values": 1}):
-        debias.EffectsDisplay(debias.partial_dependence(model, X, **settings)).plot().figure_.canvas.draw()
-    debias.EffectsDisplay(debias.partial_dependence(model, X[:1])).plot(columns=1).figure_.canvas.draw()
+        debias.plot.EffectsDisplay(debias.partial_dependence(model, X, **settings)).plot().figure_.canvas.draw()
+    debias.plot.EffectsDisplay(debias.partial_dependence(model, X[:1])).plot(columns=1).figure_.canvas.draw()
 
 
 def test_classes_are_lines_of_their_own_and_the_second_of_two_is_named():
     X, y = table()
     three = RandomForestClassifier(5, random_state=0).fit(X, np.digitize(y, [-1, 1]))
-    axes = debias.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot().axes_[0]
+    axes = debias.plot.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot().axes_[0]
     assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["0", "1", "2"]
     mine = plt.subplots()[1]
-    debias.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot(mine)
+    debias.plot.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot(ax=mine)
     assert [text.get_text() for text in mine.get_legend().get_texts()] == ["0", "1", "2"]
     lines = [line for line in axes.lines if line.get_marker() != "|"]
     assert len({line.get_color() for line in lines}) == len({str(line._dash_pattern) for line in lines}) == 3
     two = RandomForestClassifier(5, random_state=0).fit(X, np.where(y > 0, "yes", "no"))
-    axes = debias.EffectsDisplay(debias.partial_dependence(two, X, "strong")).plot().axes_[0]
+    axes = debias.plot.EffectsDisplay(debias.partial_dependence(two, X, "strong")).plot().axes_[0]
     assert axes.get_ylabel() == "mean probability of yes"
 
 
-def test_axes_of_the_user_for_effects(audited):
+def test_axes_of_the_user_are_drawn_on_if_they_are_as_many_as_features(audited):
     model, X, _, audit = audited
     given = plt.subplots(1, 2)[1]
-    display = debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=2, ax=given)
+    display = debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=2, ax=given)
     assert list(display.axes_) == list(given)
     with pytest.raises(ValueError, match="ax holds 2 axes, but there is 1 feature to draw"):
-        debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=1, ax=given)
+        debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=1, ax=given)
 
 
 def test_columns_that_are_computed_from_several_have_no_curve_of_their_own():
     X, y = table()
     y = y + 3 * (X["noise"] * X["other noise"]).to_numpy()
     model = make_pipeline(PolynomialFeatures(), RandomForestRegressor(40, random_state=0)).fit(X, y)
-    audit = debias.audit(model, X, y, seed=0)
-    assert audit.verdict[audit.main.feature_names.index("noise + other noise")] == "informative"
-    display = debias.EffectsDisplay.from_estimator(model, X, audit=audit)
+    audit = debias.audit(model, X, y, random_state=0)
+    assert audit.verdict[audit.tested_scores.feature_names.index("noise + other noise")] == "informative"
+    display = debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit)
     drawn = [axes.get_title(loc="left") for axes in display.axes_]
     assert set(drawn) <= set(X)
     assert drawn[0] == "strong"
-    by_row = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit, row=3)
+    by_row = debias.plot.ContributionsDisplay.from_estimator(model, X, y, audit=audit, row=3)
     labels = [label.get_text().split("\n")[0] for label in by_row.ax_.get_yticklabels()]
     assert "noise + other noise" in labels  # without a value
 
@@ -166,43 +169,43 @@ def test_columns_that_are_computed_from_several_have_no_curve_of_their_own():
 def test_columns_that_the_trees_see():
     X, y = table()
     model = make_pipeline(PCA(2), RandomForestRegressor(20, random_state=0)).fit(X, y)
-    display = debias.EffectsDisplay.from_estimator(model, X, y, level="model", seed=0)
+    display = debias.plot.EffectsDisplay.from_estimator(model, X, y, level="model", random_state=0)
     components = model[:-1].get_feature_names_out()
     assert display.axes_[0].get_title(loc="left") in components
-    rows = debias.ContributionsDisplay.from_estimator(model, X, y, level="model", seed=0, row=3)
+    rows = debias.plot.ContributionsDisplay.from_estimator(model, X, y, level="model", random_state=0, row=3)
     first = model[:-1].transform(X)[3]
     labels = " ".join(label.get_text() for label in rows.ax_.get_yticklabels())
     assert all(f"{name} = {value:.4g}\n" in labels for name, value in zip(components, first, strict=True))
     with pytest.raises(debias.RowsError, match="are not columns that can be changed.*same level="):
-        debias.EffectsDisplay.from_estimator(model, X, audit=display.audit)
+        debias.plot.EffectsDisplay.from_estimator(model, X, audit=display.audit)
 
 
-def test_words_of_texts():
+def test_effects_of_words_of_texts_are_drawn():
     rng = np.random.default_rng(0)
     words = ["good", *(f"word{k}" for k in range(12))]
     texts = [" ".join(rng.choice(words, 12)) for _ in range(200)]
     y = np.array(["good" in text for text in texts])
     model = make_pipeline(TfidfVectorizer(), RandomForestClassifier(20, random_state=0)).fit(texts, y)
-    display = debias.EffectsDisplay.from_estimator(model, texts, y, seed=0)
+    display = debias.plot.EffectsDisplay.from_estimator(model, texts, y, random_state=0)
     assert display.axes_[0].get_title(loc="left") == "good"
     assert display.partial_dependence["good"].mean[0, 0] < display.partial_dependence["good"].mean[-1, 0]
-    rows = debias.ContributionsDisplay.from_estimator(model, texts, y, seed=0)
+    rows = debias.plot.ContributionsDisplay.from_estimator(model, texts, y, random_state=0)
     assert rows.plot(row=5).ax_.get_title(loc="left") == "Row 5"
 
 
 def test_points_of_a_swarm_are_the_contributions(audited):
     model, X, y, audit = audited
-    display = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit)
+    display = debias.plot.ContributionsDisplay.from_estimator(model, X, y, audit=audit)
     phi = debias.contributions(model, X, y) * len(X)
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert len(labels) == len(display.ax_.collections) == 4
     for label, points in zip(labels, display.ax_.collections, strict=True):
         name, verdict = label.split("\n")
-        k = audit.main.feature_names.index(name)
+        k = audit.tested_scores.feature_names.index(name)
         assert verdict == f"{audit.verdict[k]}, {percent_in_table(audit.share[k])}"
         x = points.get_offsets()[:, 0]
         np.testing.assert_array_equal(x, phi[name])
-        assert x.mean() == pytest.approx(audit.main.values[k])  # as the axis says
+        assert x.mean() == pytest.approx(audit.tested_scores.values[k])  # as the axis says
         order = X[name].rank() - 1
         np.testing.assert_allclose(points.get_array(), order / order.max())
 
@@ -210,7 +213,7 @@ def test_points_of_a_swarm_are_the_contributions(audited):
 def test_bars_of_a_row_are_its_contributions(audited):
     model, X, y, audit = audited
     X = X.set_axis([f"row {k}" for k in range(len(X))])
-    display = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit, row="row 17", max_features=3)
+    display = debias.plot.ContributionsDisplay.from_estimator(model, X, y, audit=audit, row="row 17", max_features=3)
     phi = debias.contributions(model, X, y).loc["row 17"] * len(X)
     strongest = phi.abs().sort_values(ascending=False).index
     assert [bar.get_width() for bar in display.ax_.patches[:3]] == phi[strongest[:3]].tolist()
@@ -224,14 +227,14 @@ def test_bars_of_a_row_are_its_contributions(audited):
     assert display.ax_.get_title(loc="left") == "Row row 17"
 
 
-def test_missing_values_and_labels_of_a_row():
+def test_missing_values_and_labels_of_a_row_are_shown():
     X, y = table()
     X["kind"] = pd.Categorical(np.where(y > 0, "above", "below"))
     X.loc[0, "weak"] = np.nan
     model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(X[:100], y[:100])
     held_out = {"rows": "held-out", "test": None}
     X.loc[120, "weak"] = np.nan
-    display = debias.ContributionsDisplay.from_estimator(model, X[100:], y[100:], row=120, **held_out)
+    display = debias.plot.ContributionsDisplay.from_estimator(model, X[100:], y[100:], row=120, **held_out)
     labels = " ".join(label.get_text() for label in display.ax_.get_yticklabels())
     assert "weak = missing\nnot tested" in labels
     assert f"kind = {X.loc[120, 'kind']}\n" in labels
@@ -243,20 +246,20 @@ def test_missing_values_and_labels_of_a_row():
 
 def test_wrong_use_of_contributions_is_refused(audited):
     model, X, y, audit = audited
-    display = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit)
+    display = debias.plot.ContributionsDisplay.from_estimator(model, X, y, audit=audit)
     with pytest.raises(debias.RowsError, match="no row has the label 999"):
         display.plot(row=999)
     with pytest.raises(ValueError, match="max_features must be a whole number and at least 1"):
         display.plot(max_features=0)
     twice = pd.concat([display.contributions[:1], display.contributions[:-1]])
     with pytest.raises(debias.RowsError, match="2 rows have the label 0"):
-        debias.ContributionsDisplay(twice, audit, X).plot(row=0)
+        debias.plot.ContributionsDisplay(twice, audit, X).plot(row=0)
     with pytest.raises(debias.RowsError, match="contributions have 150 rows, but X has 10"):
-        debias.ContributionsDisplay(display.contributions, audit, X[:10])
+        debias.plot.ContributionsDisplay(display.contributions, audit, X[:10])
     with pytest.raises(debias.RowsError, match="other features than the audit"):
-        debias.ContributionsDisplay(display.contributions[["strong"]], audit, X)
+        debias.plot.ContributionsDisplay(display.contributions[["strong"]], audit, X)
     with pytest.raises(debias.RowsError, match="other features than the audit"):
-        debias.ContributionsDisplay.from_estimator(model, X, y, groups={"both": ["strong", "weak"]}, test=None)
+        debias.plot.ContributionsDisplay.from_estimator(model, X, y, groups={"both": ["strong", "weak"]}, test=None)
 
 
 def test_points_of_a_swarm_do_not_leave_their_row():
@@ -273,7 +276,7 @@ def test_without_matplotlib_the_message_says_what_to_install():
         "import sys; sys.modules['matplotlib'] = None\n"
         "import debias\n"
         "from support.audits import made\n"
-        "try: debias.ImportanceDisplay.from_audit(made(['a', 'b']))\n"
+        "try: debias.plot.ImportanceDisplay.from_audit(made(['a', 'b']))\n"
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TESTS)

@@ -97,16 +97,17 @@ def assert_close(found, expected, relative=1e-10):
 def test_every_score_on_in_bag_rows_is_mdi(seed, task, deep, extra, missing):
     X, y = draw(seed, task=task, missing=missing)
     model = forest(task, seed, deep, extra).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     in_bag = InBag.from_rows(model.estimators_samples_, len(y))
     rows = rows_of(ensemble, model, X, y, kind="oob", in_bag=in_bag)
     rows.__dict__["node_sums"] = in_bag_sums(rows, in_bag)
-    expected, _ = debias.scorer("mdi(criterion='variance')").score(ensemble, None)
+    expected, _ = debias.plugin.scorer("mdi(criterion='variance')").score(ensemble, None)
     for name in EVALUATED:
-        found, _ = debias.scorer(name).score(ensemble, rows)
+        found, _ = debias.plugin.scorer(name).score(ensemble, rows)
         assert_close(found, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # scores on training rows: that is the point
 @FEW
 @given(seed=SEEDS, task=TASKS, deep=st.booleans())
@@ -126,20 +127,20 @@ def test_every_score_of_a_tree_on_its_in_bag_rows_is_mdi(seed, task, deep):
 def test_scores_without_node_values_are_mdi_in_bag_even_where_values_are_no_means(criterion):
     X, y = draw(3)
     model = forest("regression", 3, deep=False, criterion=criterion).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     in_bag = InBag.from_rows(model.estimators_samples_, len(y))
     rows = rows_of(ensemble, model, X, y, kind="oob", in_bag=in_bag)
-    expected, _ = debias.scorer("mdi(criterion='variance')").score(ensemble, rows)
+    expected, _ = debias.plugin.scorer("mdi(criterion='variance')").score(ensemble, rows)
     rows.__dict__["node_sums"] = in_bag_sums(rows, in_bag)
     for name in ("ufi", "oob_split"):
-        found, _ = debias.scorer(name).score(ensemble, rows)
+        found, _ = debias.plugin.scorer(name).score(ensemble, rows)
         assert_close(found, expected)
 
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 @pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-def test_boosters_on_their_training_rows(kind, task):
+def test_on_training_rows_of_boosters_scores_without_node_values_are_mdi(kind, task):
     # Node values are margins here, no means, so the scores that use none are the ones that turn into MDI.
     X, y = draw(11, 150, task)
     model = booster(kind, task, X, y)
@@ -159,10 +160,11 @@ def shift_tolerance(y, c):
     return 1e-10 + 10 * np.finfo(float).eps * abs(c) / np.std(y)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:y does not look like the response:debias.DebiasWarning")
 @FEW
 @given(seed=SEEDS, c=SHIFTS, deep=st.booleans())
-def test_shifted_response_of_a_forest(seed, c, deep):
+def test_a_shifted_response_changes_no_score_of_a_forest(seed, c, deep):
     X, y = draw(seed)
     X_held, y_held = draw(seed + 1, 70)
     model = forest("regression", seed, deep).fit(X, y)
@@ -171,10 +173,11 @@ def test_shifted_response_of_a_forest(seed, c, deep):
         assert_close(held_out(model, X_held, y_held + c, name), expected, shift_tolerance(y, c))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:y does not look like the response:debias.DebiasWarning")
 @FEW
 @given(seed=SEEDS, c=SHIFTS, kind=st.sampled_from(["xgboost", "lightgbm"]))
-def test_shifted_response_of_a_booster(seed, c, kind):
+def test_a_shifted_response_changes_no_score_of_a_booster(seed, c, kind):
     X, y = draw(seed)
     X_held, y_held = draw(seed + 1, 70)
     model = booster(kind, "regression", X, y)
@@ -195,15 +198,15 @@ def test_equation_14_to_the_letter_is_not_shift_invariant():
 
 @FEW
 @given(seed=SEEDS, c=st.floats(-1e3, 1e3), task=TASKS)
-def test_shifted_node_values(seed, c, task):
+def test_shifted_node_values_change_no_centred_score(seed, c, task):
     X, y = draw(seed, task=task)
     X_held, y_held = draw(seed + 1, 70, task)
     model = forest(task, seed).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     shifted = changed(ensemble, value=ensemble.value + c)
     for name in ("mdi_oob", "mdi_oob(weights='in_bag')"):
-        expected, _ = debias.scorer(name).score(ensemble, rows_of(ensemble, model, X_held, y_held))
-        found, _ = debias.scorer(name).score(shifted, rows_of(shifted, model, X_held, y_held))
+        expected, _ = debias.plugin.scorer(name).score(ensemble, rows_of(ensemble, model, X_held, y_held))
+        found, _ = debias.plugin.scorer(name).score(shifted, rows_of(shifted, model, X_held, y_held))
         assert_close(found, expected, 1e-10 + 1e-13 * abs(c))
 
 
@@ -215,7 +218,7 @@ def test_shifted_node_values(seed, c, task):
 def test_node_sums_of_any_partition(seed, task, how, data):
     X, y = draw(seed, task=task)
     model = forest(task, seed, n_estimators=3).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     X, y = draw(seed + 1, 60, task)
     weight = np.random.default_rng(seed).integers(0, 4, 60).astype(float)
     leaves = route(ensemble, X.astype(ensemble.routing_dtype))
@@ -245,7 +248,7 @@ def test_node_sums_of_any_partition(seed, task, how, data):
 @given(seed=SEEDS, cut=st.integers(0, 60), kind=st.sampled_from(["xgboost", "lightgbm"]))
 def test_node_sums_of_slices_of_a_booster(seed, cut, kind):
     X, y = draw(seed)
-    ensemble = debias.extract(booster(kind, "regression", X, y))
+    ensemble = debias.plugin.extract(booster(kind, "regression", X, y))
     X, y = draw(seed + 1, 60)
     leaves, response, weight = route(ensemble, X.astype(ensemble.routing_dtype)), encode(y, ensemble, 60), np.ones(60)
     whole, parts = NodeSums(ensemble), NodeSums(ensemble)
@@ -259,7 +262,7 @@ def test_node_sums_of_slices_of_a_booster(seed, cut, kind):
 
 def test_node_sums_of_two_ensembles_do_not_add():
     X, y = draw(0)
-    one, other = (NodeSums(debias.extract(forest("regression", seed).fit(X, y))) for seed in (0, 1))
+    one, other = (NodeSums(debias.plugin.extract(forest("regression", seed).fit(X, y))) for seed in (0, 1))
     with pytest.raises(debias.DebiasError, match="two different ensembles"):
         one + other
 
@@ -267,6 +270,7 @@ def test_node_sums_of_two_ensembles_do_not_add():
 # --- (d) scores follow the features --------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @FEW
 @given(seed=SEEDS, order=st.permutations(range(4)).filter(lambda order: order != [0, 1, 2, 3]), task=TASKS)
 def test_columns_are_matched_by_name(seed, order, task):
@@ -298,18 +302,18 @@ def test_columns_of_a_booster_are_matched_by_name(kind):
 
 @FEW
 @given(seed=SEEDS, order=st.permutations(range(4)), task=TASKS)
-def test_renumbered_features(seed, order, task):
+def test_renumbered_features_keep_their_scores(seed, order, task):
     X, y = draw(seed, task=task)
     X_held, y_held = draw(seed + 1, 70, task)
     model = forest(task, seed).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     position = np.argsort(order)  # feature k now stands in column position[k]
     moved = changed(ensemble, feature=np.where(ensemble.feature < 0, -1, position[ensemble.feature]))
     rows, rows_moved = (rows_of(each, model, X_held, y_held) for each in (ensemble, moved))
     rows_moved.__dict__["node_sums"] = rows.node_sums  # the model still routes on its own columns
     for name in [*EVALUATED, "mdi", "split_count"]:
-        before, _ = debias.scorer(name).score(ensemble, rows)
-        after, _ = debias.scorer(name).score(moved, rows_moved)
+        before, _ = debias.plugin.scorer(name).score(ensemble, rows)
+        after, _ = debias.plugin.scorer(name).score(moved, rows_moved)
         np.testing.assert_array_equal(after, before[order])
 
 
@@ -378,6 +382,7 @@ def raw_margin(kind, model, X):
     return np.asarray(raw, dtype=float).reshape(len(X), -1)
 
 
+@pytest.mark.thorough
 @settings(max_examples=18)
 @given(seed=SEEDS, kind=st.sampled_from(["xgboost", "lightgbm"]), task=TASKS, weighted=st.booleans())
 def test_loss_of_a_booster_adds_up_to_what_the_model_saves(seed, kind, task, weighted):

@@ -62,12 +62,13 @@ def assert_brute(result, X, predict, atol=1e-12):
     assert max(np.ptp(curve.mean) for curve in result.curves.values()) > 0.01
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "model",
     [RandomForestRegressor(9, random_state=0), RandomForestClassifier(9, random_state=0), ExtraTreesClassifier(4)],
     ids=lambda model: type(model).__name__,
 )
-def test_forests_against_scikit_learn(model):
+def test_effects_of_forests_are_scikit_learns(model):
     X, y = table()
     model.fit(X, y if isinstance(model, RandomForestRegressor) else labels(y))
     result = debias.partial_dependence(model, X, n_values=N)
@@ -94,7 +95,7 @@ BOOSTED = {
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=NEEDS_LABELS) if kind == "xgboost" else kind for kind in BOOSTED]
 )
-def test_boosted_regressions_with_categories_and_missing_values(kind, missing):
+def test_effects_of_boosted_regressions_are_those_of_changed_rows(kind, missing):
     X, y = table(categories=True, missing=missing)
     model = BOOSTED[kind]().fit(X, np.exp(y / 4) if kind == "poisson" else y)
     before = X.copy()
@@ -119,7 +120,7 @@ def test_boosted_regressions_with_categories_and_missing_values(kind, missing):
     ids=["xgboost", "lightgbm", "boosting", "hist"],
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_boosted_classifiers(model, margin, n_classes):
+def test_effects_of_boosted_classifiers_are_those_of_changed_rows(model, margin, n_classes):
     X, y = table()
     codes = np.digitize(y, [-0.5, 1.0][: n_classes - 1])
     fitted = model().fit(X, codes)
@@ -147,7 +148,7 @@ def test_a_loss_without_a_known_probability_gives_the_raw_output():
     assert_brute(result, X, model.decision_function)
 
 
-def test_several_responses():
+def test_effects_of_several_responses_are_those_of_changed_rows():
     X, y = table()
     model = RandomForestRegressor(4, random_state=0).fit(X, np.column_stack([y, -(y**2)]))
     result = debias.partial_dependence(model, X, n_values=6)
@@ -189,11 +190,11 @@ def test_columns_that_are_computed_from_several_columns(transformer):
 def test_names_for_an_array():
     X, y = table()
     model = RandomForestRegressor(5, random_state=0).fit(X.to_numpy(), y)
-    result = debias.partial_dependence(model, X.to_numpy(), "two", n_values=8, feature_names=list(X))
+    result = debias.partial_dependence(model, debias.Dataset(X.to_numpy(), "two", feature_names=list(X)), n_values=8)
     assert_brute(result, X, lambda rows: model.predict(rows.to_numpy()))
 
 
-def test_an_array_through_a_pipeline():
+def test_effects_of_an_array_through_a_pipeline_are_those_of_changed_rows():
     X, y = table()
     model = make_pipeline(StandardScaler(), RandomForestRegressor(5, random_state=0)).fit(X.to_numpy(), y)
     result = debias.partial_dependence(model, X.to_numpy(), n_values=8)
@@ -239,7 +240,7 @@ def test_rows_are_drawn_by_seed():
     model = RandomForestRegressor(5, random_state=0).fit(X, y)
     np.random.seed(5)  # noqa: NPY002 - the state of others, which must stay
     expected = np.random.RandomState(5).random()
-    drawn = [debias.partial_dependence(model, X, max_rows=30, seed=seed) for seed in (None, 0, 1)]
+    drawn = [debias.partial_dependence(model, X, max_rows=30, random_state=seed) for seed in (None, 0, 1)]
     assert np.random.random() == expected  # noqa: NPY002
     assert drawn[0].rows.size == np.unique(drawn[0].rows).size == 30
     np.testing.assert_array_equal(drawn[0].rows, drawn[1].rows)
@@ -267,10 +268,10 @@ def test_a_calibrated_model_says_that_its_trees_are_not_calibrated():
         ),
         ({"features": []}, debias.RowsError, r"features=\[\] must be the name of a feature, or a list"),
         ({"features": 0}, debias.RowsError, "features=0 must be the name of a feature, or a list"),
-        ({"output": "margin"}, debias.CompositionError, "output='margin' is not one of 'response', 'raw'"),
+        ({"output": "margin"}, debias.plugin.CompositionError, "output='margin' is not one of 'response', 'raw'"),
         ({"n_values": 0}, debias.RowsError, "n_values=0 must be a whole number"),
         ({"max_rows": 2.5}, debias.RowsError, "max_rows=2.5 must be a whole number"),
-        ({"seed": -1}, debias.RowsError, "seed=-1 is not a seed"),
+        ({"random_state": -1}, debias.RowsError, "random_state=-1 must be"),
     ],
 )
 def test_wrong_use_is_refused(passed, error, message):
@@ -283,5 +284,7 @@ def test_wrong_use_is_refused(passed, error, message):
 def test_a_wrapper_of_several_models_is_refused_by_name():
     X, y = table()
     members = [("first", RandomForestRegressor(2)), ("second", RandomForestRegressor(2))]
-    with pytest.raises(debias.CompositionError, match="VotingRegressor combines.*member 'first', member 'second'"):
+    with pytest.raises(
+        debias.plugin.CompositionError, match="VotingRegressor combines.*member 'first', member 'second'"
+    ):
         debias.partial_dependence(VotingRegressor(members).fit(X, y), X)

@@ -81,7 +81,7 @@ class Service:
         rng = np.random.default_rng(1)
         fault.applied(rows(rng, N_RELEASE), rng, self).to_parquet(self.folder / "rows.parquet")
         return self._run("check", "model.txt", "rows.parquet", "--target", "sales", "--train", "train.parquet",
-                         "--policy", "debias.toml", "--seed", "0")  # fmt: skip
+                         "--policy", "debias.toml", "--random-state", "0")  # fmt: skip
 
     def history(self, fault: Fault) -> tuple[int, str]:
         """Return the same for days with the fault; if a day cannot be added, for the command that adds it."""

@@ -79,7 +79,9 @@ def heard_audit(attempt: Attempt, **test: Any) -> tuple[debias.Audit, list[str]]
     """Return the audit of an attempt, and the warnings that debias issued."""
     with warnings.catch_warnings(record=True) as issued:
         warnings.simplefilter("always")
-        audit = debias.audit(attempt.model, attempt.X, attempt.y, ["mdi_oob"], seed=0, **test, **attempt.passed)
+        audit = debias.audit(
+            attempt.model, attempt.rows, None, ["mdi_oob"], random_state=0, **test, **attempt.arguments
+        )
     return audit, [str(each.message) for each in issued if issubclass(each.category, DebiasWarning)]
 
 
@@ -90,7 +92,7 @@ def left_open(audit: debias.Audit, about: str) -> str | None:
     doubts = [] if performance is None else performance.doubts()
     if performance is not None and performance.too_good is not None:
         doubts = [performance.sentence()]
-    rows_open = audit.main.unproven_because is not None
+    rows_open = audit.tested_scores.unproven_because is not None
     if about in ("y", "columns", "right") and doubts:
         return " ".join(doubts)
     if about != "y" and rows_open:
@@ -100,5 +102,5 @@ def left_open(audit: debias.Audit, about: str) -> str | None:
 
 def noise_is_informative(audit: debias.Audit) -> bool:
     """Return whether an audit with a test calls a column of noise informative."""
-    verdicts = dict(zip(audit.main.feature_names, audit.verdict, strict=True))
+    verdicts = dict(zip(audit.tested_scores.feature_names, audit.verdict, strict=True))
     return any(verdicts.get(name) == "informative" for name in NOISE)

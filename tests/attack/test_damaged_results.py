@@ -28,12 +28,12 @@ def made(tmp_path_factory):
             part = slice(200 + 60 * number, 260 + 60 * number)
             history.add(X[part], y[part], at=f"2026-11-{number + 1:02}")
         results = cross_validate(tree, X, y, cv=3, return_estimator=True, return_indices=True)
-        folds = debias.audit_folds(results, X, y, n_permutations=20)
+        folds = debias.audit_folds(results, X, y, test=debias.Permutation(20))
 
         def of_history(data):
             (home / "damaged.history").write_bytes(data)
             read = debias.History.open(home / "damaged.history")
-            return mutants.answer_of([read.scores().to_numpy(), read.changes(2).table["p_value"].to_numpy()])
+            return mutants.answer_of([read.scores().to_numpy(), read.changes(2).to_frame()["p_value"].to_numpy()])
 
         def of_folds(data):
             read = debias.FoldsAudit.from_json(data)

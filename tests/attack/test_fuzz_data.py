@@ -103,19 +103,18 @@ def test_node_sums(name, file, tmp_path):
 
     target(original)
     judged(damaged(original, COUNT, 1), target, original=original, name=f"NodeSums, {name}", unchanged=True)
-    forged = [_forged(original, k, tmp_path) for k in range(COUNT // 2)]
+    forged = [_forged(original, k) for k in range(COUNT // 2)]
     judged(forged, target, original=original, name=f"NodeSums, {name}, sealed again")
 
 
-def _forged(original, seed, folder):
+def _forged(original, seed):
     """Return a file with other values in one array, and the digest of these."""
-    from debias.rows.node_sums import SEAL, _digest
+    from debias.rows.node_sums import FORMAT, KIND
+    from debias.rows.sealed import seal, unseal
 
     draw = np.random.default_rng(seed)
-    (folder / "original").write_bytes(original)
-    with np.load(folder / "original") as stored:
-        arrays = {name: stored[name] for name in stored.files if name != SEAL}
-    name = str(draw.choice([each for each in arrays if each not in ("about", "names")]))
+    facts, arrays = unseal(original, KIND, FORMAT)
+    name = str(draw.choice(list(arrays)))
     array = arrays[name]
     extremes = [-1, 1, 2, 1e9, -(2**31), 2**31 - 1] if array.dtype.kind == "i" else [-1, 0, 1e300, np.inf, np.nan, 3.5]
     match draw.integers(4):
@@ -130,15 +129,14 @@ def _forged(original, seed, folder):
             arrays[name].reshape(-1)[draw.integers(max(1, array.size)) :][: draw.choice([1, 1, 5, 1000])] = draw.choice(
                 extremes
             )
-    np.savez(folder / "forged.npz", **arrays, **{SEAL: np.array(_digest(arrays))})
-    return (folder / "forged.npz").read_bytes()
+    return seal(KIND, FORMAT, facts, arrays)
 
 
 def drawn(child):
     return np.random.default_rng(child).normal(size=(3, 2))
 
 
-def test_checkpoints(file, tmp_path):
+def test_damaged_checkpoints_do_no_harm(file, tmp_path):
     engine = Engine(checkpoint=tmp_path / "run.sqlite")
     whole = replicate(drawn, n=8, seed=0, engine=engine, fingerprint=lambda: "a").values
     replicate(drawn, n=3, seed=1, engine=engine, fingerprint=lambda: "b")
@@ -172,12 +170,12 @@ def audit():
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.normal(size=(80, 3)), columns=["a", "b", "c"])
     forest = RandomForestRegressor(5, random_state=0).fit(X, X["a"])
-    return debias.audit(forest, X, X["a"], n_permutations=30, seed=0)
+    return debias.audit(forest, X, X["a"], test=debias.Permutation(30), random_state=0)
 
 
 @pytest.mark.parametrize("kind", ["Audit", "Scores"])
-def test_results(kind, audit):
-    found = audit if kind == "Audit" else audit.main
+def test_damaged_results_do_no_harm(kind, audit):
+    found = audit if kind == "Audit" else audit.tested_scores
     original = found.to_json().encode()
 
     def target(data):
@@ -193,7 +191,7 @@ def test_results(kind, audit):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "arrow"])
-def test_rows(ending, file, tmp_path):
+def test_damaged_rows_do_no_harm(ending, file, tmp_path):
     path = tmp_path / f"rows.{ending}"
     write = {"csv": lambda: FRAME.to_csv(path, index=False), "parquet": lambda: FRAME.to_parquet(path)}
     write.get(ending, lambda: FRAME.to_feather(path))()
@@ -208,7 +206,7 @@ def test_rows(ending, file, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_rows_in_batches(ending, file, tmp_path):
+def test_damaged_rows_in_batches_do_no_harm(ending, file, tmp_path):
     path = tmp_path / f"rows.{ending}"
     frame = FRAME[["number", "whole", "y"]].assign(label=FRAME["text"])
     frame.to_parquet(path) if ending == "parquet" else frame.to_feather(path)
@@ -224,7 +222,7 @@ def test_rows_in_batches(ending, file, tmp_path):
     judged(damaged(original, COUNT, 11), target, original=original, name=f"{ending} in batches")
 
 
-def test_policies(file):
+def test_damaged_policies_do_no_harm(file):
     def target(data):
         return repr(Policy.of(str(file(data, "policy.toml"))))
 
@@ -233,7 +231,7 @@ def test_policies(file):
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_params(ending, file):
+def test_damaged_params_do_no_harm(ending, file):
     lines = [f"{name} = {json.dumps(value)}" for name, value in PARAMS.items() if value is not None]
     original = (json.dumps(PARAMS, indent=1) if ending == "json" else "\n".join(lines)).encode()
 

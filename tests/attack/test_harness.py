@@ -31,6 +31,7 @@ def target(data):
     return word
 
 
+@pytest.mark.thorough
 def test_every_outcome_is_told_of_the_mutant_that_did_it():
     words = ["clear", "0", "1", "raw", "crash", "0", "crash", "hang", "0", "code", "memory", "clear", "crash"]
     table = mutants.run([word.encode() for word in words], target, original=ORIGINAL)
@@ -44,6 +45,7 @@ def test_every_outcome_is_told_of_the_mutant_that_did_it():
         table.require()
 
 
+@pytest.mark.thorough
 def test_memory_that_is_out_of_proportion_is_told_even_if_it_is_given_back():
     def target(data):
         np.ones(int(data) * 10**6 // 8)  # freed at once
@@ -57,6 +59,7 @@ def test_memory_that_is_out_of_proportion_is_told_even_if_it_is_given_back():
         table.require()
 
 
+@pytest.mark.thorough
 def test_what_ends_in_the_guard_does_not_reach_the_target():
     words = [b"crash", b"hang", b"clear", b"0"]
     table = mutants.run(words, lambda data: 0, guard=target, original=ORIGINAL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import debias
-from debias.models.files import load
+from debias.models.loading import load
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -176,6 +176,7 @@ def test_a_directory_with_one_thing_wrong_is_refused(case, tmp_path):
         load(path, guard=False)
 
 
+@pytest.mark.thorough
 def test_a_wrong_directory_is_first_tried_in_a_process_of_its_own(tmp_path):
     path = tmp_path / "model"
     shutil.copytree(HOME / "forest", path)
@@ -193,12 +194,12 @@ def test_an_older_directory_without_counts(tmp_path):
     for record in records:
         del record["nodeData"]["rawCount"]
     pq.write_table(pa.Table.from_pylist(records), file)
-    ensemble = debias.extract(load(path, guard=False))
+    ensemble = debias.plugin.extract(load(path, guard=False))
     assert ensemble.count is None
     assert ensemble.n_trees == 3
 
 
-def test_a_directory_of_something_else(tmp_path):
+def test_a_directory_of_something_else_is_refused(tmp_path):
     (tmp_path / "metadata").mkdir()
     with pytest.raises(debias.UnsupportedModelError, match="no adapter reads it"):
         debias.load_model(tmp_path)

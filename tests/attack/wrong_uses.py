@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+import debias
 from attack.attacked_models import AFTER_Y, Family, Floats
 from attack.real_data import CLASSES, NUMBERS, RANKS, SURVIVAL, DataSet, Rows
 
@@ -110,6 +111,10 @@ class World:
         return self.family.fit_on(self.new(), second, self.family.fit(start, first)), second
 
 
+OF_ROWS = ("base_margin", "blocks", "qid")
+"""What belongs to rows, beside weights."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """One call of an audit."""
@@ -118,6 +123,16 @@ class Attempt:
     X: Any
     y: Any
     passed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> debias.Dataset:
+        """The rows as they are passed."""
+        return debias.Dataset(self.X, self.y, **{name: self.passed[name] for name in OF_ROWS if name in self.passed})
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Other arguments of the audit."""
+        return {name: value for name, value in self.passed.items() if name not in OF_ROWS}
 
     @classmethod
     def of(cls, model: Any, rows: Rows, /, **passed: Any) -> Attempt:

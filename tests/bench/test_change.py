@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import change
-from debias.benchmarks.change import MODELS, NULL, POWER, X_ONLY, Setting
+from debias_bench import change
+from debias_bench.change import MODELS, NULL, POWER, X_ONLY, Setting
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,7 @@ def small(monkeypatch):
         cached.cache_clear()
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     settings = [Setting(NULL, "nothing", 3, 2, 60, weighted=True), Setting(POWER, "gone", 8, 8, 60, factor=0.0)]
     monkeypatch.setattr(change, "settings", lambda: settings)

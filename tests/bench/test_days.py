@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import days
+from debias_bench import days
 
 RECIPES = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
 
@@ -25,6 +25,7 @@ def test_the_policy_and_the_options_are_those_of_the_recipe():
     assert "--reference" not in job
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     for name, value in (
         ("FIRST_CHECK", 16),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import downstream
-from debias.benchmarks.downstream_data import DATA_SETS, Task, task
+from debias_bench import downstream
+from debias_bench.downstream import DATA_SETS, Task, task
 
 
 @pytest.mark.parametrize("is_classification", [True, False])
@@ -50,6 +50,7 @@ def test_data_sets_have_numbers_and_one_response():
         assert data.y.shape == (len(data.X),)
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_a_score_joins_later(tmp_path, monkeypatch):
     monkeypatch.setattr(downstream, "DATA_SETS", {name: DATA_SETS[name] for name in ("wine", "diabetes")})
     monkeypatch.setattr(downstream, "N_TREES", 5)

@@ -1,4 +1,4 @@
-"""The study of folds: its figures, its page, and that it goes on where it stopped."""
+"""The study of folds: its estimates, its page, and that it goes on where it stopped."""
 
 import io
 
@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import folds
-from debias.benchmarks.folds import METHODS, SPLITTERS, UNEQUAL, Setting, figures_of, one_data_set, rate
+from debias_bench import folds
+from debias_bench.folds import METHODS, SPLITTERS, UNEQUAL, Setting, estimates_of, one_data_set, rate
 
 
 def trial(adjusted, mean=0.0, error=1.0):
@@ -28,14 +28,14 @@ def test_figures_are_rates_over_data_sets():
     setting = Setting("XGBoost", "5 folds", 200, signals=True)
     found, missed = [0.01, 0.01, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9], [0.01, 0.9, 0.9, 0.03, 0.9, 0.9, 0.9, 0.9]
     # means of 2, -2 and errors of 1: Student's t with 4 degrees of freedom reaches 2.78, half of it does not reach 2
-    figures = figures_of(setting, [trial(found, 2.0), trial(missed, -2.0)])
-    assert figures["power, sum"] == (pytest.approx(0.5), pytest.approx(1 / 6))
-    assert figures["FWER, sum"] == (0.5, pytest.approx(0.5))
-    assert figures["variance of z"][0] == 4
-    assert figures["coverage, error, relevant"][0] == 1
-    assert figures["coverage, nadeau_bengio, relevant"][0] == 0
-    assert figures["ratio, error, noise"][0] == pytest.approx(1 / np.sqrt(8))
-    noise = figures_of(Setting("XGBoost", "5 folds", 200), [trial(found, 1.0), trial(missed, -1.0)])
+    estimates = estimates_of(setting, [trial(found, 2.0), trial(missed, -2.0)])
+    assert estimates["power, sum"] == (pytest.approx(0.5), pytest.approx(1 / 6))
+    assert estimates["FWER, sum"] == (0.5, pytest.approx(0.5))
+    assert estimates["variance of z"][0] == 4
+    assert estimates["coverage, error, relevant"][0] == 1
+    assert estimates["coverage, nadeau_bengio, relevant"][0] == 0
+    assert estimates["ratio, error, noise"][0] == pytest.approx(1 / np.sqrt(8))
+    noise = estimates_of(Setting("XGBoost", "5 folds", 200), [trial(found, 1.0), trial(missed, -1.0)])
     assert noise["FWER, sum"][0] == 1  # the same features are noise here
     assert "power, sum" not in noise
 
@@ -44,6 +44,7 @@ def test_a_rate_has_its_standard_error():
     assert rate(np.array([True, False, False, False])) == (0.25, pytest.approx(0.25))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "setting", [Setting("XGBoost", "2 folds", 60), Setting("LightGBM", UNEQUAL, 120, signals=True)]
 )
@@ -54,6 +55,7 @@ def test_a_data_set_has_fixed_numbers(setting):
     assert (first["error"] is None) == (setting.folds == "2 folds")
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     settings = [Setting("XGBoost", "3 folds", 60), Setting("forest", "5 periods", 60, signals=True)]
     monkeypatch.setattr(folds, "settings", lambda: settings)
@@ -67,9 +69,9 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     assert len(after.splitlines()) == 1 + 2 * 2
     assert page.count("| XGBoost, 3 folds, n = 60 | 2 | ") == 2
     assert page.count("| forest, 5 periods, n = 60, signals beside | 2 | ") == 3
-    figures = pd.read_csv(tmp_path / "folds.csv")
-    assert set(figures["setting"]) == {setting.name for setting in settings}
-    assert (figures["data_sets"] == 2).all()
+    estimates = pd.read_csv(tmp_path / "folds.csv")
+    assert set(estimates["setting"]) == {setting.name for setting in settings}
+    assert (estimates["data_sets"] == 2).all()
 
 
 def test_every_setting_of_the_tables_has_folds_that_exist():

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from debias.benchmarks import measures
-from debias.benchmarks.measures import Outcome
+from debias_bench import measures
+from debias_bench.measures import Outcome
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=2, max_size=12)
 
@@ -38,7 +38,7 @@ def test_order_is_somers_d_of_the_score_given_the_group(pairs):
         assert got == pytest.approx(expected, abs=1e-12)
 
 
-def test_first_and_on_top_by_hand():
+def test_first_and_on_top_are_those_by_hand():
     relevant = np.array([True, True, False, False])
     rank = np.where(relevant, 0, 1)
     assert measures.first(Outcome(np.array([3.0, 1, 2, 0]), rank, relevant)) == 1
@@ -48,7 +48,7 @@ def test_first_and_on_top_by_hand():
     assert measures.on_top(Outcome(np.array([3.0, 1, 1, 0]), rank, relevant)) == 0, "a tie is not above"
 
 
-def test_selection_by_hand():
+def test_false_alarms_and_finds_are_those_by_hand():
     relevant = np.array([True, True, False])
     score, rank = np.zeros(3), np.zeros(3, dtype=int)
     assert measures.false_alarm(Outcome(score, rank, relevant, np.array([True, False, False]))) == 0

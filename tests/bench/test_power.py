@@ -11,10 +11,10 @@ from rich.console import Console
 from scipy import stats
 
 import debias
-from debias.benchmarks import downstream, power, power_designs, power_methods, simulate
-from debias.benchmarks.downstream_data import DATA_SETS
 from debias.cli import main
 from debias.p_values import holm
+from debias_bench import downstream, power, power_designs, power_methods, simulate
+from debias_bench.downstream import DATA_SETS
 
 
 class Sum:
@@ -49,7 +49,7 @@ def test_figures_are_those_of_the_definition():
         {"design": "d", **truth, "scores": {"t": {"refused": "no"}}},
         {"design": "other", **truth, "scores": {"t": {"p": None, "adjusted": [0, 1, 1, 1]}}},
     ]
-    (row,) = power.figures(trials, "d")
+    (row,) = power.estimates(trials, "d")
     assert row["data_sets"] == 2
     assert row["one by one"] == pytest.approx((0.5, 0.0))
     assert row["family-wise"] == pytest.approx((0.25, 0.25))
@@ -58,7 +58,7 @@ def test_figures_are_those_of_the_definition():
     # q-values of the first: .02, .2, .0533, .004: one relevant of two, one noise of two that count; the second none.
     assert row["BH .1"] == pytest.approx((0.25, 0.25))
     assert row["FDR"] == pytest.approx((0.25, 0.25))
-    (only_selects,) = power.figures(trials, "other")
+    (only_selects,) = power.estimates(trials, "other")
     assert only_selects["one by one"] is None
     assert only_selects["family-wise"][0] == 0.5
 
@@ -145,7 +145,9 @@ def test_an_audit_is_that_of_debias():
     y = sample.simulation.y
     model = design.model(0, y).set_params(n_estimators=20).fit(sample.simulation.numeric.to_numpy(), y)
     found = power_methods.verdicts("audit:conservative", power_methods.Case(model, sample.simulation, None, None, 0))
-    expected = debias.audit(model, sample.simulation.numeric.to_numpy(), y, test="conservative", rows="oob").main
+    expected = debias.audit(
+        model, sample.simulation.numeric.to_numpy(), y, test="conservative", rows="oob", dependence=False
+    ).tested_scores
     assert np.array_equal(found.p, expected.p_value)
     assert np.array_equal(found.adjusted, expected.p_adjusted)
 
@@ -162,6 +164,7 @@ def test_an_unknown_test_is_named():
         power_methods.verdicts("corelation", SimpleNamespace())
 
 
+@pytest.mark.thorough
 def test_designs_say_what_is_relevant_and_what_is_noise():
     sample = power_designs.blocks(0, n_rows=20_000)
     correlations = np.corrcoef(sample.simulation.X.to_numpy().T)
@@ -177,6 +180,7 @@ def test_designs_say_what_is_relevant_and_what_is_noise():
     assert booster_rows.held_out.y == pytest.approx(mean + 5 * x[8] + 3 * x[9] + 4 * x[10] + 5 * x[11])
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_a_test_joins_later(tmp_path, monkeypatch):
     few = [design for design in power_designs.forests() if design.name in ("E0", "E3")]
     monkeypatch.setattr(power, "forests", lambda: few)
@@ -194,7 +198,8 @@ def test_a_run_writes_a_page_and_a_test_joins_later(tmp_path, monkeypatch):
     assert "(power.md)" in (tmp_path / "index.md").read_text()
 
 
-def test_bench_from_the_shell(tmp_path, monkeypatch):
+@pytest.mark.thorough
+def test_bench_from_the_shell_writes_its_tables(tmp_path, monkeypatch):
     monkeypatch.setattr(downstream, "DATA_SETS", {"wine": DATA_SETS["wine"]})
     for study in ("aico", "citrees"):
         name = "correlation" if study == "aico" else "|correlation|"

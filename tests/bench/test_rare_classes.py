@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import rare_classes
-from debias.benchmarks.rare_classes import MODELS, Setting, rate
+from debias_bench import rare_classes
+from debias_bench.rare_classes import MODELS, Setting, rate
 
 
 def test_errors_are_over_models_or_binomial_whichever_are_larger():
@@ -20,6 +20,7 @@ def test_errors_are_over_models_or_binomial_whichever_are_larger():
     assert nothing == (0.0, pytest.approx(1 / 20))
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     settings = [Setting(20, MODELS[0], 500), Setting(10, MODELS[3], 500)]
     monkeypatch.setattr(rare_classes, "settings", lambda: settings)

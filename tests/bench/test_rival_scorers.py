@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import rival_scorers, runner, simulate
-from debias.benchmarks.studies.models import forest
+from debias_bench import rival_scorers, runner, simulate
+from debias_bench.study import forest
 from support.small_study import STUDY
 
 

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import debias
-from debias.benchmarks import catalogue, runner, summary
-from debias.benchmarks.studies.models import forest
-from debias.benchmarks.trials import Entrant, TrialFile
 from debias.cli import main
-from debias.cli.bench import MEASUREMENTS, STUDY_NAMES
+from debias_bench import runner, studies, summary
+from debias_bench.bench import MEASUREMENTS, STUDY_NAMES
+from debias_bench.study import forest
+from debias_bench.trials import Entrant, TrialFile
 from support.small_study import STUDY, draw
 
 
@@ -46,6 +46,7 @@ def test_a_run_writes_table_page_and_picture(tmp_path):
     assert "[A small study](small.md)" in (tmp_path / "index.md").read_text()
 
 
+@pytest.mark.quick
 def test_a_run_agrees_with_the_scores_of_the_library(tmp_path):
     run(tmp_path, repeats=1)
     trial = json.loads((tmp_path / "small.trials.jsonl").read_text().splitlines()[1])
@@ -58,6 +59,7 @@ def test_a_run_agrees_with_the_scores_of_the_library(tmp_path):
     assert trial["scores"]["mdi_oob on held-out rows"]["values"] == held.values.tolist()
 
 
+@pytest.mark.thorough
 def test_jobs_and_interruption_do_not_move_a_number(tmp_path):
     run(tmp_path / "serial")
     run(tmp_path / "parallel", jobs=2)
@@ -72,6 +74,7 @@ def test_jobs_and_interruption_do_not_move_a_number(tmp_path):
     assert numbers(tmp_path / "serial").equals(numbers(tmp_path / "cut"))
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_after_a_kill_at_any_byte(tmp_path):
     run(tmp_path, repeats=1, scorers=("mdi",))
     trials = tmp_path / "small.trials.jsonl"
@@ -104,9 +107,10 @@ def test_two_runs_do_not_write_to_one_file(tmp_path):
         pass
 
 
+@pytest.mark.thorough
 def test_trials_on_other_data_are_not_mixed(tmp_path):
     def go(matrix):
-        return run(tmp_path, catalogue.study("li-chip", matrix), repeats=1, scorers=("mdi",))
+        return run(tmp_path, studies.study("li-chip", matrix), repeats=1, scorers=("mdi",))
 
     go(small_matrix())
     go(small_matrix())
@@ -141,7 +145,7 @@ def test_a_scorer_of_ones_own_is_compared_with_the_references(tmp_path):
 
 
 def test_scorers_without_a_model_are_given_no_other_rows(tmp_path):
-    with pytest.raises(debias.CompositionError, match="drop @held-out"):
+    with pytest.raises(debias.plugin.CompositionError, match="drop @held-out"):
         run(tmp_path, scorers=("gini_merit@held-out",))
 
 
@@ -158,9 +162,10 @@ def test_pictures_of_one_trial_of_none_and_of_names_with_dollars(tmp_path, pictu
 
 def test_data_that_are_not_the_cars_are_refused():
     with pytest.raises(debias.RowsError, match="not the 2004 cars.*city_mpg"):
-        catalogue.study("predictive-value", small_matrix())
+        studies.study("predictive-value", small_matrix())
 
 
+@pytest.mark.thorough
 def test_a_scorer_that_joins_later_runs_alone(tmp_path):
     run(tmp_path, scorers=("mdi",))
     lines = len((tmp_path / "small.trials.jsonl").read_text().splitlines())
@@ -181,13 +186,13 @@ def test_trials_of_another_seed_are_not_mixed(tmp_path):
 
 
 def test_a_third_partys_scorer_takes_part_by_name_and_a_refusal_is_told(tmp_path):
-    @debias.scorer_plugin("bench_test_constant", unit="nothing")
+    @debias.plugin.scorer_plugin("bench_test_constant", unit="nothing")
     def constant(ensemble, rows):
         if rows.n_rows and ensemble.n_nodes < 40:
             raise debias.RowsError("too few nodes for me")
         return np.arange(ensemble.n_features, dtype=float)
 
-    debias.register(constant)
+    debias.plugin.register(constant)
     page, _ = run(tmp_path, scorers=("bench_test_constant",))
     assert "## Refused" in page
     assert "too few nodes for me" in page
@@ -197,7 +202,7 @@ def test_a_third_partys_scorer_takes_part_by_name_and_a_refusal_is_told(tmp_path
 
 
 def test_unknown_scorers_are_refused_before_anything_runs(tmp_path):
-    with pytest.raises(debias.CompositionError, match="no scorer 'mdi_obb'"):
+    with pytest.raises(debias.plugin.CompositionError, match="no scorer 'mdi_obb'"):
         run(tmp_path, scorers=("mdi", "mdi_obb"))
     assert not list(tmp_path.iterdir())
 
@@ -218,9 +223,9 @@ def small_matrix():
     return pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8)))
 
 
-@pytest.mark.parametrize("name", [*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA])
+@pytest.mark.parametrize("name", [*studies.STUDIES, *studies.ON_DATA, *studies.WITH_DATA])
 def test_studies_are_consistent(name):
-    study = catalogue.study(name, small_matrix() if name in catalogue.ON_DATA else None)
+    study = studies.study(name, small_matrix() if name in studies.ON_DATA else None)
     assert study.name == name
     names = [design.name for design in study.designs]
     assert len(set(names)) == len(names)
@@ -235,11 +240,12 @@ def test_studies_are_consistent(name):
 
 
 def test_the_command_line_knows_every_study():
-    assert set(STUDY_NAMES) == {*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA}
+    assert set(STUDY_NAMES) == {*studies.STUDIES, *studies.ON_DATA, *studies.WITH_DATA}
     assert "speed" in MEASUREMENTS
 
 
-def test_bench_from_the_shell(tmp_path):
+@pytest.mark.thorough
+def test_bench_from_the_shell_reads_a_table_and_writes_its_own(tmp_path):
     matrix = small_matrix().rename(columns=str).assign(place="here", drop_me=1.0)
     matrix.to_csv(tmp_path / "matrix.csv", index=False)
 

@@ -1,4 +1,4 @@
-"""The benchmark of the tests: its figures from the definition, its page, and that it goes on where it stopped."""
+"""The benchmark of the tests: its estimates from the definition, its page, and that it goes on where it stopped."""
 
 import io
 
@@ -7,24 +7,25 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import significance
-from debias.benchmarks.significance_settings import settings
+from debias_bench import significance
+from debias_bench.significance_settings import settings
 
 
 def test_rates_are_counted_over_noise():
     p = [np.array([0.01, 0.04, 0.2]), np.array([0.3, 0.004, 0.9])]
     relevant = np.array([True, False, False])
     adjusted = [np.array([0.03, 0.08, 0.2]), np.array([0.5, 0.01, 0.9])]
-    figures = significance.level_figures([(p[0], adjusted[0], relevant), (p[1], adjusted[1], relevant)])
-    assert figures["P(p <= 0.05)"] == pytest.approx((0.5, 0.0))  # one of two noise features in either data set
-    assert figures["P(p <= 0.01)"] == pytest.approx((0.25, 0.25))
-    assert figures["highest feature at .05"][0] == 1.0  # the second feature, in both
-    assert figures["FWER"] == pytest.approx((0.5, 0.5))
-    assert figures["power"] == pytest.approx((0.5, 0.5))
+    estimates = significance.level_estimates([(p[0], adjusted[0], relevant), (p[1], adjusted[1], relevant)])
+    assert estimates["P(p <= 0.05)"] == pytest.approx((0.5, 0.0))  # one of two noise features in either data set
+    assert estimates["P(p <= 0.01)"] == pytest.approx((0.25, 0.25))
+    assert estimates["highest feature at .05"][0] == 1.0  # the second feature, in both
+    assert estimates["FWER"] == pytest.approx((0.5, 0.5))
+    assert estimates["power"] == pytest.approx((0.5, 0.5))
     # Benjamini-Hochberg: adjusted .03, .06, .2 finds the relevant one; .45, .012, .9 finds one of noise.
-    assert figures["FDR"] == pytest.approx((0.5, 0.5))
+    assert estimates["FDR"] == pytest.approx((0.5, 0.5))
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
     few = [setting for setting in settings() if setting.name in ("E0, XGBoost, held out, naive", "E0, conservative")]
     monkeypatch.setattr(significance, "settings", lambda: few)
@@ -42,8 +43,8 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     assert len(after.splitlines()) == 1 + 2 * 3 + 2
     assert "| E0, conservative | 3 |" in page
     assert "| E3 | 2 | 1.000 (0.000) | 1.000 (0.000) | 0.000 (0.000) | 1.000 |" in page
-    figures = pd.read_csv(tmp_path / "significance.csv")
-    assert set(figures["setting"]) == {*(setting.name for setting in few), "power, E3"}
+    estimates = pd.read_csv(tmp_path / "significance.csv")
+    assert set(estimates["setting"]) == {*(setting.name for setting in few), "power, E3"}
     assert "(significance.md)" in (tmp_path / "index.md").read_text()
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import debias
-from debias.benchmarks import simulate
+from debias_bench import simulate
 
 N = 20_000
 SE = 4.5
@@ -70,7 +70,7 @@ class TestEveryGenerator:
         assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 
-def test_strobl():
+def test_strobl_has_the_published_distribution():
     drawn = simulate.strobl(N, seed=0)
     X, y = drawn.X, drawn.y
     assert drawn.relevant == ("X2",)
@@ -83,7 +83,7 @@ def test_strobl():
 
 
 @pytest.mark.parametrize("mirror", [False, True])
-def test_li_features(mirror):
+def test_li_features_have_the_published_distribution(mirror):
     drawn = simulate.li(n_rows=N, mirror=mirror, seed=0)
     for j in (1, 2, 10, 50):
         uniform_on(drawn.X[f"X{j}"], range(j + 1))
@@ -94,7 +94,7 @@ def test_li_features(mirror):
 
 
 @pytest.mark.parametrize(("variant", "shift"), [("text", 1), ("published", 0)])
-def test_li_classes(variant, shift):
+def test_li_classes_have_the_published_probabilities(variant, shift):
     drawn = simulate.li(n_rows=N, variant=variant, seed=0)
     scaled = sum(drawn.X[name] / int(name[1:]) for name in drawn.relevant)
     p = 1 / (1 + np.exp(-(0.4 * scaled - shift)))
@@ -106,7 +106,7 @@ def test_li_classes(variant, shift):
 
 
 @pytest.mark.parametrize("variant", ["text", "published"])
-def test_li_numbers(variant):
+def test_li_numbers_have_the_published_noise(variant):
     drawn = simulate.li("regression", n_rows=N, variant=variant, seed=0)
     mean = sum(drawn.X[name] / int(name[1:]) for name in drawn.relevant) / 5
     noise = drawn.y - mean
@@ -117,7 +117,7 @@ def test_li_numbers(variant):
     correlation_is(noise, mean, 0)
 
 
-def test_chip_style():
+def test_chip_style_permutes_all_columns_but_the_relevant():
     source = np.random.default_rng(0).lognormal(size=(N, 12))
     drawn = simulate.chip_style(source, seed=0)
     assert (drawn.X.min() == 0).all()
@@ -153,7 +153,7 @@ def test_li_needs_the_features_that_the_relevant_ones_are_drawn_among(mirror):
     assert len(simulate.li(n_features=10, mirror=mirror, seed=0).relevant) == 5
 
 
-def test_deng_t1():
+def test_deng_t1_has_the_published_distribution():
     drawn = simulate.deng_t1(seed=0)
     X, y = drawn.X, drawn.y
     assert (len(X), drawn.groups) == (
@@ -174,7 +174,7 @@ def test_deng_t1():
     correlation_is(X["X1"], X["U1"], 0)
 
 
-def test_deng_t2():
+def test_deng_t2_has_the_published_distribution():
     drawn = simulate.deng_t2(seed=0)
     X, y = drawn.X, drawn.y
     share_is(((X["X4"] ^ X["Y4"]) == y).mean(), 0.95, 5120)
@@ -188,7 +188,7 @@ def test_deng_cardinalities_must_make_attribute_4_binary():
         simulate.deng_t1(cardinalities=(2, 2, 3, 2, 2))
 
 
-def test_loh_features():
+def test_loh_features_have_the_published_distribution():
     X = simulate.loh("E0", N, seed=0).X
     assert list(X.columns) == ["B1", "B2", "C1", "C2", "N1", "N2", "N3", "N4", "S1", "S2", "S3"]
     uniform_on(X["B1"], [0, 1])
@@ -223,7 +223,7 @@ def test_loh_features():
         ),
     ],
 )
-def test_loh_responses(model, relevant, mean):
+def test_loh_responses_have_the_published_means(model, relevant, mean):
     drawn = simulate.loh(model, N, seed=1)
     assert drawn.relevant == relevant
     noise = drawn.y - mean(drawn.X)
@@ -232,7 +232,7 @@ def test_loh_responses(model, relevant, mean):
         correlation_is(noise, drawn.X[name], 0)
 
 
-def test_loh_missing():
+def test_loh_missing_values_have_the_published_shares():
     full, holed = simulate.loh("E1", N, seed=2), simulate.loh_missing("E1", N, seed=2)
     np.testing.assert_array_equal(full.y, holed.y)
     for name in full.X.columns:
@@ -256,7 +256,7 @@ def test_numeric_has_codes_for_categories():
     assert (numeric["C2"].isna() == drawn.X["C2"].isna()).all()
 
 
-def test_hong_exor():
+def test_hong_exor_is_the_parity_of_the_relevant():
     drawn = simulate.hong_exor(3, 10, N, seed=0)
     X, y = drawn.X, drawn.y
     assert drawn.relevant == ("X1", "X2", "X3")
@@ -288,6 +288,7 @@ def test_rannum_keeps_the_bit_and_spreads_the_value():
         simulate.rannum([0, 2])
 
 
+@pytest.mark.thorough
 def test_a_matched_mirror_has_the_variance_of_the_original():
     # X_j / j is uniform on 0, 1/j, ..., 1.
     variance = {j: np.var(np.arange(j + 1) / j) for j in range(1, 51)}

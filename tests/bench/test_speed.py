@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from debias.benchmarks import speed, speed_cases
+from debias_bench import speed, speed_cases
 
 
 def test_the_ratio_is_ours_over_the_rivals_for_all_rows(monkeypatch):
@@ -24,6 +24,7 @@ def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
     assert speed._grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
 
 
+@pytest.mark.thorough
 def test_one_busy_core_of_two_is_half_of_them():
     def spin():
         end = time.process_time() + 0.3

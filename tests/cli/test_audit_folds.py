@@ -20,7 +20,7 @@ from support.versions import READ_EXACTLY
 
 N_ROWS, K = 150, 3
 CV = KFold(K, shuffle=True, random_state=3)
-GIVEN = ("--target", "y", "--folds", "fold", "--seed", "0")
+GIVEN = ("--target", "y", "--folds", "fold", "--random-state", "0")
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +73,12 @@ def models_of(home):
     return {str(k): debias.load_model(home / "models" / f"model-{k}.ubj") for k in range(K)}
 
 
+@pytest.mark.thorough
 def test_a_directory_of_models_gives_the_audit_of_python(home):
     done = run(home / "models", home / "all.csv", *GIVEN, "--format", "json")
     assert done.exit_code == 0, done.output
     table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
-    expected = debias.audit_folds(models_of(home), table[["a", "b", "c"]], table["y"], table["fold"], seed=0)
+    expected = debias.audit_folds(models_of(home), table[["a", "b", "c"]], table["y"], table["fold"], random_state=0)
     assert json.loads(done.stdout) == json.loads(expected.to_json())
     assert run(home / "models", home / "all.csv", *GIVEN, "--format", "csv").stdout == expected.to_csv()
 
@@ -90,13 +91,14 @@ def test_the_table_says_how_many_folds_and_what_is_proven(home):
     assert "It is proven for every fold" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["list", "mapping", "cross_validate"])
 def test_files_of_several_models_give_the_same_audit(home, name):
     done = run(home / f"{name}.skops", home / "all.csv", *GIVEN, "--format", "csv")
     assert done.exit_code == 0, done.output
     table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
     models = debias.load_model(home / "list.skops")
-    expected = debias.audit_folds(models, table[["a", "b", "c"]], table["y"], table["fold"], seed=0)
+    expected = debias.audit_folds(models, table[["a", "b", "c"]], table["y"], table["fold"], random_state=0)
     assert done.stdout == expected.to_csv()
 
 
@@ -133,6 +135,7 @@ def test_files_and_labels_that_do_not_agree_are_wrong_usage(home, tmp_path, chan
     assert message in " ".join(done.stderr.split())
 
 
+@pytest.mark.thorough
 def test_names_of_files_may_have_zeros_signs_or_texts(home, tmp_path):
     table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
     for labels_of_folds in (["fold_00", "fold01", "2"], ["of-north", "of.south", "of-south-north"]):
@@ -175,7 +178,7 @@ def test_one_model_has_no_folds_and_several_need_them(home):
 
 
 def test_the_page_and_the_json_are_written_beside_the_table(home, tmp_path):
-    pytest.importorskip("debias.results.report.folds")
+    pytest.importorskip("debias.results.report.folds_page")
     done = run(home / "models", home / "all.csv", *GIVEN, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json")
     assert done.exit_code == 0, done.output
     assert "<html" in (tmp_path / "a.html").read_text()

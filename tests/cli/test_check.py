@@ -34,7 +34,7 @@ def home(tmp_path_factory):
 
 
 def run(home, *arguments):
-    given = ["new.ubj", "new.csv", "--target", "outcome", "--seed", "0", *arguments]
+    given = ["new.ubj", "new.csv", "--target", "outcome", "--random-state", "0", *arguments]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
@@ -49,6 +49,7 @@ def without_percents(lines):
     return re.sub(r"[0-9.]+%", "%", text), [float(each) for each in re.findall(r"([0-9.]+)%", text)]
 
 
+@pytest.mark.thorough
 def test_the_drift_example_names_what_changed_and_fails(home):
     done = in_bash(block("drift commands").splitlines()[1], cwd=home)
     assert done.returncode == 1, done.stderr
@@ -60,6 +61,7 @@ def test_the_drift_example_names_what_changed_and_fails(home):
     assert "indistinguishable" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_workflow_of_the_page_runs(home, tmp_path):
     commands = re.findall(r"^      - run: (?:\|\n((?:          .*\n)+)|(.*)\n)", block("workflow"), re.M)
     install, (check, _) = commands
@@ -122,6 +124,7 @@ def test_without_a_policy_pyproject_is_read(home):
     assert "min_rows" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_reader_that_is_gone_leaves_the_verdict_in_the_junit_file(home, tmp_path):
     given = ["new.ubj", "new.csv", "--target", "outcome", "--policy", "debias.toml", "--baseline", "old.json"]
     reading, writing = os.pipe()

@@ -59,12 +59,12 @@ def test_audit_prints_the_table_and_says_what_was_left_out(files, model):
 def test_the_main_scorer_and_the_test_are_options(files):
     given = ("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight")
     given = (*given, "--format", "json")
-    audit = debias.Audit.from_json(run(*given, "--main", "mdi_oob", "--test", "naive").stdout)
-    assert audit.main_scorer == "mdi_oob"
-    assert audit.main.details["test"]["method"] == "naive"
+    audit = debias.Audit.from_json(run(*given, "--tested", "mdi_oob", "--test", "naive").stdout)
+    assert audit.tested_scorer == "mdi_oob"
+    assert audit.tested_scores.details["test"]["method"] == "naive"
     untested = debias.Audit.from_json(run(*given, "--test", "none").stdout)
     assert set(untested.verdict) == {"untested"}
-    assert "--main mdi uses no rows" in run(*given, "--main", "mdi").stderr
+    assert "--tested mdi uses no rows" in run(*given, "--tested", "mdi").stderr
     assert run(*given, "--test", "mirror").exit_code == 2
 
 
@@ -77,6 +77,7 @@ def test_other_tables_give_the_same_numbers(files, data):
     )
 
 
+@pytest.mark.quick
 def test_json_is_the_audit_of_the_library(files, tmp_path):
     done = run(
         "audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight",
@@ -139,7 +140,7 @@ def test_wrong_use_has_its_exit_code_and_a_message(files, arguments, code, messa
     [
         (["--scorer", "mdi_obo"], "Did you mean 'mdi_oob'?"),
         (["--scorer", "mdi_oob(shrink=1)"], "shrink"),
-        (["--main", "guide"], "--main guide is not a scorer of trees"),
+        (["--tested", "guide"], "--tested guide is not a scorer of trees"),
         (["--scorer", "mdi", "--scorer", "mdi"], "mdi is asked for twice"),
         (["--html", "none/report.html"], "--html: the folder"),
         (["--json", "none/audit.json"], "--json: the folder"),
@@ -148,14 +149,14 @@ def test_wrong_use_has_its_exit_code_and_a_message(files, arguments, code, messa
 )
 def test_what_is_wrong_is_told_before_the_model_is_loaded(files, given, message, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("debias.models.files.load", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("debias.models.loading.load", lambda *_, **__: pytest.fail("the model was loaded"))
     done = run("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", *given)
     assert done.exit_code in (2, 3)
     assert message in done.stderr
 
 
 @pytest.mark.parametrize(("separator", "given", "name"), [(";", ";", "';'"), ("\t", "tab", "tab"), ("|", "|", "'|'")])
-def test_tables_with_another_separator(files, tmp_path, separator, given, name):
+def test_tables_with_another_separator_are_refused_until_it_is_given(files, tmp_path, separator, given, name):
     table = pd.read_csv(files / "heldout.csv", **READ_EXACTLY)
     table.to_csv(tmp_path / "table.csv", sep=separator, decimal=",", index=False)
     rest = ("--target", "outcome", "--rows", "held-out", "--format", "csv")
@@ -188,13 +189,16 @@ def test_blocks_groups_and_level_are_those_of_the_library(files, tmp_path):
     audit = debias.Audit.from_json(done.stdout)
     with pytest.warns(debias.DebiasWarning, match="left out: outcome, spare, site|left out"):
         expected = debias.audit(
-            debias.load_model(files / "model.ubj"), table.drop(columns="weight"), table.outcome, rows="held-out",
-            blocks=table.site, groups={"both": ["a", "b"]}, level="source",
-        )  # fmt: skip
-    assert list(audit.table.index) == ["both", "c"]
-    np.testing.assert_array_equal(audit.main.values, expected.main.values)
-    np.testing.assert_array_equal(audit.main.p_value, expected.main.p_value)
-    assert audit.main.details["test"]["blocks"]
+            debias.load_model(files / "model.ubj"),
+            debias.Dataset(table.drop(columns="weight"), table.outcome, blocks=table.site),
+            rows="held-out",
+            groups={"both": ["a", "b"]},
+            level="source",
+        )
+    assert list(audit.to_frame().index) == ["both", "c"]
+    np.testing.assert_array_equal(audit.tested_scores.values, expected.tested_scores.values)
+    np.testing.assert_array_equal(audit.tested_scores.p_value, expected.tested_scores.p_value)
+    assert audit.tested_scores.details["test"]["blocks"]
     assert "left out: spare" in done.stderr
 
 
@@ -213,12 +217,15 @@ def test_queries_are_a_column_of_both_tables(tmp_path):
     done = run(*given, "--qid", "query", "--train", tmp_path / "train.parquet")
     scores = debias.Scores.from_json(done.stdout)
     expected = debias.score(
-        ranker, test[list("abc")], test["relevance"], "ufi", rows="held-out", qid=test["query"],
-        train=(train[list("abc")], train["relevance"], None, train["query"]),
-    )  # fmt: skip
+        ranker,
+        debias.Dataset(test[list("abc")], test["relevance"], qid=test["query"]),
+        scorer="ufi",
+        rows="held-out",
+        train=debias.Dataset(train[list("abc")], train["relevance"], qid=train["query"]),
+    )
     np.testing.assert_array_equal(scores.values, expected.values)
     for more, said in (
-        ((), "pass --qid, the query of each row"),
+        ((), "pass --qid COLUMN, the query of each row"),
         (("--qid", "query", "--train", tmp_path / "bare.parquet"), "has no column 'query'"),
     ):
         done = run(*given, *more)
@@ -229,7 +236,7 @@ def test_an_interrupt_is_no_failed_gate(files, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("debias.models.files.load", interrupted)
+    monkeypatch.setattr("debias.models.loading.load", interrupted)
     done = run("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome")
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
@@ -253,9 +260,10 @@ def test_what_ends_a_generator_is_no_error():
     waiting.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_a_reader_that_is_gone_is_no_failed_gate_and_gets_no_message(files, form):
-    given = [files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--format", form]
+    given = ["--no-model", files / "heldout.csv", "--target", "outcome", "--scorer", "guide", "--format", form]
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as gone:
@@ -272,6 +280,7 @@ def test_another_broken_pipe_is_an_error(monkeypatch, capsys):
     assert (ended.value.code, capsys.readouterr().err) == (3, "error: of a worker\n")
 
 
+@pytest.mark.thorough
 def test_help_does_not_import_what_takes_long():
     code = (
         "import sys; from debias.cli import main; main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
@@ -299,7 +308,7 @@ def test_plugins_lists_scorers_and_adapters():
 
 
 def test_plugins_are_listed_for_programs_too():
-    expected = debias.plugins().to_dict("records")
+    expected = debias.plugin.plugins().to_dict("records")
     assert json.loads(run("plugins", "--format", "json").stdout) == expected
     read = pd.read_csv(io.StringIO(run("plugins", "--format", "csv").stdout), keep_default_na=False, dtype=str)
     assert read.to_dict("records") == expected
@@ -340,6 +349,7 @@ def printed(command):
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
 @pytest.mark.parametrize(
     ("typed", "expected"),
@@ -360,6 +370,7 @@ def test_completion_of_the_page_completes_in_bash(typed, expected):
     assert set(found.split()) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_completion_for_other_shells_is_printed(shell):
     command = re.search(rf"<!-- completion {shell} -->\n```sh\n(.*?)```", PAGE, re.S).group(1)

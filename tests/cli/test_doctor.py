@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 import debias_plugins.command
-from debias import processor
+from debias import child_process, processor
 from debias.cli import main
+from debias.hooks import registry
+from debias.hooks.library import Library
 from debias.hooks.registry import plugin_manager
-from debias.hooks.self_check import SelfCheck
-from debias.testing import apart, installed, self_check
-from debias.trees.tested_versions import TestedVersions
+from debias.testing import installed, self_check
 
 OURS = f"debias-trees {importlib.metadata.version('debias-trees')}"
 """Of the metadata, which may be older than ``debias.__version__`` in a checkout."""
@@ -38,6 +39,10 @@ def problems_here():
     return installed.import_problems(installed.needed_modules())
 
 
+FILES = cache(installed.files)
+"""The files of a package by its metadata, read once: those of some packages are thousands."""
+
+
 @pytest.fixture
 def imports_apart():
     """Marks the tests that start the process that imports the needed packages."""
@@ -45,7 +50,11 @@ def imports_apart():
 
 @pytest.fixture(autouse=True)
 def imported_once(request, problems_here, monkeypatch):
-    """Let that process, which takes seconds, start once for all other tests."""
+    """Let that process, which takes seconds, start once for all other tests, and metadata be read once."""
+    ours = installed.requirements()
+    monkeypatch.setattr(
+        installed, "files", lambda name: FILES(name) if name in ours else importlib.metadata.files(name)
+    )
     if "imports_apart" not in request.fixturenames:
         monkeypatch.setattr(installed, "import_problems", lambda modules: problems_here)
 
@@ -55,9 +64,10 @@ def only(monkeypatch):
     """Return a function that leaves some self-checks: those of libraries, or others."""
 
     def leave(*checks):
-        ours = {check.library: check for check in self_check.offered()}
+        ours = {library.name: library for library in registry.libraries()}
         chosen = [ours[check] if isinstance(check, str) else check for check in checks]
-        monkeypatch.setattr(self_check, "offered", lambda manager=None: chosen)
+        monkeypatch.setattr(registry, "libraries", lambda manager=None: chosen)
+        monkeypatch.setattr(self_check, "libraries", lambda: chosen)
 
     return leave
 
@@ -89,6 +99,7 @@ def versions_are(monkeypatch, **versions):
     monkeypatch.setattr(installed, "version", lambda name: versions.get(name) or known(name))
 
 
+@pytest.mark.thorough
 def test_the_facts_are_those_of_this_process(imports_apart):
     done = run("--no-check", "--format", "json")
     assert done.exit_code == 0, done.output
@@ -108,6 +119,7 @@ def test_the_text_has_the_same_facts():
     assert "xgboost_boosters" in done.stdout
 
 
+@pytest.mark.integration  # scikit-learn alone is checked below
 def test_each_base_library_passes_in_a_process_of_its_own(only):
     only("scikit-learn", "XGBoost", "LightGBM")
     done = run("--format", "json")
@@ -120,7 +132,7 @@ def test_each_base_library_passes_in_a_process_of_its_own(only):
 
 
 def test_a_library_that_is_not_installed_or_not_trained_is_no_failure(only):
-    only(SelfCheck("Nothing", "no-such-distribution", len), SelfCheck("Slow", "numpy", "it takes minutes"))
+    only(Library("Nothing", "no-such-distribution", len), Library("Slow", "numpy", "it takes minutes"))
     done = run()
     assert done.exit_code == 0, done.output
     assert "not installed: pip install no-such-distribution" in done.stdout
@@ -155,13 +167,14 @@ def test_a_panic_of_a_package_ends_nothing(monkeypatch):
     ],
 )
 def test_a_check_that_fails_says_why(train, message, monkeypatch, capsys):
-    monkeypatch.setattr(self_check, "offered", lambda: [SelfCheck("Broken", "numpy", train)])
+    monkeypatch.setattr(self_check, "libraries", lambda: [Library("Broken", "numpy", train)])
     self_check.main("Broken")
     status, details = json.loads(capsys.readouterr().out.rpartition("\n--- debias self-check ---\n")[2])
     assert status == "failed"
     assert message in details
 
 
+@pytest.mark.thorough
 def test_a_library_may_print_when_its_process_ends(only, monkeypatch):
     only("scikit-learn")
     command = self_check.command
@@ -184,7 +197,7 @@ def test_a_library_that_crashes_is_a_failure(only, monkeypatch):
     ("version", "is_old"),
     [("1.26.4", True), ("2.0.0rc1", True), ("2", False), ("2.0.post1", False), ("2.10", False), ("of our own", False)],
 )
-def test_what_is_older_than_a_minimum(version, is_old):
+def test_a_package_older_than_its_minimum_is_told(version, is_old):
     problem = installed.too_old(installed.Installed("numpy", version, ("numpy",)), "2.0")
     expected = f"numpy {version} is older than 2.0, the minimum: pip install -U numpy"
     assert problem == (expected if is_old else None)
@@ -219,7 +232,7 @@ def test_an_old_library_is_a_failure_that_says_what_to_do(only, monkeypatch):
 
 def test_a_library_that_is_newer_than_those_tested_is_no_failure(only):
     def check(name, newest):
-        return SelfCheck(name, "numpy", "it takes minutes", tested=TestedVersions(name, "1.0", newest))
+        return Library(name, "numpy", "it takes minutes", tested=("1.0", newest))
 
     only(check("New", "1.5"), check("Known", "99.9"))
     done = run()
@@ -228,8 +241,11 @@ def test_a_library_that_is_newer_than_those_tested_is_no_failure(only):
     assert "not checked: it takes minutes\n" in done.stdout
 
 
-@pytest.mark.parametrize("package", ["pandas", "joblib", "rich", "scipy"])
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("package", "form"),
+    [("pandas", "text"), ("joblib", "json"), ("rich", "text"), ("scipy", "json")],
+)
 def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_path, monkeypatch, imports_apart):
     (tmp_path / f"{package}.py").write_text("raise ImportError('no library')")
     monkeypatch.syspath_prepend(tmp_path)  # also of the process that imports packages
@@ -242,6 +258,7 @@ def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_
         assert text in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypatch, imports_apart):
     source = f"import os\nopen({str(tmp_path / 'importers')!r}, 'a').write(f'{{os.getpid()}}\\n')\nos.abort()"
     (tmp_path / "joblib.py").write_text(source)
@@ -257,6 +274,7 @@ def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypa
     assert "joblib" not in sys.modules
 
 
+@pytest.mark.thorough
 def test_imports_go_on_after_one_that_crashes_or_hangs(tmp_path, monkeypatch, imports_apart):
     sources = {
         "works": "import os; os.write(1, b'noise\\n'); print('[]')",
@@ -280,13 +298,14 @@ def test_imports_go_on_after_one_that_crashes_or_hangs(tmp_path, monkeypatch, im
     }
 
 
-def test_the_modules_of_needed_packages():
+def test_the_modules_of_all_needed_packages_are_known():
     known = installed.needed_modules()
     needed = {name for name, requirement in installed.requirements().items() if requirement.needed}
     assert set(known.values()) == needed
     assert known["sklearn"] == "scikit-learn"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="only the process itself is killed there")
 def test_a_process_is_killed_with_those_that_it_started(tmp_path):
     code = (
@@ -294,7 +313,7 @@ def test_a_process_is_killed_with_those_that_it_started(tmp_path):
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
         "print(child.pid, flush=True); time.sleep(1000)"
     )
-    ended = apart.run([sys.executable, "-c", code], 5.0)
+    ended = child_process.run([sys.executable, "-c", code], 5.0)
     assert ended.exit_code is None
     is_dead = False
     for _ in range(100):  # the system removes it when it has time
@@ -309,10 +328,11 @@ def test_a_process_is_killed_with_those_that_it_started(tmp_path):
     assert is_dead
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="another C library")
 def test_what_plugins_print_from_c_does_not_spoil_the_report(foreign):
     talks = "import os, ctypes, debias\nos.write(1, b'written')\nctypes.CDLL(None).printf(b'printed')\n"
-    folder = foreign(talks=talks + "@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    folder = foreign(talks=talks + "@debias.plugin.hookimpl\ndef debias_unwrap(model): pass\n")
     code = "from debias.cli import main; main(['doctor', '--no-check', '--format', 'json'])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -326,7 +346,7 @@ def test_all_else_is_said_where_a_kernel_cannot_be_loaded(form, monkeypatch):
     known = processor.import_module
 
     def unloadable(name):
-        if name == "debias_plugins.scorers.kernels.node":
+        if name == "debias.scorers.kernels.node":
             raise ImportError("node.abi3.so: invalid ELF header")
         return known(name)
 
@@ -334,14 +354,14 @@ def test_all_else_is_said_where_a_kernel_cannot_be_loaded(form, monkeypatch):
     done = run("--no-check", "--format", form)
     assert done.exit_code == 3
     assert (
-        "kernels cannot be loaded. The first is debias_plugins.scorers.kernels.node: ImportError: node.abi3.so: inv"
+        "kernels cannot be loaded. The first is debias.scorers.kernels.node: ImportError: node.abi3.so: inv"
         in done.stdout
     )
     assert "xgboost_boosters" in done.stdout
 
 
 def test_all_else_is_said_without_metadata(monkeypatch, only):
-    only(SelfCheck("Arrays", "numpy", "it takes minutes"))
+    only(Library("Arrays", "numpy", "it takes minutes"))
 
     def missing(name):
         raise PackageNotFoundError(name)
@@ -377,6 +397,7 @@ def test_a_broken_packaging_ends_nothing(only, monkeypatch):
     assert "error: ModuleNotFoundError: import of packaging.requirements halted" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_module_counts_also_if_pip_knows_it_by_another_name_or_not_at_all(broken, only, foreign, monkeypatch):
     source = "raise ValueError('broken')" if broken else ""
@@ -384,9 +405,9 @@ def test_a_module_counts_also_if_pip_knows_it_by_another_name_or_not_at_all(brok
     (folder / "of_nothing.py").write_text(source)
     (folder / "only_a_folder").mkdir()
     only(
-        SelfCheck("Renamed", "its-name", "it takes minutes", "of_another"),
-        SelfCheck("Copied", "of-nothing", "it takes minutes"),
-        SelfCheck("Left over", "only-a-folder", "it takes minutes"),
+        Library("Renamed", "its-name", "it takes minutes", "of_another"),
+        Library("Copied", "of-nothing", "it takes minutes"),
+        Library("Left over", "only-a-folder", "it takes minutes"),
     )
     done = run()
     assert done.exit_code == 0, done.output
@@ -431,6 +452,7 @@ def test_an_error_without_text_says_where_it_was_raised(kind):
     assert self_check.told(raised.value) == f"{kind.__name__} in line {raised.tb.tb_lineno} of test_doctor.py"
 
 
+@pytest.mark.thorough
 def test_it_works_in_a_directory_that_was_deleted(only, tmp_path, monkeypatch, imports_apart):
     only("scikit-learn")
     here = tmp_path / "deleted"
@@ -456,14 +478,14 @@ def test_a_build_that_checks_every_index_is_told_apart(checked, tmp_path, monkey
 
 
 def test_every_plugin_is_listed(foreign):
-    foreign(unwraps="import debias\n@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    foreign(unwraps="import debias\n@debias.plugin.hookimpl\ndef debias_unwrap(model): pass\n")
     loaded = json.loads(run("--no-check", "--format", "json").stdout)["plugins"]["loaded"]
     assert loaded["debias-foreign 1.2"] == ["unwraps"]
     ours = {point.name for point in importlib.metadata.distribution("debias-trees").entry_points.select(group="debias")}
     assert set(loaded[OURS]) == ours
 
 
-HOOK = "import debias\nfrom debias.hooks.self_check import SelfCheck\nprint('plugins may print')\n@debias.hookimpl\n"
+HOOK = "import debias\nfrom debias.hooks.library import Library\nprint('plugins may print')\n@debias.plugin.hookimpl\n"
 WRONG = {
     "import": (
         "import missing_here  # debias",
@@ -471,29 +493,28 @@ WRONG = {
     ),
     "hook": (HOOK + "def debias_scorer(): pass", "cannot be loaded: PluginValidationError: "),
     "scorers": (
-        HOOK + "def debias_scorers(): return [debias.scorer('mdi_oob')]",
+        HOOK + "def debias_scorers(): return [debias.plugin.scorer('mdi_oob')]",
         "cannot be used: two scorers are called 'mdi_oob'",
     ),
     "no_check": (
-        HOOK + "def debias_self_checks(): return ['xgboost']",
-        "cannot be used: debias_self_checks of the plugin 'a_wrong_one' gives no SelfCheck: 'xgboost'",
+        HOOK + "def debias_libraries(): return ['xgboost']",
+        "cannot be used: debias_libraries of the plugin 'a_wrong_one' gives no Library: 'xgboost'",
     ),
     "second_check": (
-        HOOK + "def debias_self_checks(): return [SelfCheck('XGBoost', 'xgboost', len)]",
-        "cannot be used: two plugins offer a self-check of 'XGBoost': self_checks and a_wrong_one",
+        HOOK + "def debias_libraries(): return [Library('XGBoost', 'xgboost', len)]",
+        "cannot be used: two plugins declare the library 'XGBoost': xgboost_boosters and a_wrong_one",
     ),
     "failing_check": (
-        HOOK + "def debias_self_checks(): return 1 / 0",
-        "cannot be used: debias_self_checks of the plugin 'a_wrong_one' failed: ZeroDivisionError",
+        HOOK + "def debias_libraries(): return 1 / 0",
+        "cannot be used: debias_libraries of the plugin 'a_wrong_one' failed: ZeroDivisionError",
     ),
 }
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize(("what", "form"), [*((what, "json") for what in WRONG), ("import", "text"), ("hook", "text")])
 def test_a_plugin_that_does_not_work_is_named_and_the_others_are_loaded(what, form, foreign):
     source, message = WRONG[what]
-    foreign(a_wrong_one=source, works="import debias\n@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    foreign(a_wrong_one=source, works="import debias\n@debias.plugin.hookimpl\ndef debias_unwrap(model): pass\n")
     done = run("--no-check", "--format", form)
     assert done.exit_code == 3
     assert f"the plugin 'a_wrong_one' (a_wrong_one) {message}" in done.stdout
@@ -502,7 +523,7 @@ def test_a_plugin_that_does_not_work_is_named_and_the_others_are_loaded(what, fo
     if form == "json":
         loaded = json.loads(done.stdout)["plugins"]["loaded"]
         assert loaded["debias-foreign 1.2"] == ["works"]
-        assert {"node_scorers", "self_checks"} <= set(loaded[OURS])
+        assert {"node_scorers", "xgboost_boosters"} <= set(loaded[OURS])
     else:
         assert "plugins of debias-foreign 1.2: works\n" in done.stdout
 
@@ -515,12 +536,13 @@ def test_of_two_plugins_with_one_name_none_is_loaded(foreign):
     assert "native_scorers, oob_forest" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_libraries_are_checked_without_the_plugins_that_do_not_work(foreign):
     folder = foreign(a_wrong_one="import missing_here  # debias")
     code = (
-        "from debias.cli import main; from debias.testing import self_check; offered = self_check.offered\n"
-        "only = lambda manager=None: [each for each in offered(manager) if each.library == 'scikit-learn']\n"
-        "self_check.offered = only; main(['doctor'])"
+        "from debias.cli import main; from debias.hooks import registry; libraries = registry.libraries\n"
+        "only = lambda manager=None: [each for each in libraries(manager) if each.name == 'scikit-learn']\n"
+        "registry.libraries = only; main(['doctor'])"
     )
     path = os.pathsep.join([str(folder), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path, "DEBIAS_DISABLE_PLUGINS": "ablation"}
@@ -541,8 +563,14 @@ def run_with_broken(folder, module, source, *arguments):
     return subprocess.run([COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("module", ["numpy", "pluggy", "cloudpickle", "click"])
-@pytest.mark.parametrize("arguments", [["doctor", "--format", "json"], ["check", "--help"]])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        *((module, ["doctor", "--format", "json"]) for module in ("numpy", "pluggy", "cloudpickle", "click")),
+        ("numpy", ["check", "--help"]),
+    ],
+)
 def test_a_package_without_which_debias_cannot_be_imported_is_named(module, arguments, tmp_path):
     source = "class Panic(BaseException): pass\ntry: import missing_here\nexcept ImportError as error: "
     done = run_with_broken(tmp_path, module, source + "raise Panic('many\\nlines') from error", *arguments)
@@ -558,6 +586,7 @@ def test_a_package_without_which_debias_cannot_be_imported_is_named(module, argu
         assert f", {OURS}, " in line
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("module", "package"), [("click", "click"), ("debias.cli.doctor", "debias-trees")])
 def test_what_is_missing_is_named(module, package, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.startswith("debias.cli")]:
@@ -577,15 +606,15 @@ def test_a_package_that_crashes_while_debias_is_imported_is_shown(tmp_path):
     assert f'"{tmp_path / "blake3" / "__init__.py"}", line 2 in <module>' in done.stderr
 
 
-def test_no_self_check_is_no_error():
+def test_no_library_is_no_error():
     class Mine:
-        @debias.hookimpl
-        def debias_self_checks(self):
+        @debias.plugin.hookimpl
+        def debias_libraries(self):
             return None
 
-    before = self_check.offered()
-    debias.register(Mine(), name="mine")
+    before = registry.libraries()
+    debias.plugin.register(Mine(), name="mine")
     try:
-        assert self_check.offered() == before
+        assert registry.libraries() == before
     finally:
-        debias.unregister("mine")
+        debias.plugin.unregister("mine")

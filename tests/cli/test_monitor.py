@@ -52,6 +52,7 @@ def add(run, history, day, *arguments, at=None):
     return run("add", history, "model.ubj", f"day{day}.csv", "--target", "y", "--drop", "id", "--at", at, *arguments)
 
 
+@pytest.mark.thorough
 def test_adding_is_idempotent_and_refuses_other_rows(run, home, tmp_path):
     path = tmp_path / "new.history"
     done = add(run, path, 1)
@@ -249,6 +250,7 @@ def test_the_policy_of_the_page_is_one(run, tmp_path):
     ]
 
 
+@pytest.mark.thorough
 def test_reports_are_written(run, tmp_path):
     assert run("show", "kept.history", "--window", "3", "--html", tmp_path / "show.html").exit_code == 0
     assert run("changes", "kept.history", "--recent", "9", "--html", tmp_path / "changes.html").exit_code == 0

@@ -41,7 +41,7 @@ def release(tmp_path_factory):
         rows = X.assign(outcome=y)
         rows[:500].to_csv(home / f"{name}_train.csv", index=False)
         rows[500:].to_csv(home / f"{name}.csv", index=False)
-        audit = debias.audit(model, X[500:], y[500:], seed=0)
+        audit = debias.audit(model, X[500:], y[500:], random_state=0)
         assert dict(zip(X.columns, audit.verdict, strict=True)) == {
             "temperature": "informative",
             "humidity": "indistinguishable",
@@ -65,7 +65,7 @@ def check(release, tmp_path, monkeypatch):
         if policy is not None:
             (tmp_path / name).write_bytes(policy if isinstance(policy, bytes) else policy.encode())
         files = [str(release / "new.ubj"), str(release / data)]
-        given = ["check", *files, "--target", "outcome", "--seed", "0", "--policy", name, *map(str, more)]
+        given = ["check", *files, "--target", "outcome", "--random-state", "0", "--policy", name, *map(str, more)]
         return CliRunner().invoke(main, given)
 
     return run
@@ -182,7 +182,7 @@ def of_baseline(release, **changes):
         ({"scores": {}}, "no 'mdi_oob'"),
         ({"scores": None}, "scores is not a JSON object"),
         ({"rows": None}, "of kind None"),
-        ({"schema_version": 2}, "An older debias wrote it: write it again"),
+        ({"schema_version": 0}, "An older debias wrote it: write it again"),
         ({"schema_version": 9}, "A newer debias wrote it"),
     ],
 )
@@ -237,7 +237,11 @@ def test_a_baseline_tested_in_another_way_is_wrong_use(release, check, tmp_path)
     plain["scores"]["mdi_oob"]["details"]["test"]["error"] = "fdr"
     old.write_text(json.dumps(plain))
     ended(check("max_verdict_changes = 0", "--baseline", old), 2, "the error rates differ")
-    ended(check("max_rank_change = 0", "--baseline", release / "old.json", "--alpha", "0.2"), 2, "--alpha 0.05")
+    ended(
+        check("max_rank_change = 0", "--baseline", release / "old.json", "--error-rate", "0.2"),
+        2,
+        "('fwer', 0.05) in the baseline",
+    )
     plain = of_baseline(release)
     plain["scores"]["mdi_oob"]["threshold"] = None
     old.write_text(json.dumps(plain))
@@ -327,6 +331,7 @@ def test_a_test_that_can_find_nothing_does_not_pass(release, check, tmp_path):
     ended(done, 0, "no feature at all is informative")
 
 
+@pytest.mark.thorough
 def test_an_error_is_told_in_junit_where_an_earlier_run_passed(check, tmp_path):
     junit = tmp_path / "gate.xml"
     ended(check("min_rows = 5", "--junit", junit), 0, "passed")
@@ -334,7 +339,7 @@ def test_an_error_is_told_in_junit_where_an_earlier_run_passed(check, tmp_path):
     for policy, more, code in (
         ("min_row = 5", [], 2),
         ("min_rows = 5", ["--no-such-option"], 2),
-        ("min_rows = 5", ["--alpha", "much"], 2),
+        ("min_rows = 5", ["--error-rate", "much"], 2),
         ("min_rows = 5", ["--rows", "train"], 3),
         ("min_rows = 5", ["--rows", "oob"], 3),
         ("max_rank_change = 1", [], 2),
@@ -353,7 +358,7 @@ def test_what_ends_the_run_with_0_is_no_gate_that_passed(check, monkeypatch):
 
 def shell(release, tmp_path, policy, rest):
     (tmp_path / "debias.toml").write_text(policy)
-    command = f'debias check "$0/new.ubj" "$0/new.csv" --target outcome --seed 0 --policy debias.toml {rest}'
+    command = f'debias check "$0/new.ubj" "$0/new.csv" --target outcome --random-state 0 --policy debias.toml {rest}'
     return in_bash(command, str(release), cwd=tmp_path, options="-eu -o pipefail")
 
 

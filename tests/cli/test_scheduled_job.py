@@ -76,7 +76,7 @@ def service(tmp_path):
 
 
 @pytest.mark.integration
-def test_the_job_of_each_day(service):
+def test_the_job_of_each_day_fails_when_a_feature_has_faded(service):
     """It passes while nothing has changed, may run twice, and fails when a feature has faded."""
     folder, days = service
 

@@ -89,7 +89,7 @@ def test_a_pipeline_gets_the_same_table_from_parquet_feather_and_csv(tmp_path, e
     parquet, feather, csv = audits(tmp_path / "model.pkl", paths, "--allow-pickle")
     assert parquet == feather == csv
     audit = debias.Audit.from_json(json.dumps(csv))
-    share = dict(zip(audit.main.feature_names, audit.share, strict=True))
+    share = dict(zip(audit.tested_scores.feature_names, audit.share, strict=True))
     assert share["country"] > 0.1, "the reproduction: CSV gave 0 to .6 %"
 
 

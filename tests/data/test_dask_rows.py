@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier
 
 import debias
-from debias.data.dask_rows import DaskRows
+from debias.data.sources import DaskRows
 from support import simulated
 from support.agreement import assert_same_scores
 
@@ -50,8 +50,9 @@ MODELS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "target"), MODELS, ids=lambda each: type(each).__name__)
-def test_frames_by_column_or_beside_one_another(model, target, frame):
+def test_frames_by_column_or_beside_one_another_score_as_in_memory(model, target, frame):
     model.fit(frame[NAMES][:N_TRAIN], frame[target][:N_TRAIN])
     fresh = frame[N_TRAIN:]
     rows = frames.from_pandas(fresh[[*NAMES, target, "weight"]], npartitions=6)
@@ -64,7 +65,7 @@ def test_frames_by_column_or_beside_one_another(model, target, frame):
         assert_same(beside, expected)
 
 
-def test_partitions_without_rows(frame):
+def test_partitions_without_rows_score_as_in_memory(frame):
     forest = RandomForestRegressor(5, random_state=0).fit(frame[NAMES][:N_TRAIN], frame["number"][:N_TRAIN])
     fresh = frame[N_TRAIN:]
     rows = frames.from_pandas(fresh[[*NAMES, "number"]], npartitions=6)
@@ -75,7 +76,7 @@ def test_partitions_without_rows(frame):
         debias.score(forest, rows[rows["a"] > 1e9], "number", rows="held-out")
 
 
-def test_arrays_fresh_and_out_of_bag(frame):
+def test_arrays_fresh_and_out_of_bag_score_as_in_memory(frame):
     X, y = frame[NAMES].to_numpy(), frame["number"].to_numpy()
     forest = RandomForestRegressor(10, random_state=0).fit(X[:N_TRAIN], y[:N_TRAIN])
     for part in (slice(0, N_TRAIN), slice(N_TRAIN, None)):
@@ -95,7 +96,7 @@ def test_wrong_use_is_refused(frame):
             debias.score(forest, rows, y)
     with pytest.raises(debias.RowsError, match="different numbers of partitions"):
         debias.score(forest, rows[NAMES], rows["number"].repartition(npartitions=2))
-    with pytest.raises(debias.CompositionError, match="all rows at once"):
+    with pytest.raises(debias.plugin.CompositionError, match="all rows at once"):
         debias.score(forest, rows, "number", "response_permutation(mdi)")
     with pytest.raises(debias.RowsError, match=r"missing: d; .*z"):
         debias.score(forest, rows.rename(columns={"d": "z"}), "number", rows="held-out")
@@ -119,7 +120,7 @@ def test_a_cluster_of_two_workers_gives_the_numbers_of_one_machine(frame, tmp_pa
         fresh[number * 300 : (number + 1) * 300].to_parquet(tmp_path / f"{number}.parquet")
     with (
         dask.config.set(scheduler=None),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
     ):
         rows = frames.read_parquet(tmp_path, columns=[*NAMES, "two", "weight"])

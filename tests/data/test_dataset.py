@@ -10,14 +10,14 @@ import debias
 from debias.cli import main
 
 
-@debias.data_scorer_plugin("test_n_values", unit="values")
+@debias.plugin.data_scorer_plugin("test_n_values", unit="values")
 def n_values(data, *, missing=True):
     """Count the distinct values, missing being one."""
     values = [column.values if missing else column.values[~np.isnan(column.values)] for column in data.columns]
     return np.array([len(np.unique(each)) for each in values], dtype=float)
 
 
-@debias.data_scorer_plugin("test_keep", unit="none")
+@debias.plugin.data_scorer_plugin("test_keep", unit="none")
 def keep(data):
     """Keep what came."""
     keep.function.data = data
@@ -26,7 +26,7 @@ def keep(data):
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    debias.register(n_values)
+    debias.plugin.register(n_values)
     yield
     manager = debias.hooks.registry.plugin_manager()
     manager.unregister(name="test_n_values")
@@ -46,7 +46,7 @@ def mixed():
 
 
 def test_columns_are_numbers_or_categories_and_keep_what_is_missing():
-    data = debias.Data.of(mixed(), [0, 1, 0, 1])
+    data = debias.plugin.Data.of(mixed(), [0, 1, 0, 1])
     nan = np.nan
     expected = {
         "number": ([1.5, nan, 2, 2], False),
@@ -63,11 +63,12 @@ def test_columns_are_numbers_or_categories_and_keep_what_is_missing():
     assert data.columns[0].codes.tolist() == [0, 2, 1, 1]
 
 
+@pytest.mark.quick
 def test_tables_of_other_libraries_give_the_same_columns():
     frame = mixed().drop(columns="ordered")
-    mine = debias.Data.of(frame, [0, 1, 0, 1])
+    mine = debias.plugin.Data.of(frame, [0, 1, 0, 1])
     for other in (pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
-        theirs = debias.Data.of(other, [0, 1, 0, 1])
+        theirs = debias.plugin.Data.of(other, [0, 1, 0, 1])
         assert theirs.feature_names == mine.feature_names
         for a, b in zip(mine.columns, theirs.columns, strict=True):
             np.testing.assert_array_equal(a.values, b.values)
@@ -85,14 +86,14 @@ def test_tables_of_other_libraries_give_the_same_columns():
     ],
 )
 def test_whether_y_is_of_classes(y, classes):
-    assert debias.Data.of(np.eye(4), y).is_classification is classes
+    assert debias.plugin.Data.of(np.eye(4), y).is_classification is classes
 
 
 def test_whole_numbers_of_many_values_are_numbers_unless_a_model_says_otherwise(models):
     X, y = np.arange(84.0).reshape(42, 2), np.arange(42) // 2
-    assert not debias.Data.of(X, y).is_classification
+    assert not debias.plugin.Data.of(X, y).is_classification
     forest = models("sklearn", "classification").fit(X, y)
-    assert debias.Data.of(X, y, ensemble=debias.extract(forest)).is_classification
+    assert debias.plugin.Data.of(X, y, ensemble=debias.plugin.extract(forest)).is_classification
 
 
 def test_a_score_without_a_model():
@@ -112,19 +113,19 @@ def test_with_a_model_the_rows_passed_are_scored_under_its_names(diabetes, model
     np.testing.assert_array_equal(scores.values, X[:50].nunique())
     assert debias.score(forest, X.to_numpy(), y, "test_n_values").feature_names == tuple(X.columns)
     audit = debias.audit(forest, X, y, ["test_n_values"])
-    np.testing.assert_array_equal(audit.table["test_n_values"][X.columns], X.nunique())
+    np.testing.assert_array_equal(audit.to_frame()["test_n_values"][X.columns], X.nunique())
 
 
 def test_other_data_share_the_decoded_columns():
-    data = debias.Data.of(mixed(), [0, 1, 0, 1])
+    data = debias.plugin.Data.of(mixed(), [0, 1, 0, 1])
     columns = data.columns
     assert data.with_response(data.y[::-1]).columns is columns
     assert data.with_features(data.X[["flag"]]).feature_names == ("flag",)
     assert data.with_response(data.y[::-1]).y.tolist() == [1, 0, 1, 0]
 
 
-def test_what_a_scorer_is_given():
-    debias.score(None, np.eye(3), ["a", "b", "a"], keep, sample_weight=[1, 2, 3], seed=7, n_jobs=2)
+def test_a_scorer_gets_weights_seed_threads_and_labels():
+    debias.score(None, np.eye(3), ["a", "b", "a"], keep, sample_weight=[1, 2, 3], random_state=7, n_jobs=2)
     data = keep.function.data
     assert (data.seed, data.n_jobs, data.weight.tolist()) == (7, 2, [1, 2, 3])
     classes, codes = data.labels

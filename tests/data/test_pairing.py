@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import debias
-from debias.data.pairing import require_pairs
+from debias.data.row_order import require_pairs
 
 N = 60
 
@@ -53,6 +53,7 @@ def swapped(X):
         swapped,
     ],
 )
+@pytest.mark.quick
 def test_moved_rows_are_refused(frame, change):
     with pytest.raises(debias.RowsError, match=r"moved whole rows of X.*problem\.permuted.*problem\.rows"):
         require_pairs(frame, change(frame), [(name,) for name in frame])
@@ -83,6 +84,7 @@ def test_a_group_of_columns_is_one_feature(frame):
         require_pairs(frame, moved, [("a", "b"), ("c",), ("constant",)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_rows", [4, 30, 300])
 def test_columns_permuted_one_by_one_are_refused_by_no_chance(n_rows):
     """Binary columns often make the old rows again, in particular rare ones: this shows nothing."""

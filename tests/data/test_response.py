@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.data.response import as_passed, encode
-from debias.testing.toy_forests import TASKS, toy_rows
+from debias.testing.scorers import TASKS, toy_rows
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -26,5 +26,5 @@ def test_adapters_see_the_response_as_it_was_passed(task):
 def test_several_responses_stay_several_columns():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
-    ensemble = debias.extract(RandomForestRegressor(3, random_state=0).fit(X, y))
+    ensemble = debias.plugin.extract(RandomForestRegressor(3, random_state=0).fit(X, y))
     np.testing.assert_allclose(as_passed(encode(y, ensemble, 50), ensemble), y, rtol=1e-15)

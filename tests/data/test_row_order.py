@@ -55,7 +55,7 @@ def test_weights_and_blocks_in_another_order_are_refused(name, forest, rows):
     other = shuffled(pd.Series(np.arange(N) // 2 + 1, index=X.index))
     for call in (debias.score, debias.audit, debias.contributions):
         with pytest.raises(debias.RowsError, match=REFUSED.format(name, name, name)):
-            call(forest, X, y, rows="held-out", **{name: other})
+            call(forest, debias.Dataset(X, y, **{name: other}), rows="held-out")
 
 
 def test_a_base_margin_in_another_order_is_refused(rows):
@@ -64,12 +64,12 @@ def test_a_base_margin_in_another_order_is_refused(rows):
     X, y = rows
     model = xgboost.XGBRegressor(n_estimators=2, n_jobs=1).fit(X, y)
     with pytest.raises(debias.RowsError, match="base_margin has the same index"):
-        debias.score(model, X, y, rows="held-out", base_margin=shuffled(y))
+        debias.score(model, debias.Dataset(X, y, base_margin=shuffled(y)), rows="held-out")
 
 
 def test_training_rows_in_another_order_are_refused(forest, rows):
     X, y = rows
-    for train in ((X, shuffled(y)), (X, y, shuffled(y.abs()))):
+    for train in ((X, shuffled(y)), debias.Dataset(X, y, sample_weight=shuffled(y.abs()))):
         with pytest.raises(debias.RowsError, match="of train has the same index as the X of train"):
             debias.score(forest, X.to_numpy(), y, rows="held-out", train=train)
 
@@ -95,7 +95,7 @@ def test_data_refits_comparisons_and_selectors_are_looked_at(forest, rows):
 
     for call in (
         lambda: debias.score(None, X, shuffled(y), "guide"),
-        lambda: debias.Data.of(X, shuffled(y)),
+        lambda: debias.plugin.Data.of(X, shuffled(y)),
         lambda: debias.refit(forest, X, shuffled(y)),
         lambda: debias.compare(forest, X, shuffled(y), ["mdi", "mdi_oob"], rows="held-out"),
         lambda: debias.score(forest, X, shuffled(y), "response_permutation(mdi)", rows="held-out", train=(X, y)),
@@ -141,7 +141,7 @@ def test_labels_that_repeat_cannot_be_put_in_order():
         refuse_other_order(X, y=pd.Series(range(4), index=[1, 2, 1, 2]))
 
 
-def test_indexes_of_several_levels_and_missing_labels():
+def test_indexes_of_several_levels_and_missing_labels_are_compared():
     levels = pd.MultiIndex.from_product([["u", "v"], [1, 2]])
     X = pd.DataFrame({"a": range(4)}, index=levels)
     with pytest.raises(debias.RowsError, match=r"row 0 is \('u', .* in X and \('v', "):

@@ -94,12 +94,13 @@ def doubled(diabetes, models):
     return models("sklearn", n_estimators=60, max_features=0.5).fit(X, y), X, y
 
 
+@pytest.mark.thorough
 def test_an_audit_names_informative_columns_that_are_the_same(doubled):
     model, X, y = doubled
-    audit = debias.audit(model, X, y, seed=0)
+    audit = debias.audit(model, X, y, random_state=0)
     (each,) = audit.near_duplicates
     assert set(each.features) == {"bmi", "bmi_in_pounds"}
-    assert each.features[0] == max(each.features, key=lambda name: audit.table.loc[name, "share"])
+    assert each.features[0] == max(each.features, key=lambda name: audit.to_frame().loc[name, "share"])
     assert f"{each.features[0]} and {each.features[1]} are nearly the same column" in audit.summary()[1]
     assert audit.summary()[1] in audit.to_html()
 
@@ -107,7 +108,7 @@ def test_an_audit_names_informative_columns_that_are_the_same(doubled):
 def test_what_is_not_known_is_none(doubled):
     model, X, y = doubled
     assert debias.audit(model, X, y, test=None).near_duplicates is None
-    grouped = debias.audit(model, X, y, groups={"both": ["bmi", "bmi_in_pounds"]}, seed=0)
+    grouped = debias.audit(model, X, y, groups={"both": ["bmi", "bmi_in_pounds"]}, random_state=0)
     assert grouped.near_duplicates == ()  # groups are not compared
 
 
@@ -118,7 +119,7 @@ def test_many_rows_are_thinned_out_and_nothing_is_changed():
     X = rng.normal(size=(MOST_ROWS + 2000, 1)) * [1.0, 2.0]
     before = X.copy()
     model = RandomForestRegressor(5, max_leaf_nodes=20, max_features=1, random_state=0).fit(X[:2000], X[:2000, 0])
-    audit = debias.audit(model, X[2000:], X[2000:, 0], [], rows="held-out", seed=0)
+    audit = debias.audit(model, X[2000:], X[2000:, 0], [], rows="held-out", random_state=0)
     assert [each.features for each in audit.near_duplicates] in ([("x0", "x1")], [("x1", "x0")])
     np.testing.assert_array_equal(X, before)
 
@@ -134,6 +135,6 @@ def test_categories_of_a_booster_are_found_in_its_trees():
     X = pd.DataFrame({"one": pd.Categorical(label), "two": pd.Categorical(other), "three": rng.normal(size=900)})
     y = np.array([0, 5, 1, 4, 2, 3])[code] + rng.normal(size=900)
     model = lightgbm.LGBMRegressor(n_estimators=30, colsample_bytree=0.4, verbose=-1, n_jobs=1).fit(X[:500], y[:500])
-    audit = debias.audit(model, X[500:], y[500:], [], seed=0)
+    audit = debias.audit(model, X[500:], y[500:], [], random_state=0)
     assert [set(each.features) for each in audit.near_duplicates] == [{"one", "two"}]
     assert audit.near_duplicates[0].correlation == 1

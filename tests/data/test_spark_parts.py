@@ -10,8 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 import debias
 from debias.data.batches import with_whole_numbers
 from debias.data.sources import source_of
-from debias.data.spark_rows import _added, _clear_errors, _sums_of_groups, _Work
-from debias.data.spark_vectors import names_in_vector, vectors
+from debias.data.spark_rows import _added, _clear_errors, _sums_of_groups, _Work, names_in_vector, vectors
 from debias.rows.preparation import batch_rows
 from debias.rows.unordered_digest import unordered_digest
 from debias.warning_log import WarningLogOnce
@@ -33,7 +32,7 @@ def column_of(*rows):
     return pa.chunked_array([pa.array([row and dict(zip(names, row, strict=True)) for row in rows], kinds)])
 
 
-def test_vectors_dense_and_sparse():
+def test_vectors_dense_and_sparse_are_read_alike():
     dense = (DENSE, None, None, [1.0, 0.0, np.nan])
     expected = np.array([[1.0, 0.0, np.nan], [0.0, 0.0, 5.0], [1.0, 0.0, np.nan], [0.0, 0.0, 0.0]])
     found = vectors(column_of(dense, (SPARSE, 3, [2], [5.0]), dense, (SPARSE, 3, [], [])))

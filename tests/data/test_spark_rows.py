@@ -106,15 +106,15 @@ def test_an_audit_has_the_scores_and_tests_of_a_file(frame, on_spark, tmp_path):
     fresh = frame.loc[N_TRAIN:, [*NUMBERS, "number"]]
     fresh.to_parquet(tmp_path / "fresh.parquet")
     expected = debias.audit(forest, tmp_path / "fresh.parquet", "number")
-    in_memory = debias.audit(forest, fresh[NUMBERS], fresh["number"], test="naive")
+    in_memory = debias.audit(forest, fresh[NUMBERS], fresh["number"], test="naive", dependence=False)
     found = debias.audit(forest, on_spark[1].select(*NUMBERS, "number"), "number")
-    pd.testing.assert_frame_equal(found.table, expected.table, rtol=1e-10)
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame(), rtol=1e-10)
     assert found.verdict == in_memory.verdict
     assert found.fingerprints["model_blake3"] == in_memory.fingerprints["model_blake3"]
     assert found.summary()
 
 
-def test_columns_of_all_types(spark, frame):
+def test_columns_of_all_types_score_as_in_memory(spark, frame):
     from pyspark.sql import functions as F
 
     X = (
@@ -147,7 +147,7 @@ def test_columns_of_all_types(spark, frame):
     assert_same_scores(debias.score(hist, holes, "number"), debias.score(hist, with_nan, response))
 
 
-def test_vectors_of_spark_ml(spark, frame):
+def test_vectors_of_spark_ml_score_as_in_memory(spark, frame):
     from pyspark.ml.feature import VectorAssembler
     from pyspark.ml.linalg import Vectors
 
@@ -214,7 +214,7 @@ def test_wrong_use_is_refused(spark, frame, on_spark):
         for call in (
             lambda each=each: debias.contributions(forest, each, "number"),
             lambda each=each: debias.score(forest, each, "number", "response_permutation(mdi)"),
-            lambda each=each: debias.score(forest, each, "number", blocks="kind"),
+            lambda each=each: debias.score(forest, debias.Dataset(each, "number", blocks="kind")),
             lambda each=each: debias.audit(forest, each, "number", scorers=["guide"]),
             lambda each=each: debias.partial_dependence(forest, each, "a"),
             lambda each=each: debias.NodeSums(forest).update(each, "number"),
@@ -241,7 +241,7 @@ def test_other_rows_in_the_second_pass_are_noticed(spark, frame, on_spark):
         debias.score(forest, random, "number", test="naive")
 
 
-def test_pandas_on_spark(on_spark, frame):
+def test_pandas_on_spark_scores_as_the_frame_of_spark(on_spark, frame):
     pytest.importorskip("pyspark.pandas", reason="it does not know pandas 3", exc_type=ImportError)
     forest = RandomForestRegressor(8, random_state=0).fit(frame[NUMBERS][:N_TRAIN], frame["number"][:N_TRAIN])
     df = on_spark[0].select(*NUMBERS, "number")

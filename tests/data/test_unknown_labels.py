@@ -10,7 +10,7 @@ import pytest
 
 from debias.data.table import Table
 from debias.errors import DebiasWarning
-from debias.testing.toy_forests import TASKS, toy_rows
+from debias.testing.scorers import TASKS, toy_rows
 from debias.warning_log import WarningLog
 
 

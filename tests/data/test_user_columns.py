@@ -23,7 +23,7 @@ FRAME = pd.DataFrame(
 @pytest.mark.parametrize(
     "as_container", [lambda X: X, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "arrow"]
 )
-def test_columns_of_frames(as_container):
+def test_columns_of_frames_are_read_with_missing_values(as_container):
     X = as_container(FRAME.reset_index(drop=True))
     np.testing.assert_array_equal(column_values(X, 0), [1.5, np.nan, 3.0, -1.0])
     np.testing.assert_array_equal(column_values(X, 1), [1, 2, np.nan, 4])

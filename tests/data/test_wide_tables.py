@@ -24,6 +24,7 @@ class Named:
         return name if self.spaces_in_names else name.replace(" ", "_")
 
 
+@pytest.mark.thorough
 def test_the_report_asks_each_verdict_once(monkeypatch):
     asked = []
     verdict = debias.Audit.verdict.fget

@@ -20,24 +20,24 @@ def forest(rows):
     return RandomForestRegressor(10, random_state=0).fit(*rows)
 
 
-class Ones(debias.TreeScorer):
+class Ones(debias.plugin.TreeScorer):
     name, unit = "ones", "none"
 
     def score(self, ensemble, rows):
         return np.ones(ensemble.n_features), {}
 
     def with_options(self, **options):
-        raise debias.CompositionError("ones has no options")
+        raise debias.plugin.CompositionError("ones has no options")
 
 
-class OnesOfData(debias.DataScorer):
+class OnesOfData(debias.plugin.DataScorer):
     name, unit = "ones_of_data", "none"
 
     def score(self, data):
         return np.ones(data.n_features), {}
 
     def with_options(self, **options):
-        raise debias.CompositionError("ones_of_data has no options")
+        raise debias.plugin.CompositionError("ones_of_data has no options")
 
 
 class Old:
@@ -65,23 +65,23 @@ def test_classes_that_inherit_are_scorers(forest, rows):
         (Ones, "Ones is a class: register an instance of it"),
         (variant(name="two words"), "use letters, digits and _"),
         (variant(name=None), "the name None"),
-        (Old(), "It has no options, gives, inner. .* inherits from debias.TreeScorer"),
+        (Old(), "It has no options, gives, inner. .* inherits from debias.plugin.TreeScorer"),
     ],
 )
 def test_what_cannot_be_registered_leaves_no_trace(plugin, message):
-    with pytest.raises(debias.PluginError, match=message):
-        debias.register(plugin)
-    assert debias.scorer("mdi").name == "mdi"
+    with pytest.raises(debias.plugin.PluginError, match=message):
+        debias.plugin.register(plugin)
+    assert debias.plugin.scorer("mdi").name == "mdi"
 
 
 def test_a_class_without_a_name_cannot_be_an_instance():
     with pytest.raises(TypeError, match="abstract"):
-        type("Nameless", (debias.TreeScorer,), {"score": Ones.score, "with_options": Ones.with_options})()
+        type("Nameless", (debias.plugin.TreeScorer,), {"score": Ones.score, "with_options": Ones.with_options})()
 
 
 @pytest.mark.parametrize("scorer", [Old(), Ones])
 def test_other_objects_are_told_how_to_be_a_scorer(scorer, forest, rows):
-    with pytest.raises(debias.CompositionError, match=r"is not a scorer.*inherits from debias\.TreeScorer"):
+    with pytest.raises(debias.plugin.CompositionError, match="inherits from debias.plugin.TreeScorer"):
         debias.score(forest, *rows, scorer)
 
 
@@ -106,19 +106,19 @@ def test_node_weights_are_checked(weight, forest, rows):
         return np.full(ensemble.n_nodes, np.nan) if isinstance(weight, str) else weight
 
     with pytest.raises(debias.DebiasError, match="node_weight of ones must be"):
-        debias.audit(forest, *rows, main=variant(node_weight=node_weight))
+        debias.audit(forest, *rows, tested=variant(node_weight=node_weight))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"main": "mdi"}, "uses no rows"),
-        ({"main": "guide"}, "not a scorer of trees, .* such as mdi_oob"),
-        ({"main": "shadow(mdi)"}, "not a scorer of trees"),
-        ({"main": "ufi"}, "no contributions of rows"),
+        ({"tested": "mdi"}, "uses no rows"),
+        ({"tested": "guide"}, "not a scorer of trees, .* such as mdi_oob"),
+        ({"tested": "shadow(mdi)"}, "not a scorer of trees"),
+        ({"tested": "ufi"}, "no contributions of rows"),
         ({"scorers": "mdi"}, "must be a list"),
         ({"scorers": [variant(name="share")]}, "cannot be called 'share'"),
-        ({"main": variant(), "scorers": [variant()]}, "ones is asked for twice"),
+        ({"tested": variant(), "scorers": [variant()]}, "ones is asked for twice"),
     ],
 )
 def test_what_an_audit_cannot_rest_on_is_refused(options, message, forest, rows):
@@ -127,26 +127,28 @@ def test_what_an_audit_cannot_rest_on_is_refused(options, message, forest, rows)
 
 
 def test_the_default_scorer_beside_may_be_the_main_one(forest, rows):
-    assert list(debias.audit(forest, *rows, main="oob_loss", test=None).scores) == ["oob_loss"]
+    assert list(debias.audit(forest, *rows, tested="oob_loss", test=None).scores) == ["oob_loss"]
 
 
 def test_an_untested_audit_shows_no_decision_of_its_scorer(forest, rows):
     def decides(self, ensemble, rows):
         return np.ones(4), {"selected": np.ones(4, dtype=bool), "p_value": np.full(4, 0.01)}
 
-    audit = debias.audit(forest, *rows, main=variant(score=decides), test=None)
+    audit = debias.audit(forest, *rows, tested=variant(score=decides), test=None)
     assert set(audit.verdict) == {"untested"}
     assert debias.Audit.from_json(audit.to_json()).verdict == audit.verdict
 
 
 def test_a_gate_compares_audits_of_one_main_scorer(forest, rows):
-    old, new = (debias.audit(forest, *rows, seed=0, main=name) for name in ("mdi_oob", "mdi_oob(shrinkage=50)"))
-    with pytest.raises(debias.PolicyError, match="main scorers differ: mdi_oob.shrinkage=50. now, mdi_oob in"):
+    old, new = (
+        debias.audit(forest, *rows, random_state=0, tested=name) for name in ("mdi_oob", "mdi_oob(shrinkage=50)")
+    )
+    with pytest.raises(debias.errors.PolicyError, match="tested scorers differ: mdi_oob.shrinkage=50. now, mdi_oob in"):
         new.check({"max_share_change": 0.5}, baseline=old)
 
 
 def test_rows_in_batches_have_no_contributions(forest, rows):
-    with pytest.raises(debias.RowsError, match="contributions need all rows at once"):
+    with pytest.raises(debias.plugin.CompositionError, match="debias.contributions needs all rows at once"):
         debias.contributions(forest, [rows], None)
 
 
@@ -155,16 +157,16 @@ def test_rows_in_batches_have_no_contributions(forest, rows):
     [(debias.audit, ["shadow(mdi)"]), (debias.score, "shadow(mdi)"), (debias.score, "gini_merit")],
 )
 def test_blocks_are_not_dropped_where_they_cannot_count(call, scorer, forest, rows):
-    with pytest.raises(debias.CompositionError, match="blocks(,| and| or) "):
-        call(forest, *rows, scorer, blocks=np.arange(120) // 2)
+    with pytest.raises(debias.plugin.CompositionError, match="blocks(,| and| or) "):
+        call(forest, debias.Dataset(*rows, blocks=np.arange(120) // 2), None, scorer)
 
 
 def test_a_class_of_a_kind_may_meet_a_protocol_of_the_users_own():
     @runtime_checkable
-    class Named(debias.TreeScorer, Protocol):
+    class Named(debias.plugin.TreeScorer, Protocol):
         kind_of_scorer: str
 
-    class Mine(debias.TreeScorer):
+    class Mine(debias.plugin.TreeScorer):
         name, unit, kind_of_scorer = "mine", "1", "text"
 
         def score(self, ensemble, rows):
@@ -174,9 +176,13 @@ def test_a_class_of_a_kind_may_meet_a_protocol_of_the_users_own():
             return self
 
     assert isinstance(Mine(), Named)
-    assert isinstance(Mine(), debias.TreeScorer)
-    assert not isinstance(Mine(), debias.DataScorer)
-    kinds = {"mdi": debias.TreeScorer, "guide": debias.DataScorer, "response_permutation(mdi)": debias.RefitScorer}
+    assert isinstance(Mine(), debias.plugin.TreeScorer)
+    assert not isinstance(Mine(), debias.plugin.DataScorer)
+    kinds = {
+        "mdi": debias.plugin.TreeScorer,
+        "guide": debias.plugin.DataScorer,
+        "response_permutation(mdi)": debias.plugin.RefitScorer,
+    }
     for name, kind in kinds.items():
-        scorer = debias.scorer(name)
+        scorer = debias.plugin.scorer(name)
         assert [isinstance(scorer, each) for each in kinds.values()] == [each is kind for each in kinds.values()]

@@ -6,23 +6,29 @@ NESTED = "threshold(response_permutation(mdi_oob(shrinkage=30), replicates=300, 
 
 
 def test_text_and_calls_build_the_same_scorer_and_its_name_reads_back():
-    inner = debias.meta_method("response_permutation", replicates=300, rule="ratio")(
-        debias.scorer("mdi_oob", shrinkage=30)
+    inner = debias.plugin.meta_method("response_permutation", replicates=300, rule="ratio")(
+        debias.plugin.scorer("mdi_oob", shrinkage=30)
     )
-    built = debias.meta_method("threshold", alpha=0.01)(inner)
-    assert built == debias.scorer(NESTED)
+    built = debias.plugin.meta_method("threshold", alpha=0.01)(inner)
+    assert built == debias.plugin.scorer(NESTED)
     assert built.name == NESTED
-    assert debias.scorer(built.name) == built
-    assert isinstance(built, debias.Scorer)
-    assert debias.scorer(" threshold(\n  response_permutation(mdi) )").name == "threshold(response_permutation(mdi))"
-    assert debias.scorer("response_permutation(mdi)", replicates=7).name == "response_permutation(mdi, replicates=7)"
+    assert debias.plugin.scorer(built.name) == built
+    assert isinstance(built, debias.plugin.Scorer)
+    assert (
+        debias.plugin.scorer(" threshold(\n  response_permutation(mdi) )").name
+        == "threshold(response_permutation(mdi))"
+    )
+    assert (
+        debias.plugin.scorer("response_permutation(mdi)", replicates=7).name
+        == "response_permutation(mdi, replicates=7)"
+    )
 
 
 def test_a_meta_method_around_a_scorer_of_data_is_one_too_and_else_refits():
-    assert isinstance(debias.scorer("shadow(gini_merit(form='merit'))"), debias.DataScorer)
-    wrapped = debias.scorer("response_permutation(shadow(mdi))")
-    assert isinstance(wrapped, debias.RefitScorer)
-    assert not isinstance(wrapped, debias.TreeScorer | debias.DataScorer)
+    assert isinstance(debias.plugin.scorer("shadow(gini_merit(form='merit'))"), debias.plugin.DataScorer)
+    wrapped = debias.plugin.scorer("response_permutation(shadow(mdi))")
+    assert isinstance(wrapped, debias.plugin.RefitScorer)
+    assert not isinstance(wrapped, debias.plugin.TreeScorer | debias.plugin.DataScorer)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +62,8 @@ def test_a_meta_method_around_a_scorer_of_data_is_one_too_and_else_refits():
     ],
 )
 def test_what_is_wrong_is_pointed_at(text, character, message):
-    with pytest.raises(debias.CompositionError, match=message) as caught:
-        debias.scorer(text)
+    with pytest.raises(debias.plugin.CompositionError, match=message) as caught:
+        debias.plugin.scorer(text)
     line, caret = str(caught.value).splitlines()[-2:]
     assert caret == " " * (2 + character - 1) + f"^ character {character}"
     assert line == f"  {text}"
@@ -65,22 +71,22 @@ def test_what_is_wrong_is_pointed_at(text, character, message):
 
 @pytest.mark.parametrize("text", ["", "x" * 6000, "(" * 900 + "mdi" + ")" * 900, "shadow(" * 500 + "mdi" + ")" * 500])
 def test_text_that_nobody_wrote_is_refused(text):
-    with pytest.raises(debias.CompositionError):
-        debias.scorer(text)
+    with pytest.raises(debias.plugin.CompositionError):
+        debias.plugin.scorer(text)
 
 
 def test_meta_methods_are_listed_and_their_names_are_theirs_alone():
-    listed = debias.plugins().query("kind == 'meta-method'")["name"].tolist()
+    listed = debias.plugin.plugins().query("kind == 'meta-method'")["name"].tolist()
     assert listed == ["feature_permutation", "partial_permutation", "response_permutation", "shadow", "threshold"]
-    with pytest.raises(debias.CompositionError, match="no meta-method 'shadows'. Did you mean 'shadow'"):
-        debias.meta_method("shadows")
-    with pytest.raises(debias.CompositionError, match="wraps a scorer, not 'mdi'"):
-        debias.meta_method("shadow")("mdi")
+    with pytest.raises(debias.plugin.CompositionError, match="no meta-method 'shadows'. Did you mean 'shadow'"):
+        debias.plugin.meta_method("shadows")
+    with pytest.raises(debias.plugin.CompositionError, match="wraps a scorer, not 'mdi'"):
+        debias.plugin.meta_method("shadow")("mdi")
 
-    @debias.meta_method_plugin("mdi", unit="{unit}")
+    @debias.plugin.meta_method_plugin("mdi", unit="{unit}")
     def clash(inner, problem):
         raise NotImplementedError
 
-    with pytest.raises(debias.PluginError, match="a scorer and a meta-method are both called 'mdi'"):
-        debias.register(clash)
-    assert "mdi" not in debias.plugins().query("kind == 'meta-method'")["name"].tolist()
+    with pytest.raises(debias.plugin.PluginError, match="a scorer and a meta-method are both called 'mdi'"):
+        debias.plugin.register(clash)
+    assert "mdi" not in debias.plugin.plugins().query("kind == 'meta-method'")["name"].tolist()

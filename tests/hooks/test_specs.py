@@ -2,18 +2,22 @@
 
 import dataclasses
 import json
+import re
 import sys
 from types import SimpleNamespace
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from debias_toy import adapter as toy
 from debias_toy.model import ToyForest
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 import debias
+from debias.cli import main
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
@@ -29,8 +33,8 @@ def plugin():
     added = []
 
     def add(**functions):
-        made = SimpleNamespace(**{name: debias.hookimpl(function) for name, function in functions.items()})
-        debias.register(made, "of_this_test")
+        made = SimpleNamespace(**{name: debias.plugin.hookimpl(function) for name, function in functions.items()})
+        debias.plugin.register(made, "of_this_test")
         added.append(made)
 
     yield add
@@ -55,9 +59,9 @@ def without(*hooks):
 
 def test_debias_extract(plugin, forest, rows):
     with pytest.raises(debias.UnsupportedModelError, match="no adapter recognises"):
-        debias.extract(forest)
+        debias.plugin.extract(forest)
     plugin(**ADAPTER)
-    assert debias.extract(forest).n_trees == 5
+    assert debias.plugin.extract(forest).n_trees == 5
 
 
 def test_debias_leaves(plugin, forest, rows):
@@ -65,7 +69,7 @@ def test_debias_leaves(plugin, forest, rows):
         return toy.debias_leaves(model, X) + 1
 
     plugin(**ADAPTER | {"debias_leaves": elsewhere})
-    with pytest.raises(debias.ExtractionError, match="route rows to other leaves than the library does"):
+    with pytest.raises(debias.errors.ExtractionError, match="route rows to other leaves than the library does"):
         debias.score(forest, *rows)
 
 
@@ -74,7 +78,7 @@ def test_debias_predict_raw(plugin, forest, rows):
         return toy.debias_predict_raw(model, X) + 1
 
     plugin(**ADAPTER | {"debias_predict_raw": other, "debias_predict_native": lambda model, X: other(model, X)})
-    with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
+    with pytest.raises(debias.errors.ExtractionError, match="predict otherwise than the library does"):
         debias.score(forest, *rows)
 
 
@@ -97,7 +101,7 @@ def test_outputs_are_compared_in_the_precision_of_the_library(plugin, forest, ro
         assert debias.score(forest, *rows).values.argmax() == 0
         assert check_adapter(forest, *rows)
         return
-    with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
+    with pytest.raises(debias.errors.ExtractionError, match="predict otherwise than the library does"):
         debias.score(forest, *rows)
     with pytest.raises(AssertionError, match="adds up in float32, give the ensemble output_dtype"):
         check_adapter(forest, *rows)
@@ -121,7 +125,7 @@ def test_debias_predict_native(plugin, forest, rows):
 
 def test_a_native_prediction_that_differs_is_refused(plugin, forest, rows):
     plugin(**ADAPTER | {"debias_predict_native": lambda model, X: toy.debias_predict_raw(model, X) + 1e-6})
-    with pytest.raises(debias.ExtractionError, match="predicts otherwise for X as it was passed.*row 0"):
+    with pytest.raises(debias.errors.ExtractionError, match="predicts otherwise for X as it was passed.*row 0"):
         debias.score(forest, *rows)
 
 
@@ -163,7 +167,7 @@ def test_debias_cross_validated(plugin, rows):
 
 def test_an_answer_of_debias_cross_validated_of_another_type_is_refused(plugin, rows):
     plugin(debias_cross_validated=lambda results: [1] if isinstance(results, SimpleNamespace) else None)
-    with pytest.raises(debias.PluginError, match="debias_cross_validated returned a list"):
+    with pytest.raises(debias.plugin.PluginError, match="debias_cross_validated returned a list"):
         debias.audit_folds(SimpleNamespace(), *rows)
 
 
@@ -173,7 +177,7 @@ def test_debias_splits(rows, monkeypatch):
     models = [DecisionTreeRegressor(random_state=0).fit(X[train], y[train]) for train, _ in splits]
     by_number = debias.audit_folds(models, X, y, 3, test=None)
     pd.testing.assert_frame_equal(by_number.scores, debias.audit_folds(models, X, y, splits, test=None).scores)
-    monkeypatch.setattr("debias_adapters.sklearn.folds.divided", lambda *given: None)
+    monkeypatch.setattr("debias_adapters.sklearn.cross_validation.divided", lambda *given: None)
     with pytest.raises(debias.RowsError, match="cv=3 needs scikit-learn's adapter"):
         debias.audit_folds(models, X, y, 3)
 
@@ -188,7 +192,7 @@ def test_bags_of_any_real_type_are_proven(plugin, forest, rows, dtype):
     bags = toy.debias_in_bag(forest)
 
     def of_another_type(model):
-        return debias.InBag(lambda tree: bags.draw(tree).astype(dtype), bags.n_rows, bags.n_trees)
+        return debias.plugin.InBag(lambda tree: bags.draw(tree).astype(dtype), bags.n_rows, bags.n_trees)
 
     plugin(**ADAPTER | {"debias_in_bag": of_another_type})
     assert debias.score(forest, *rows, rows="oob").provenance["status"] == "proven"
@@ -198,14 +202,18 @@ def test_bags_of_any_real_type_are_proven(plugin, forest, rows, dtype):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda bags: debias.InBag(bags.draw, 120, 3), debias.ExtractionError, "bags of 3 trees, but the model has 5"),
         (
-            lambda bags: debias.InBag(lambda tree: np.append(bags.draw(tree), 0), 121, 5),
+            lambda bags: debias.plugin.InBag(bags.draw, 120, 3),
+            debias.errors.ExtractionError,
+            "bags of 3 trees, but the model has 5",
+        ),
+        (
+            lambda bags: debias.plugin.InBag(lambda tree: np.append(bags.draw(tree), 0), 121, 5),
             debias.ProvenanceError,
             "the bags are those of 121 rows, but X has 120",
         ),
         (
-            lambda bags: debias.InBag(bags.draw, 120, 5, samples=lambda tree: np.ones(7)),
+            lambda bags: debias.plugin.InBag(bags.draw, 120, 5, samples=lambda tree: np.ones(7)),
             debias.RowsError,
             "samples of an InBag has shape",
         ),
@@ -226,7 +234,7 @@ def test_bags_of_trees_without_counts_or_weights_are_refused(plugin, forest, row
     plugin(**ADAPTER | {"debias_extract": extract})
     for kind in ("auto", "oob"):
         with pytest.raises(
-            debias.ExtractionError, match=f"its trees have no `{missing}`, so the bags cannot be proven"
+            debias.errors.ExtractionError, match=f"its trees have no `{missing}`, so the bags cannot be proven"
         ):
             debias.score(forest, *rows, rows=kind)
 
@@ -249,15 +257,19 @@ def test_debias_training_weights(plugin, forest, rows):
     plugin(**ADAPTER, debias_training_weights=weights)
     for scorer in ("mdi_oob", "response_permutation(mdi_oob, replicates=2)"):
         with pytest.raises(debias.ProvenanceError, match="was trained with sample_weight, and .* passed without"):
-            debias.score(forest, X, y, scorer, seed=0)
+            debias.score(forest, X, y, scorer, random_state=0)
     shown["rows"] = np.ones(len(y))
-    assert debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", seed=0).values.shape == (4,)
+    assert debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", random_state=0).values.shape == (
+        4,
+    )
     shown["multiplied"] = True
     fresh = np.random.default_rng(2).normal(size=(60, 4))
     with pytest.raises(debias.RowsError, match="the weights in train include class weights"):
         debias.score(
             *(forest, fresh, fresh[:, 0], "response_permutation(mdi_oob, replicates=2)"),
-            **{"rows": "held-out", "train": (X, y, np.ones(len(y))), "seed": 0},
+            rows="held-out",
+            train=debias.Dataset(X, y, sample_weight=np.ones(len(y))),
+            random_state=0,
         )
 
 
@@ -274,7 +286,7 @@ def test_debias_reported_importance(plugin, forest, rows):
 def test_debias_refit(plugin, forest, rows):
     plugin(**ADAPTER)
     X, y = rows
-    again = debias.refit(forest, X, y, seed=forest.seed)
+    again = debias.refit(forest, X, y, random_state=forest.seed)
     assert again is not forest
     np.testing.assert_array_equal(again.predict(X), forest.predict(X))
 
@@ -349,10 +361,10 @@ def test_debias_restore(plugin, forest, rows):
     """What the hook makes of a model and an unfitted estimator is what is scored; other models lose nothing."""
     whole = ToyForest(n_trees=3).fit(*rows)
     plugin(**ADAPTER, debias_restore=lambda model, params: whole if params == "as it was" else None)
-    restored = debias.score(forest, *rows, params="as it was")
+    restored = debias.score(forest, *rows, refits=debias.Refits(params="as it was"))
     np.testing.assert_array_equal(restored.values, debias.score(whole, *rows).values)
     with pytest.raises(debias.UnsupportedModelError, match="keeps its hyper-parameters in its file"):
-        debias.score(forest, *rows, params="otherwise")
+        debias.score(forest, *rows, refits=debias.Refits(params="otherwise"))
 
 
 def test_debias_unwrap(plugin, forest, rows):
@@ -433,7 +445,7 @@ def test_an_adapter_may_load_directories(plugin, forest, rows, tmp_path):
 
 
 def test_debias_scorers(plugin, forest):
-    @debias.scorer_plugin("of_this_test", unit="x", needs_rows=False)
+    @debias.plugin.scorer_plugin("of_this_test", unit="x", needs_rows=False)
     def zeros(ensemble, rows):
         return np.zeros(ensemble.n_features)
 
@@ -442,7 +454,7 @@ def test_debias_scorers(plugin, forest):
 
 
 def test_debias_meta_methods(plugin, forest, rows):
-    @debias.meta_method_plugin("negative", unit="- {unit}")
+    @debias.plugin.meta_method_plugin("negative", unit="- {unit}")
     def negative(inner, problem):
         return -problem.score(inner)[0], {}
 
@@ -458,7 +470,7 @@ def test_an_error_inside_a_hook_names_plugin_and_hook(plugin, forest, rows, hook
 
     plugin(**without("debias_predict_native") | {hook: fails})
     message = f"^{hook} of the plugin 'of_this_test' failed: KeyError: 'no such thing'"
-    with pytest.raises(debias.PluginError, match=message) as raised:
+    with pytest.raises(debias.plugin.PluginError, match=message) as raised:
         debias.score(forest, *rows)
     assert isinstance(raised.value.__cause__, KeyError)
 
@@ -486,20 +498,20 @@ def test_other_errors_pass_through_hooks(plugin, forest, error):
 
     plugin(**ADAPTER | {"debias_extract": fails})
     with pytest.raises(type(error)) as raised:
-        debias.extract(forest)
+        debias.plugin.extract(forest)
     assert raised.value is error
 
 
 def test_an_error_inside_a_scorer_or_meta_method_names_it(plugin, forest, rows):
-    @debias.scorer_plugin("fails_here", unit="x")
+    @debias.plugin.scorer_plugin("fails_here", unit="x")
     def fails_here(ensemble, rows):
         return 1 / 0
 
-    @debias.data_scorer_plugin("fails_too", unit="x")
+    @debias.plugin.data_scorer_plugin("fails_too", unit="x")
     def fails_too(data):
         raise debias.RowsError("of its own")
 
-    @debias.meta_method_plugin("around", unit="x")
+    @debias.plugin.meta_method_plugin("around", unit="x")
     def around(inner, problem):
         return problem.score(inner)[0] / [][0], {}
 
@@ -515,14 +527,29 @@ def test_an_error_inside_a_scorer_or_meta_method_names_it(plugin, forest, rows):
     assert not hasattr(raised.value, "__notes__")
 
 
-def test_debias_self_checks(plugin):
-    from debias.hooks.self_check import SelfCheck
-    from debias.testing.self_check import offered
+def test_debias_commands(plugin):
+    @click.command("greet")
+    def greet():
+        """Print a greeting."""
+        click.echo("hello")
 
-    check = SelfCheck("A library", "numpy", "nothing is trained")
-    plugin(debias_self_checks=lambda: [check])
-    assert offered()[0] is check  # sorted by name
-    assert {"XGBoost", "LightGBM", "scikit-learn"} <= {each.library for each in offered()}
+    assert CliRunner().invoke(main, ["greet"]).exit_code == 2
+    plugin(debias_commands=lambda: [greet])
+    done = CliRunner().invoke(main, ["greet"])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "hello\n", "")
+    assert re.search(r"^  greet +Print a greeting.$", CliRunner().invoke(main, ["--help"]).stdout, re.MULTILINE)
+
+
+def test_debias_libraries(plugin):
+    from debias.hooks.library import Library
+    from debias.hooks.registry import libraries
+
+    library = Library("A library", "numpy", "nothing is trained")
+    plugin(debias_libraries=lambda: [library])
+    assert libraries()[0] is library  # sorted by name
+    assert {"XGBoost", "LightGBM", "scikit-learn"} <= {each.name for each in libraries()}
+    with pytest.raises(debias.UnsupportedModelError, match="of these libraries: A library, AutoGluon, CatBoost, "):
+        debias.plugin.extract(object())
 
 
 def test_an_error_in_a_catalogue_names_the_plugin(plugin, forest):
@@ -533,11 +560,13 @@ def test_an_error_in_a_catalogue_names_the_plugin(plugin, forest):
 
     plugin(debias_scorers=scorers)
     broken.append(True)
-    for call in (lambda: debias.scorer("mdi"), debias.plugins):
-        with pytest.raises(debias.PluginError, match="debias_scorers of the plugin 'of_this_test' failed: Zero"):
+    for call in (lambda: debias.plugin.scorer("mdi"), debias.plugin.plugins):
+        with pytest.raises(debias.plugin.PluginError, match="debias_scorers of the plugin 'of_this_test' failed: Zero"):
             call()
 
 
 @pytest.mark.parametrize("hook", sorted(each for each in dir(plugin_manager().hook) if each.startswith("debias_")))
 def test_every_hook_has_its_test(hook):
-    assert callable(getattr(sys.modules[__name__], f"test_{hook}", None))
+    assert callable(getattr(sys.modules[__name__], f"test_{hook}", None)), (
+        f"write test_{hook} in this file: what an answer of the hook changes for the user"
+    )

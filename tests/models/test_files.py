@@ -26,8 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import debias
 from debias.cli import main
-from debias.models.sandbox import check
-from debias.models.trial import load_and_predict
+from debias.models.sandbox import check, load_and_predict
 from support import crafted, simulated
 from support.versions import at_least
 
@@ -84,14 +83,16 @@ CRASHING = [
 """The libraries' readers may crash on these, so they are for child processes."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CRAFTED)
 def test_crafted_files_are_refused_by_name(home, name):
-    with pytest.raises((debias.UnsupportedModelError, debias.ExtractionError), match=name):
+    with pytest.raises((debias.UnsupportedModelError, debias.errors.ExtractionError), match=name):
         debias.load_model(home / name)
 
 
-@pytest.mark.parametrize("name", ["xgboost-nested.json", "xgboost-child.ubj", "lightgbm-child.skops"])
-def test_the_command_ends_with_3_on_a_crafted_file(home, name):
+@pytest.mark.thorough
+def test_the_command_ends_with_3_on_a_crafted_file(home):
+    name = "xgboost-child.ubj"
     done = CliRunner().invoke(main, ["audit", str(home / name), str(home / "data.csv"), "--target", "outcome"])
     assert done.exit_code == 3
     assert done.stderr.startswith("error: ")
@@ -135,7 +136,7 @@ def test_a_ranker_is_loaded_and_says_which_scorers_work(tmp_path, data, ending):
     np.testing.assert_array_equal(
         debias.score(loaded, scorer="split_count").values, debias.score(model, scorer="split_count").values
     )
-    with pytest.raises(debias.CompositionError, match="compares the rows of one query: pass qid="):
+    with pytest.raises(debias.plugin.CompositionError, match="compares the rows of one query: pass debias.Dataset"):
         debias.audit(loaded, X, y, rows="held-out")
 
 
@@ -147,6 +148,7 @@ def test_the_command_ends_with_3_on_every_crafted_file(home, name):
     assert name in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_file_that_ends_the_process_ends_the_child(tmp_path):
     (tmp_path / "model.pkl").write_bytes(b"cos\nabort\n(tR.")
     with pytest.raises(debias.UnsupportedModelError, match=r"model\.pkl is damaged: .* ended the process \(SIGABRT\)"):
@@ -157,7 +159,7 @@ def test_what_the_trees_do_not_predict_is_refused_in_the_child(home, monkeypatch
     """A native reader that reads beyond an end need not crash: its predictions are then not those of the trees."""
     load_and_predict(home / "model.txt")
     monkeypatch.setattr("debias.trees.routing.raw_output", lambda ensemble, leaves: np.ones((len(leaves), 1)) * 1e3)
-    with pytest.raises(debias.ExtractionError, match=r"model\.txt is damaged: its library does not predict"):
+    with pytest.raises(debias.errors.ExtractionError, match=r"model\.txt is damaged: its library does not predict"):
         load_and_predict(home / "model.txt")
 
 
@@ -183,6 +185,7 @@ class Run:
         return exec, (self.statement,)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_walked_without_end_is_given_up(tmp_path):
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(Run("while True: pass")))
@@ -198,6 +201,7 @@ def test_a_model_is_not_called_damaged_because_the_machine_is_busy(home, monkeyp
     assert "damaged" not in str(told.value)
 
 
+@pytest.mark.thorough
 def test_a_file_that_needs_too_much_memory_for_its_size_is_given_up(tmp_path):
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(Run("x = [bytearray(b'1' * 2**20) for _ in range(3000)]\nwhile True: pass")))
@@ -219,6 +223,7 @@ def test_a_model_is_a_file_or_a_directory_of_files(home, tmp_path):
     assert debias.load_model(tmp_path / "link.txt") is not None
 
 
+@pytest.mark.thorough
 def test_errors_of_the_child_keep_their_kind(home, tmp_path):
     (tmp_path / "model.pkl").write_bytes(crafted.pickle_with(tmp_path / "canary"))
     with pytest.raises(debias.UntrustedModelError, match="--allow-pickle"):
@@ -281,6 +286,7 @@ def test_skops_files_of_models_of_trees_need_no_flag(tmp_path, data, make):
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.quick
 def test_skops_files_of_boosters_and_classifiers_need_no_flag(tmp_path, data, models, library):
     X, y = data
     model = models(library, "classification", n_estimators=3).fit(X, (y > 0).astype(int))
@@ -304,7 +310,8 @@ def test_several_models_in_a_skops_file_are_each_tried_and_checked(tmp_path, dat
             debias.load_model(tmp_path / "other.skops")
 
 
-def test_other_classifiers_of_skops(tmp_path, data):
+@pytest.mark.thorough
+def test_other_classifiers_of_skops_are_read(tmp_path, data):
     X, y = data
     for model in (
         GradientBoostingClassifier(n_estimators=3),
@@ -353,7 +360,7 @@ def test_no_name_on_the_list_is_a_function_or_of_a_builtin():
     import importlib
     import inspect
 
-    from debias_adapters.skops.hooks import TRUSTED
+    from debias_adapters.skops import TRUSTED
 
     for name in TRUSTED:
         if name.startswith("sksurv.") and find_spec("sksurv") is None:
@@ -403,7 +410,8 @@ def test_mlflow_directories_are_read_without_mlflow_and_their_own_trust_is_not_l
         ("flavors: {sklearn: {pickled_model: model.skops}}", "does not exist"),
         ("flavors: {sklearn: {pickled_model: !!python/object/apply:os.system [touch canary]}}", "is not plain YAML"),
         ("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nflavors: *c", "has aliases"),
-        ("[" * 500_000, "more than 50 levels of nesting"),
+        ("[" * 60, "more than 50 levels of nesting"),
+        ("[" * 500_000, "more than 50 levels of nesting|is not plain YAML"),  # PyYAML 6.0.4 itself has a limit
         ("x" * (2 << 20), "a real MLmodel file is smaller"),
         ("flavors: \x00", "is not plain YAML"),
     ],
@@ -459,7 +467,9 @@ def test_another_version_of_scikit_learn_is_told(tmp_path, data, monkeypatch):
         debias.load_model(tmp_path / "other.pkl", allow_pickle=True)
 
 
-def test_the_command_audits_a_forest_from_a_skops_file_on_its_training_rows(tmp_path, diabetes):
+@pytest.mark.thorough
+def test_the_command_audits_a_forest_from_a_skops_file_on_its_training_rows(tmp_path, diabetes, monkeypatch):
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
     X, y = diabetes
     forest = RandomForestRegressor(40, random_state=0).fit(X, y)
     skops.io.dump(forest, tmp_path / "model.skops")
@@ -470,8 +480,8 @@ def test_the_command_audits_a_forest_from_a_skops_file_on_its_training_rows(tmp_
         done = CliRunner().invoke(main, ["audit", *given])
     assert done.exit_code == 0, done.output
     found = debias.Audit.from_json(done.stdout)
-    assert (found.main.rows, found.provenance["status"]) == ("oob", "proven")
-    np.testing.assert_array_equal(found.main.values, debias.score(forest, X, y).values)
+    assert (found.tested_scores.rows, found.provenance["status"]) == ("oob", "proven")
+    np.testing.assert_array_equal(found.tested_scores.values, debias.score(forest, X, y).values)
 
 
 def test_the_folder_of_an_autogluon_predictor_is_named(tmp_path):

@@ -54,6 +54,7 @@ def require(folds, splits, models=None):
         assert all(fold.model is model for fold, model in zip(folds, models, strict=True))
 
 
+@pytest.mark.quick
 def test_results_of_cross_validate_have_models_and_rows(data):
     cv = KFold(4, shuffle=True)  # other folds on each call: only the results know which
     results = cross_validate(DecisionTreeRegressor(), *data, cv=cv, return_estimator=True, return_indices=True)
@@ -315,7 +316,7 @@ def test_a_search_without_its_best_model_is_refused(data):
         folds_of(search, *data)
 
 
-def test_models_in_a_container():
+def test_models_in_any_container_are_found():
     assert models_in([1, 2]) == models_in((1, 2)) == models_in({"a": 1, "b": 2}) == [1, 2]
     assert models_in({"estimator": [1, 2], "fit_time": [0.1, 0.2]}) == [1, 2]
     assert models_in(1) == [1]

@@ -39,27 +39,30 @@ def held_out(data):
     return {"X": X[160:], "y": y[160:], "train": (X[:160], y[:160])}
 
 
+@pytest.mark.thorough
 def test_a_meta_method_on_a_file_gives_the_numbers_of_the_live_model(data, booster, path):
-    expected = debias.score(booster, scorer=META, seed=1, **held_out(data)).values
+    expected = debias.score(booster, scorer=META, random_state=1, **held_out(data)).values
     restored = debias.load_model(path, params=SETTINGS)
-    given = held_out(data) | {"scorer": META, "seed": 1}
+    given = held_out(data) | {"scorer": META, "random_state": 1}
     np.testing.assert_array_equal(debias.score(restored, **given).values, expected)
     np.testing.assert_array_equal(debias.score(pickle.loads(pickle.dumps(restored)), **given).values, expected)
-    np.testing.assert_array_equal(debias.score(debias.load_model(path), params=SETTINGS, **given).values, expected)
+    np.testing.assert_array_equal(
+        debias.score(debias.load_model(path), refits=debias.Refits(params=SETTINGS), **given).values, expected
+    )
     assert any("those that the user passed" in note for note in debias.score(restored, **given).warnings)
     with pytest.raises(debias.UnsupportedModelError, match="does not keep its hyper-parameters"):
         debias.score(debias.load_model(path), **given)
-    others = debias.score(debias.load_model(path), params={}, **given).values
+    others = debias.score(debias.load_model(path), refits=debias.Refits(params={}), **given).values
     assert np.abs(others - expected).max() > 1e-3, "the parameters make no difference, so the test shows nothing"
 
 
 def test_an_audit_takes_them_for_its_meta_methods(data, booster, path):
-    given = held_out(data) | {"scorers": ["mdi_oob", META], "seed": 1, "n_permutations": 20}
+    given = held_out(data) | {"scorers": ["mdi_oob", META], "random_state": 1, "test": debias.Permutation(20)}
     expected = debias.audit(booster, **given)
-    found = debias.audit(debias.load_model(path), params=SETTINGS, **given)
+    found = debias.audit(debias.load_model(path), refits=debias.Refits(params=SETTINGS), **given)
     np.testing.assert_array_equal(found.scores[META].values, expected.scores[META].values)
-    with pytest.raises(debias.CompositionError, match="params are hyper-parameters for meta-methods"):
-        debias.audit(booster, params=SETTINGS, **held_out(data))
+    with pytest.raises(debias.plugin.CompositionError, match="refits are for meta-methods"):
+        debias.audit(booster, refits=debias.Refits(params=SETTINGS), **held_out(data))
 
 
 def test_an_unfitted_estimator_comes_back_fitted(data, tmp_path):
@@ -76,7 +79,9 @@ def test_an_unfitted_estimator_comes_back_fitted(data, tmp_path):
     expected = debias.score(live, X[160:], y[160:])
     np.testing.assert_array_equal(debias.score(restored, X[160:], y[160:]).values, expected.values)
     booster = debias.load_model(tmp_path / "model.json")
-    np.testing.assert_array_equal(debias.score(booster, X[160:], y[160:], params=unfitted).values, expected.values)
+    np.testing.assert_array_equal(
+        debias.score(booster, X[160:], y[160:], refits=debias.Refits(params=unfitted)).values, expected.values
+    )
     again = debias.refit(restored, X[:160], y[:160])
     np.testing.assert_array_equal(again.predict_proba(X), live.predict_proba(X))
     assert np.abs(debias.score(booster, X[160:], y[160:]).values - expected.values).max() > 1e-4, "-9 counts as missing"
@@ -135,7 +140,7 @@ def test_what_cannot_be_true_is_refused(path, params, message):
 
 def test_names_are_checked_where_a_model_is_trained_again(data, booster):
     with pytest.raises(debias.DebiasError, match="no hyper-parameter 'etaa'"):
-        debias.score(booster, scorer=META, params={"etaa": 0.1}, **held_out(data))
+        debias.score(booster, scorer=META, refits=debias.Refits(params={"etaa": 0.1}), **held_out(data))
 
 
 def test_files_that_keep_their_parameters_take_none(data, tmp_path, models):
@@ -154,12 +159,22 @@ def test_the_command_line_takes_them_from_a_file(data, booster, path, tmp_path, 
     X[160:].assign(outcome=y).to_csv(tmp_path / "held_out.csv", index=False)
     X[:160].assign(outcome=y).to_csv(tmp_path / "train.csv", index=False)
     given = [
-        *("score", str(path), str(tmp_path / "held_out.csv"), "--target", "outcome", "--scorer", META, "--seed", "1"),
+        *(
+            "score",
+            str(path),
+            str(tmp_path / "held_out.csv"),
+            "--target",
+            "outcome",
+            "--scorer",
+            META,
+            "--random-state",
+            "1",
+        ),
         *("--train", str(tmp_path / "train.csv"), "--format", "json"),
     ]
     done = CliRunner().invoke(main, [*given, "--params", str(tmp_path / f"params.{form}")])
     assert done.exit_code == 0, done.output
-    expected = debias.score(booster, scorer=META, seed=1, **held_out(data)).values
+    expected = debias.score(booster, scorer=META, random_state=1, **held_out(data)).values
     np.testing.assert_allclose(json.loads(done.stdout)["values"], expected, rtol=1e-12)
     done = CliRunner().invoke(main, given)
     assert (done.exit_code, "pass them as --params" in done.stderr) == (3, True)
@@ -169,7 +184,7 @@ def test_the_command_line_takes_them_from_a_file(data, booster, path, tmp_path, 
     ("text", "code", "message"),
     [("[1]", 2, "must be one mapping"), ("{", 2, "cannot be read as JSON"), ('{"etaa": 1}', 3, "no hyper-parameter")],
 )
-def test_wrong_files_of_parameters(data, path, tmp_path, monkeypatch, text, code, message):
+def test_wrong_files_of_parameters_are_refused(data, path, tmp_path, monkeypatch, text, code, message):
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
     X, y = data
     X.assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)

@@ -51,7 +51,7 @@ class Folds:
 
 @pytest.fixture(autouse=True)
 def adapter():
-    @debias.hookimpl
+    @debias.plugin.hookimpl
     def debias_unwrap(model):
         if isinstance(model, Shuffled):
             return Unwrapped("Shuffled", (Inner(model.model, "model", training_order=lambda y: model.order),))
@@ -92,7 +92,7 @@ def test_bags_are_proven_in_the_order_of_training():
         debias.score(model, X.iloc[order], y[order], rows="oob")
 
 
-def test_held_out_rows_and_their_training_rows():
+def test_training_rows_beside_held_out_ones_are_put_in_the_models_order():
     X, y = rows()
     order = np.random.default_rng(1).permutation(N)
     model = Shuffled(forest(), order).fit(X, y)
@@ -172,7 +172,7 @@ def test_an_audit_of_folds_has_no_p_values():
     assert "standard error of the combination is not known" in audit.untested_because
 
 
-def test_other_rows_than_those_of_the_folds():
+def test_other_rows_than_those_of_the_folds_are_no_oob_rows():
     X, y = rows()
     model = Folds(forest).fit(X, y)
     with pytest.raises(ProvenanceError, match="these are not the rows of the folds"):
@@ -186,11 +186,13 @@ def test_other_rows_than_those_of_the_folds():
     np.testing.assert_allclose(scores.values, expected, rtol=1e-12)
 
 
-def test_blocks_and_indexes_of_folds():
+def test_blocks_and_indexes_of_folds_change_no_score():
     X, y = rows()
     model = Folds(forest).fit(X, y)
     plain = debias.score(model, X, y).values
-    np.testing.assert_allclose(debias.score(model, X, y, blocks=np.arange(N) // 2).values, plain, rtol=1e-12)
+    np.testing.assert_allclose(
+        debias.score(model, debias.Dataset(X, y, blocks=np.arange(N) // 2)).values, plain, rtol=1e-12
+    )
     np.testing.assert_allclose(debias.score(model, X, pd.Series(y, index=X.index)).values, plain, rtol=1e-12)
 
 

@@ -11,13 +11,15 @@ import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
 import debias
-import debias_adapters
 from debias.trees.tested_versions import TestedVersions, major_minor
+from debias_adapters import lightgbm as lightgbm_adapter
+from debias_adapters import sklearn as sklearn_adapter
+from debias_adapters import xgboost as xgboost_adapter
 
 LIBRARIES = {
-    sklearn: (RandomForestRegressor(10, random_state=0), debias_adapters.SCIKIT_LEARN),
-    xgboost: (xgboost.XGBRegressor(n_estimators=3), debias_adapters.XGBOOST),
-    lightgbm: (lightgbm.LGBMRegressor(n_estimators=3, verbose=-1), debias_adapters.LIGHTGBM),
+    sklearn: (RandomForestRegressor(10, random_state=0), sklearn_adapter.LIBRARY.tested_versions),
+    xgboost: (xgboost.XGBRegressor(n_estimators=3), xgboost_adapter.LIBRARY.tested_versions),
+    lightgbm: (lightgbm.LGBMRegressor(n_estimators=3, verbose=-1), lightgbm_adapter.LIBRARY.tested_versions),
 }
 
 
@@ -47,17 +49,17 @@ def test_another_version_gives_one_warning_and_is_kept_in_the_result(library, ve
     model, tested = LIBRARIES[library]
     model.fit(X[:100], y[:100])
     fresh = {"X": X[100:], "y": y[100:], "rows": "held-out"}
-    before, told = collected(lambda: debias.audit(model, n_permutations=19, seed=0, **fresh))
+    before, told = collected(lambda: debias.audit(model, test=debias.Permutation(19), random_state=0, **fresh))
     assert told == []
     monkeypatch.setattr(library, "__version__", version)
-    audit, told = collected(lambda: debias.audit(model, n_permutations=19, seed=0, **fresh))
+    audit, told = collected(lambda: debias.audit(model, test=debias.Permutation(19), random_state=0, **fresh))
     assert len(told) == 1
     assert told[0].startswith(f"{tested.library} {version} was not tested with this version of debias")
     assert f"{tested.library} {tested.oldest} to {tested.newest}" in told[0]
     assert "leaves and the output of the trees are compared with those of the library" in told[0]
-    assert told[0] in audit.main.warnings
+    assert told[0] in audit.tested_scores.warnings
     assert told[0] in audit.to_dict()["warnings"]
-    np.testing.assert_array_equal(audit.main.values, before.main.values)
+    np.testing.assert_array_equal(audit.tested_scores.values, before.tested_scores.values)
 
 
 def test_every_way_to_scores_tells_it_once(rows, monkeypatch):
@@ -75,7 +77,7 @@ def test_every_way_to_scores_tells_it_once(rows, monkeypatch):
         "no rows": lambda: debias.score(forest, scorer="mdi"),
         "rows": lambda: debias.score(forest, X, y),
         "batches": lambda: debias.score(forest, batches, rows="held-out"),
-        "refits": lambda: debias.score(forest, X, y, "response_permutation(mdi, replicates=2)", seed=0),
+        "refits": lambda: debias.score(forest, X, y, "response_permutation(mdi, replicates=2)", random_state=0),
         "members": lambda: debias.score(vote, X[100:], y[100:], rows="held-out"),
     }
     for way, call in ways.items():
@@ -95,7 +97,7 @@ def test_versions_are_compared_as_numbers():
 
 
 def test_adapters_that_state_nothing_cause_no_warning(rows):
-    ensemble = debias.extract(RandomForestRegressor(2).fit(*rows))
+    ensemble = debias.plugin.extract(RandomForestRegressor(2).fit(*rows))
     assert replace(ensemble, version="99.0").version_doubt is not None
     assert replace(ensemble, version="99.0", tested_versions=None).version_doubt is None
 

@@ -51,14 +51,15 @@ def assert_same_history(found, expected):
     assert list(found.scores().index) == list(expected.scores().index)
     assert_agree(found.scores().to_numpy(), expected.scores().to_numpy(), 1e-12)
     assert_agree(found.scores(window=2).to_numpy(), expected.scores(window=2).to_numpy(), 1e-12)
-    tables = [history.changes(recent=1).table for history in (found, expected)]
+    tables = [history.changes(recent=1).to_frame() for history in (found, expected)]
     for column in ("before", "after", "response_change", "shift"):  # standard errors depend on the order of the rows
         assert_agree(*(table[column].sort_index().to_numpy() for table in tables), 1e-9)
     assert list(found.periods["n_rows"]) == list(expected.periods["n_rows"]) == [N_OF_DAY] * N_DAYS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS)
-def test_partitions_of_dask_by_day(name, frame, tmp_path):
+def test_partitions_of_dask_are_added_by_day(name, frame, tmp_path):
     dask = pytest.importorskip("dask")
     frames = pytest.importorskip("dask.dataframe")
     model, target = MODELS[name]
@@ -71,7 +72,7 @@ def test_partitions_of_dask_by_day(name, frame, tmp_path):
             of_day = rows[rows["day"] == day].drop(columns="day")
             assert found.add(of_day, target, at=day, sample_weight="weight")
             assert not expected.add(of_day, target, at=day, sample_weight="weight")  # the same rows
-        with pytest.raises(debias.HistoryError, match="has other rows already: 240 rows"):
+        with pytest.raises(debias.errors.HistoryError, match="has other rows already: 240 rows"):
             found.add(of_day[of_day["a"] > 0], target, at=day, sample_weight="weight")
     assert_same_history(found, expected)
 
@@ -80,7 +81,7 @@ def test_partitions_of_dask_by_day(name, frame, tmp_path):
 # Of sockets that pyspark 4.0 leaves open.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", MODELS)
-def test_days_of_a_spark_frame(name, frame, spark, tmp_path):
+def test_days_of_a_spark_frame_are_added_as_in_memory(name, frame, spark, tmp_path):
     model, target = MODELS[name]
     fresh = fitted(model, target, frame)
     expected = in_memory(model, target, fresh, tmp_path / "memory.history")

@@ -32,7 +32,7 @@ def closed():
 
 def test_both_models_are_in_one_picture_and_the_recent_periods_are_those_of_the_changes(history):
     changes = history.changes(recent=1)
-    figure = history.plot(changes=changes, most=2)
+    figure = history.plot(changes=changes, max_features=2)
     figure.canvas.draw()
     assert [axes.get_title("left") for axes in figure.axes] == list(history.scores().mean().nlargest(2).index)
     for axes in figure.axes:
@@ -47,6 +47,7 @@ def test_the_strip_shows_every_period(history):
     np.testing.assert_array_equal(np.sort(mesh.get_array().ravel()), np.sort(history.scores().to_numpy().ravel()))
 
 
+@pytest.mark.thorough
 def test_the_page_shows_the_window_and_the_changes(history, tmp_path):
     changes = history.changes(recent=1)
     text = history.to_html(tmp_path / "a.html", window=2, changes=changes)

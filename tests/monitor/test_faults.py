@@ -1,7 +1,5 @@
 """Faults that last, faults of rows, and which column is blamed for them."""
 
-import sqlite3
-from contextlib import closing
 from datetime import date, timedelta
 
 import numpy as np
@@ -12,7 +10,6 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import debias
 from debias.data.groups import Grouping
-from debias.monitor.packing import pack, unpack
 from debias.rows.period_sums import PeriodSums
 from debias.significance.change import compare_windows
 
@@ -35,11 +32,12 @@ def week_to(number):
     return str(FIRST + timedelta(number - 6)), str(FIRST + timedelta(number))
 
 
+@pytest.mark.thorough
 def test_a_lasting_fault_stays_found(lasting):
     for number in (44, 50, 74):
         changes = lasting.changes(week_to(number), looks=365)
-        assert changes.table.index[0] == "b"
-        assert changes.table.loc["b", "verdict"] in ("faded", "changed (weaker)"), number
+        assert changes.to_frame().index[0] == "b"
+        assert changes.to_frame().loc["b", "verdict"] in ("faded", "changed (weaker)"), number
         assert changes.reference.first == "2026-01-01"
         assert changes.reference.last < "2026-02-10"  # no day of the fault is in it
         assert changes.reference_given == "the first 60 days of the model, as far as they are alike"
@@ -49,7 +47,7 @@ def test_a_lasting_fault_stays_found(lasting):
 def test_a_reference_of_all_days_before_loses_it(lasting):
     """This is why the reference is pinned."""
     before = ("2026-01-01", str(FIRST + timedelta(67)))
-    assert lasting.changes(week_to(74), before, looks=365).table.loc["b", "verdict"] == "no longer distinguishable"
+    assert lasting.changes(week_to(74), before, looks=365).to_frame().loc["b", "verdict"] == "no longer distinguishable"
 
 
 @pytest.mark.parametrize("reference", ["first 30d", "first 30", "2026-01-01..2026-01-30", ("2026-01-01", "2026-01-30")])
@@ -61,7 +59,7 @@ def test_the_reference_is_chosen_in_every_form(lasting, reference):
     if isinstance(reference, str):
         gate = lasting.check(rules | {"reference": reference}, "7d")
         assert [result.value for result in gate.results] == [changes.verdict[1]] == ["faded"]
-    with pytest.raises(debias.PolicyError, match="leave one of them out"):
+    with pytest.raises(debias.errors.PolicyError, match="leave one of them out"):
         lasting.check(rules | {"reference": "first 7d"}, "7d", reference)
 
 
@@ -87,6 +85,7 @@ def weekly(seed, number, n=60, bias=0.0):
     return X, X["a"] + 0.6 * (X["weekday"] >= 5) + 0.1 * rng.normal() + bias + 0.5 * rng.normal(size=n)
 
 
+@pytest.mark.thorough
 def test_a_column_of_days_is_not_blamed_for_a_day_whose_mean_moved():
     """What moved the mean may be anything: a stuck sensor, a price. On such days the weekday seemed to matter more."""
     X, y = (pd.concat(parts) for parts in zip(*(weekly(1, k, 20) for k in range(70)), strict=True))
@@ -113,6 +112,33 @@ def test_a_column_of_days_is_not_blamed_for_a_day_whose_mean_moved():
     enough = compare_windows(before, [sums(k) for k in range(35, 56)], grouping)
     assert np.isfinite(enough.p_value).all()  # with three weeks the weekday can be judged
     assert enough.kept.all()
+
+
+@pytest.mark.thorough
+def test_predictions_in_the_place_of_y_leave_the_response_unjudged(model, path, days):
+    history = debias.History(model, path)
+    rules = {"must_not_be_biased": True, "must_not_fade": ["a"], "must_not_shift": ["a"]}
+    for number in range(40):
+        X, y = days(number, 200)
+        if number == 28:
+            assert {result.status for result in history.check(rules, 10).results} == {"passed"}
+        if number in (28, 29):  # all of the first day, half of the second
+            some = np.arange(200) < (200 if number == 28 else 100)
+            with pytest.warns(debias.DebiasWarning, match="y is equal to the prediction"):
+                history.add(X, np.where(some, model.predict(X), y), at=FIRST + timedelta(number), rows="held-out")
+        else:
+            history.add(X, y, at=FIRST + timedelta(number), rows="held-out")
+    gate = history.check(rules, 12)
+    assert {result.rule: result.status for result in gate.results} == {
+        "must_not_be_biased": "not judged",
+        "must_not_shift: a": "passed",
+        "must_not_fade: a": "not judged",
+    }
+    changes = history.changes(12)
+    assert changes.summary()[0].startswith("y is equal to the predictions of the model.")
+    assert changes.summary()[0].endswith("(period 2026-01-29).")
+    often = "y is equal to the prediction of the model far more often than ties of y explain: in 50% of these rows"
+    assert any(text.startswith(often) and text.endswith("(period 2026-01-30)") for text in changes.warnings)
 
 
 CITIES = ("Bonn", "Kiel", "Ulm")
@@ -180,31 +206,4 @@ def test_a_history_sees_them_on_the_day(of_days):
     changes = of_days.changes(1)
     assert changes.summary()[0].startswith("Categories that the model never saw: city (42.7% of the recent rows")
     assert changes.repeated == (0.0, pytest.approx(20 / 110))
-    assert changes.table.loc["city", "unseen_after"] == pytest.approx(47 / 110)
-
-
-def as_format_1(path):
-    """Write the file as the version before did, without counts."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        for row, blob in database.execute("SELECT id, sums FROM parts").fetchall():
-            facts, arrays = unpack(blob)
-            old = {name: array for name, array in arrays.items() if name not in ("unseen", "repeated")}
-            database.execute("UPDATE parts SET sums = ? WHERE id = ?", (pack(facts, old), row))
-        database.execute("PRAGMA user_version = 1")
-
-
-def test_files_of_the_format_before_are_read_and_continued(of_days, of_cities, path):
-    before = of_days.scores(), of_days.changes(2, "first 8").table
-    as_format_1(path)
-    old = debias.History(of_cities, path)
-    pd.testing.assert_frame_equal(old.scores(), before[0])
-    table = old.changes(2, "first 8").table
-    counts = ["unseen_before", "unseen_after"]
-    pd.testing.assert_frame_equal(table.drop(columns=counts), before[1].drop(columns=counts))
-    assert table[counts].isna().all(axis=None)
-    assert [result.status for result in old.check(RULES, 1).results] == ["not judged", "not judged"]
-    assert not old.add(*shops(19), at="2026-01-10", rows="held-out")  # the same rows, which were not counted then
-    assert old.add(*shops(20), at="2026-01-11", rows="held-out")
-    assert [result.status for result in old.check(RULES, 1).results] == ["passed", "passed"]
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    assert changes.to_frame().loc["city", "unseen_after"] == pytest.approx(47 / 110)

@@ -14,8 +14,9 @@ import pytest
 
 import debias
 from debias.monitor import store
-from debias.monitor.packing import pack, unpack
+from debias.monitor.records import FORMAT, SUMS
 from debias.monitor.store import Store
+from debias.rows.sealed import seal, unseal
 
 
 def killed(folder, n_rounds):
@@ -30,12 +31,13 @@ def killed(folder, n_rounds):
     assert n_in_a_change >= n_rounds // 2  # every second child kills itself in one
 
 
+@pytest.mark.thorough
 def test_a_kill_loses_nothing_that_was_reported_and_doubles_nothing(tmp_path):
     killed(tmp_path, 6)
 
 
 @pytest.mark.slow
-def test_many_kills_also_in_the_middle_of_a_change(tmp_path):
+def test_many_kills_in_the_middle_of_a_change_lose_nothing(tmp_path):
     killed(tmp_path, 150)
 
 
@@ -64,13 +66,14 @@ def test_a_writer_that_waited_too_long_is_refused(model, path, days):
     history.add(*days(0), at=0)
     with (
         Store(path, 5.0).writing(),
-        pytest.raises(debias.HistoryError, match=r"is in use: .*within 0\.05 seconds\. Nothing was changed"),
+        pytest.raises(debias.errors.HistoryError, match=r"is in use: .*within 0\.05 seconds\. Nothing was changed"),
     ):
         history.add(*days(1), at=1)
     assert len(history.periods) == 1
     assert history.add(*days(1), at=1)
 
 
+@pytest.mark.thorough
 def test_two_processes_that_make_the_file_at_once_both_succeed(model, path, days):
     failed = []
 
@@ -92,21 +95,21 @@ def test_two_processes_that_make_the_file_at_once_both_succeed(model, path, days
     assert len(history.models) == 1
 
 
-def test_a_missing_folder_and_other_paths(model, tmp_path):
+def test_a_missing_folder_and_other_wrong_paths_are_refused(model, tmp_path):
     for path, message in (
         (tmp_path / "none" / "x", "the folder .*none does not exist"),
         (tmp_path, "is a folder"),
     ):
-        with pytest.raises(debias.HistoryError, match=message):
+        with pytest.raises(debias.errors.HistoryError, match=message):
             debias.History(model, path)
-    with pytest.raises(debias.HistoryError, match="there is no history"):
+    with pytest.raises(debias.errors.HistoryError, match="there is no history"):
         debias.History.open(tmp_path / "x")
     (tmp_path / "empty").touch()
-    with pytest.raises(debias.HistoryError, match="nothing was added"):
+    with pytest.raises(debias.errors.HistoryError, match="nothing was added"):
         debias.History.open(tmp_path / "empty")
-    with pytest.raises(debias.HistoryError, match="timeout"):
+    with pytest.raises(debias.errors.HistoryError, match="timeout"):
         debias.History(model, tmp_path / "x", timeout=-1)
-    with pytest.raises(debias.HistoryError, match="is not the name of a file"):
+    with pytest.raises(debias.errors.HistoryError, match="is not the name of a file"):
         debias.History(model, f"{tmp_path}/x\0y")
 
 
@@ -127,7 +130,7 @@ def test_a_history_without_periods_has_no_picture(model, path, days):
     history.remove(at=0)
     assert history.scores().empty
     for draw in (history.plot, history.to_html):
-        with pytest.raises(debias.HistoryError, match="there is no period"):
+        with pytest.raises(debias.errors.HistoryError, match="there is no period"):
             draw()
 
 
@@ -139,9 +142,9 @@ def test_files_of_other_programs_are_refused_and_left_alone(model, tmp_path, day
     database.close()
     for path, message in ((text, "is not a history of debias"), (other, "file of another program")):
         content = path.read_bytes()
-        with pytest.raises(debias.HistoryError, match=message):
+        with pytest.raises(debias.errors.HistoryError, match=message):
             debias.History(model, path)
-        with pytest.raises(debias.HistoryError, match=message):
+        with pytest.raises(debias.errors.HistoryError, match=message):
             debias.History.open(path, must_exist=False)
         assert path.read_bytes() == content
 
@@ -155,7 +158,7 @@ def changed(path, *commands):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("PRAGMA user_version = 3", "written by a newer version of debias, in format 3.*update debias"),
+        ("PRAGMA user_version = 2", "written by a newer version of debias, in format 2.*update debias"),
         ("PRAGMA user_version = 0", "is damaged"),
         ("PRAGMA application_id = 1", "file of another program"),
         ("CREATE TABLE more (x)", "other tables than a history"),
@@ -167,9 +170,9 @@ def changed(path, *commands):
 def test_other_forms_are_refused(model, path, days, command, message):
     debias.History(model, path).add(*days(0), at=0)
     changed(path, command)
-    with pytest.raises(debias.HistoryError, match=message):
+    with pytest.raises(debias.errors.HistoryError, match=message):
         debias.History.open(path)
-    with pytest.raises(debias.HistoryError, match=message):
+    with pytest.raises(debias.errors.HistoryError, match=message):
         debias.History(model, path)
 
 
@@ -212,7 +215,7 @@ def test_changed_rows_are_found(model, path, days, command):
     for look in LOOKS:  # each finds the damage in what it reads, and none raises another error
         try:
             look(debias.History.open(path))
-        except debias.HistoryError as error:
+        except debias.errors.HistoryError as error:
             found += "is damaged" in str(error)
     assert found
 
@@ -232,9 +235,9 @@ def forged(path, **arrays):
     """Replace arrays of the first part by others, with a right digest."""
     database = sqlite3.connect(path, isolation_level=None)
     (blob,) = database.execute("SELECT sums FROM parts WHERE id = 1").fetchone()
-    facts, state = unpack(blob)
+    facts, state = unseal(blob, SUMS, FORMAT)
     state = {name: array for name, array in (state | arrays).items() if array is not None}
-    database.execute("UPDATE parts SET sums = ? WHERE id = 1", (pack(facts, state),))
+    database.execute("UPDATE parts SET sums = ? WHERE id = 1", (seal(SUMS, FORMAT, facts, state),))
     database.close()
     return state
 
@@ -262,10 +265,11 @@ def test_forged_sums_are_refused(model, path, days, forgery):
     assert history.scores(1).shape == (1, 3)
     with np.errstate(invalid="ignore"):
         forged(path, **forgery(state))
-    with pytest.raises(debias.HistoryError, match="is damaged"):
+    with pytest.raises(debias.errors.HistoryError, match="is damaged"):
         history.scores(1)
 
 
+@pytest.mark.thorough
 def test_bits_that_flip_in_the_file_are_found_or_harmless(model, path, days):
     history = debias.History(model, path)
     for number in range(3):
@@ -279,13 +283,13 @@ def test_bits_that_flip_in_the_file_are_found_or_harmless(model, path, days):
         path.write_bytes(bytes(flipped))
         try:
             scores = debias.History.open(path).scores(2)
-        except debias.HistoryError:
+        except debias.errors.HistoryError:
             n_found += 1
         else:
             assert scores.equals(expected)
     for size in (len(content) // 2, 100, 17):
         path.write_bytes(content[:size])
-        with pytest.raises(debias.HistoryError):
+        with pytest.raises(debias.errors.HistoryError):
             debias.History.open(path).scores(2)
     assert n_found > 0
 
@@ -306,7 +310,7 @@ def test_a_full_disk_is_told_and_changes_nothing(model, path, days, monkeypatch)
         return database
 
     monkeypatch.setattr(sqlite3, "connect", limited)
-    with pytest.raises(debias.HistoryError, match="the disk is full. Nothing was changed"):
+    with pytest.raises(debias.errors.HistoryError, match="the disk is full. Nothing was changed"):
         add_many(history, days)
     monkeypatch.undo()
     there = len(history.periods)
@@ -321,7 +325,7 @@ def test_an_error_of_the_disk_is_told_and_changes_nothing(model, path, days):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, limits[1]))
     try:
-        with pytest.raises(debias.HistoryError, match="disk"):
+        with pytest.raises(debias.errors.HistoryError, match="disk"):
             add_many(history, days)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -336,7 +340,7 @@ def test_a_file_that_may_not_be_written_can_be_read(model, path, days):
     history.add(*days(0), at=0)
     path.chmod(0o400)
     assert len(debias.History.open(path).periods) == 1
-    with pytest.raises(debias.HistoryError, match="read-only"):
+    with pytest.raises(debias.errors.HistoryError, match="read-only"):
         history.add(*days(1), at=1)
 
 
@@ -379,7 +383,7 @@ def test_damaged_text_of_the_schema_is_told_in_words(model, path, days):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
             try:
                 debias.History.open(path).periods  # noqa: B018
-            except debias.HistoryError as error:
+            except debias.errors.HistoryError as error:
                 refusals.append(str(error))
     assert len(refusals) > 60
     assert all(str(path) in text for text in refusals)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias import HistoryError
+from debias.errors import HistoryError
 from debias.monitor.times import (
     LABEL,
     LOCAL,
@@ -14,8 +14,8 @@ from debias.monitor.times import (
     Window,
     index_of,
     refuse_far_future,
-    shown_index,
-    shown_time,
+    time_text,
+    times_as_text,
 )
 
 NOON = datetime(2026, 11, 23, 12)
@@ -29,7 +29,7 @@ DAY = 86_400_000_000
 def test_a_date_is_its_midnight_however_it_is_written(at):
     assert Moment.of(at) == Moment(LOCAL, 20780 * DAY, "2026-11-23T00:00:00")
     assert (np.datetime64("2026-11-23") - np.datetime64("1970-01-01")).astype(int) == 20780
-    assert shown_time(Moment.of(at)) == "2026-11-23"
+    assert time_text(Moment.of(at)) == "2026-11-23"
 
 
 def test_times_with_a_zone_are_stored_in_utc():
@@ -41,7 +41,7 @@ def test_times_with_a_zone_are_stored_in_utc():
     assert Moment.of(pd.Timestamp("2026-11-23", tz="Asia/Tokyo")).text == "2026-11-22T15:00:00Z"
 
 
-def test_numbers_and_labels():
+def test_numbers_and_labels_are_told_apart():
     assert Moment.of(7) == Moment.of(np.int64(7)) == Moment(NUMBER, 7, "7")
     assert Moment.of(2.5) == Moment(NUMBER, 2.5, "2.5")
     assert Moment.of("batch 7") == Moment(LABEL, None, "batch 7")
@@ -107,7 +107,7 @@ def test_the_index_has_the_times_that_were_given():
     assert index_of([Moment.of("b"), Moment.of("a")]).tolist() == ["b", "a"]
     for at in (days, [NOON, datetime(2026, 1, 1, 1)], [1, 2], [0.5, 2.5], ["b", "a"]):
         moments = [Moment.of(each) for each in at]
-        assert shown_index(index_of(moments)) == [shown_time(moment) for moment in moments]
+        assert times_as_text(index_of(moments)) == [time_text(moment) for moment in moments]
 
 
 def test_windows_are_a_number_of_periods_or_a_length_of_time():

@@ -4,8 +4,7 @@ import pytest
 
 import debias
 from debias.monitor.store import Period
-from debias.monitor.times import Moment
-from debias.monitor.windows import parsed, pinned, positions_of
+from debias.monitor.times import Moment, parsed, pinned, positions_of
 
 
 def periods_at(times):
@@ -83,7 +82,7 @@ def test_the_reference_never_rolls():
     assert max(lengths) == 60
 
 
-def test_the_first_periods_and_those_between_two_times():
+def test_the_first_periods_and_those_between_two_times_are_chosen():
     assert positions_of(DAILY, "first 30d", "reference", 99) == range(30)
     assert positions_of(DAILY, "first 30", "reference", 99) == range(30)
     assert positions_of(DAILY, "first 4w", "reference", 10) == range(11)  # as far as they are before the recent ones
@@ -91,11 +90,11 @@ def test_the_first_periods_and_those_between_two_times():
     assert positions_of(NUMBERED, "first 7", "reference", 50) == range(7)
     between = positions_of(DAILY, "2026-01-03..2026-01-05", "reference", 99)
     assert between == positions_of(DAILY, ("2026-01-03", "2026-01-05"), "reference", 99) == range(2, 5)
-    with pytest.raises(debias.HistoryError, match="needs periods with times"):
+    with pytest.raises(debias.errors.HistoryError, match="needs periods with times"):
         positions_of(NUMBERED, "first 30d", "reference", 50)
 
 
 @pytest.mark.parametrize("window", ["first", "first x", "..", "2026-01-01..", "a..b..c", "last 30d", "first 0d", ""])
-def test_what_is_no_window(window):
-    with pytest.raises(debias.HistoryError, match=r"reference=.* is not a window"):
+def test_a_text_that_is_no_window_is_refused(window):
+    with pytest.raises(debias.errors.HistoryError, match=r"reference=.* is not a window"):
         parsed(window, "reference")

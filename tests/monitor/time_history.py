@@ -24,7 +24,7 @@ def main(folder, n_periods):
     X = pd.DataFrame(rng.standard_normal((40_000, N_FEATURES)), columns=names)
     y = X.x0 + X.x1 * X.x2 + np.sin(X.x3) + rng.standard_normal(len(X))
     model = XGBRegressor(n_estimators=N_TREES, n_jobs=1, random_state=0).fit(X[:N_ROWS], y[:N_ROWS])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     limit = 2 * ensemble.n_nodes * ensemble.n_outputs * 8
     path = Path(folder) / "speed.history"
     path.unlink(missing_ok=True)

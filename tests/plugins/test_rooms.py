@@ -1,4 +1,4 @@
-"""Tests of the rooms of the first-party plugins: what is written there is registered."""
+"""Tests of the scorers of the core and of the first-party plugins: what is written there is registered."""
 
 import importlib
 import pkgutil
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import debias.scorers
 import debias_plugins
 from debias.hooks.meta_methods import FunctionMetaMethod
 from debias.hooks.registry import meta_methods, scorers
@@ -17,7 +18,8 @@ LOADED_ON_USE = ("debias_plugins.integrations.", "debias_plugins.oob_forest.")
 """Modules that inherit from another library, which they import at once."""
 MODULES = [
     module.name
-    for module in pkgutil.walk_packages(debias_plugins.__path__, "debias_plugins.")
+    for room in (debias.scorers, debias_plugins)
+    for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
     if not module.ispkg and ".kernels." not in module.name and not module.name.startswith(LOADED_ON_USE)
 ]
 
@@ -29,11 +31,16 @@ def test_every_scorer_and_meta_method_is_registered(name):
     made_here = [plugin for plugin in vars(module).values() if isinstance(plugin, kinds)]
     offered = [*scorers().values(), *meta_methods().values()]
     for plugin in made_here:
-        assert any(plugin is registered for registered in offered), plugin.name
+        assert any(plugin is registered for registered in offered), (
+            f"{plugin.name} is not registered: return it from the hook debias_scorers or debias_meta_methods of {name}"
+        )
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_with_hooks_are_entry_points(name):
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["debias"].values()
     hooks = [attribute for attribute in vars(importlib.import_module(name)) if attribute.startswith("debias_")]
-    assert not hooks or name in points
+    assert not hooks or name in points, (
+        f'{name} has hooks and is not found: give it a line NAME = "{name}" in pyproject.toml, under '
+        "[project.entry-points.debias], and install again: pip install -e ."
+    )

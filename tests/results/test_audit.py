@@ -27,13 +27,13 @@ def test_an_audit_survives_json(audit, tmp_path):
 
 
 def test_json_of_another_schema_is_refused(audit):
-    for kind, text in ((debias.Audit, audit.to_json()), (debias.Scores, audit.main.to_json())):
+    for kind, text in ((debias.Audit, audit.to_json()), (debias.Scores, audit.tested_scores.to_json())):
         with pytest.raises(debias.DebiasError, match="schema version 99"):
             kind.from_json(json.dumps(json.loads(text) | {"schema_version": 99}))
 
 
 def test_the_table_has_shares_that_sum_to_1_and_is_sorted(audit):
-    table = audit.table
+    table = audit.to_frame()
     assert table.index.name == "feature"
     tested = ["standard_error", "z", "p_value", "p_adjusted", "verdict"]
     assert list(table.columns) == ["reported", "share", "mdi_oob", "oob_loss", *tested]
@@ -63,6 +63,7 @@ def test_reported_is_what_the_library_reports(diabetes, models):
     np.testing.assert_allclose(found.reported, booster.feature_importance() / booster.feature_importance().sum())
 
 
+@pytest.mark.thorough
 def test_the_summary_names_what_is_inflated(diabetes, models):
     X, y = diabetes
     X = X.assign(noise=np.random.default_rng(1).permutation(len(X)))
@@ -94,9 +95,9 @@ def test_the_two_ways_to_run_the_log_loss_agree(cancer, models, monkeypatch):
 
 
 def test_bags_made_of_row_lists_are_those_rows():
-    bags = debias.InBag.from_rows([np.array([0, 0, 2]), np.array([9])], n_rows=10)
+    bags = debias.plugin.InBag.from_rows([np.array([0, 0, 2]), np.array([9])], n_rows=10)
     assert bags.block(0, 10).tolist() == [[i in (0, 2) for i in range(10)], [i == 9 for i in range(10)]]
     assert bags.draw(0)[:3].tolist() == [2, 0, 1]
     assert bags.n_distinct().tolist() == [2, 1]
     with pytest.raises(debias.RowsError, match="tree 1 names rows that do not exist: there are 10"):
-        debias.InBag.from_rows([np.array([0]), np.array([10])], n_rows=10)
+        debias.plugin.InBag.from_rows([np.array([0]), np.array([10])], n_rows=10)

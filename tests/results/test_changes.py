@@ -1,4 +1,4 @@
-"""What changed, its sentences and its gate, from figures that are made up."""
+"""What changed, its sentences and its gate, from statistics that are made up."""
 
 import csv
 import io
@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from debias import Changes, PolicyError
+from debias import Changes
 from debias.cli.output import terminal
+from debias.errors import PolicyError
 from debias.results.changes import MeanOfPeriods, WindowOfPeriods
 from debias.results.console import print_gate
 from debias.results.gate_of_changes import check
@@ -27,8 +28,8 @@ FLAGS = (
 
 def changes(**given):
     """Changes of five features: income faded, age is stronger, city is no longer distinguishable and shifted."""
-    figures = {name: np.zeros(5, dtype=bool if name in FLAGS else float) for name in Changes.FIGURES}
-    figures |= {
+    statistics = {name: np.zeros(5, dtype=bool if name in FLAGS else float) for name in Changes.STATISTICS}
+    statistics |= {
         "before": np.array([0.5, 0.2, 0.1, 0.01, 0.0]),
         "after": np.array([0.01, 0.9, 0.02, 0.0, 0.0]),
         "response_change": np.array([-0.4, 0.6, -0.05, 0.0, 0.0]),
@@ -59,10 +60,10 @@ def changes(**given):
         "method": "within periods",
         "warnings": ("mind this",),
     }
-    return Changes(**settings | {"figures": figures | given.pop("figures", {})} | given)
+    return Changes(**settings | {"statistics": statistics | given.pop("statistics", {})} | given)
 
 
-NOTHING = {"figures": {}, "not_compared_because": "this model has 1 period, and a comparison needs two"}
+NOTHING = {"statistics": {}, "not_compared_because": "this model has 1 period, and a comparison needs two"}
 
 
 def nothing():
@@ -71,7 +72,7 @@ def nothing():
     return Changes(**kept, reference=WindowOfPeriods(None, None, 0, 0), **NOTHING)
 
 
-def test_verdicts():
+def test_verdicts_follow_the_figures():
     assert changes().verdict == [
         "faded",
         "changed (stronger)",
@@ -79,19 +80,20 @@ def test_verdicts():
         "no change detected",
         "no change detected",
     ]
-    weaker = changes(figures={"faded": np.zeros(5, dtype=bool)})
+    weaker = changes(statistics={"faded": np.zeros(5, dtype=bool)})
     assert weaker.verdict[0] == "changed (weaker)"
-    untested = changes(figures={"response_error": np.array([0, 0, 0, np.nan, 0])})
+    untested = changes(statistics={"response_error": np.array([0, 0, 0, np.nan, 0])})
     assert untested.verdict[3] == "not compared"
     assert nothing().verdict == ["not compared"] * 5
 
 
 def test_the_table_is_sorted_by_evidence():
-    table = changes().table
+    table = changes().to_frame()
     assert list(table.index) == ["age", "income", "city", "noise", "<b>id\u202e"]
     assert table.loc["income", "verdict"] == "faded"
     assert table.loc["city", "shift"] == 0.4
-    assert list(nothing().table.columns) == ["verdict", "not_compared_because"]
+    assert list(nothing().to_frame().columns) == ["verdict"]
+    assert nothing().to_csv().splitlines()[0] == "feature,verdict,not_compared_because"
 
 
 def test_the_summary_says_what_the_table_says():
@@ -115,26 +117,26 @@ def test_the_summary_says_what_the_table_says():
 
 def test_shifted_rows_are_no_reason_for_features_that_did_not_shift():
     here = {"shifted": np.array([True, True, False, True, False])}
-    assert "reason" not in " ".join(changes(figures=here).summary())
+    assert "reason" not in " ".join(changes(statistics=here).summary())
 
 
 def test_an_effect_that_goes_the_other_way_is_more_than_faded():
     clear = {"after": np.array([-0.4, 0.9, -0.4, 0.0, 0.0]), "after_error": np.full(5, 0.05)}
     told = "Recently the response goes the other way than the splits of the model on income (score -0.4, standard error"
-    assert told in " ".join(changes(figures=clear).summary())
+    assert told in " ".join(changes(statistics=clear).summary())
     for error in (np.full(5, 0.2), np.zeros(5), np.full(5, np.nan)):
-        assert "other way" not in " ".join(changes(figures=clear | {"after_error": error}).summary())
+        assert "other way" not in " ".join(changes(statistics=clear | {"after_error": error}).summary())
 
 
 def test_a_score_that_moves_against_the_response_is_explained():
-    sentence = changes(figures={"after": np.array([0.01, 0.15, 0.02, 0.0, 0.0])}).summary()[0]
+    sentence = changes(statistics={"after": np.array([0.01, 0.15, 0.02, 0.0, 0.0])}).summary()[0]
     assert "age became stronger (score 0.2 before, 0.15 recently; other rows moved it the other way)" in sentence
     assert "income became weaker (score 0.5 before, 0.01 recently)" in sentence
 
 
-def test_the_summary_of_nothing():
+def test_the_summary_says_that_nothing_was_found_or_compared():
     quiet = {name: np.zeros(5, dtype=bool) for name in FLAGS}
-    sentences = changes(figures=quiet, looks=365).summary()
+    sentences = changes(statistics=quiet, looks=365).summary()
     assert sentences[0] == "No change of the response was detected for any of 5 features."
     assert sentences[1] == "No shift of the rows was detected at the splits on any feature (effect size 0.1 or more)."
     assert len(sentences) == 4
@@ -144,7 +146,7 @@ def test_the_summary_of_nothing():
 
 def test_what_was_not_tested_comes_first():
     error = np.array([0.1, 0.1, np.nan, 0.1, np.inf])
-    first, second, *others = changes(figures={"response_error": error}).summary()
+    first, second, *others = changes(statistics={"response_error": error}).summary()
     assert first == (
         r"The change of 2 of 5 features could not be tested: city, <b>id\u202e. No longer distinguishable from noise "
         "among these: city."
@@ -152,9 +154,9 @@ def test_what_was_not_tested_comes_first():
     assert second.startswith("The response to 2 of 5 features changed")
     assert not any("city" in sentence for sentence in others if sentence.startswith("No longer"))
     calm = {"response_error": error, "changed": np.zeros(5, dtype=bool), "faded": np.zeros(5, dtype=bool)}
-    assert "for any of the 3 tested features" in changes(figures=calm).summary()[1]
+    assert "for any of the 3 tested features" in changes(statistics=calm).summary()[1]
     untested = calm | {"response_error": np.full(5, np.nan)}
-    assert changes(figures=untested).summary()[1] == "No change of the response was tested."
+    assert changes(statistics=untested).summary()[1] == "No change of the response was tested."
 
 
 def test_directions_of_effects_that_go_against_the_splits():
@@ -166,7 +168,7 @@ def test_directions_of_effects_that_go_against_the_splits():
         "faded": np.array([False, False, True, False, False]),
     }
     errors = {"before_error": np.full(5, 0.1), "after_error": np.full(5, 0.1)}
-    text = "\n".join(changes(figures=score | moved | flags | errors).summary())
+    text = "\n".join(changes(statistics=score | moved | flags | errors).summary())
     assert "income goes further against the splits of the model (score -0.8 before, -2.7 recently)" in text
     assert "age goes less against the splits of the model (score -0.8 before, 0.02 recently)" in text
     assert "city became weaker" in text
@@ -175,19 +177,19 @@ def test_directions_of_effects_that_go_against_the_splits():
 
 def test_many_features_are_counted_and_not_listed():
     names = tuple(f"x{k}" for k in range(1000))
-    figures = {name: np.ones(1000, dtype=bool if name in FLAGS else float) for name in Changes.FIGURES}
-    sentences = changes(feature_names=names, figures=figures, splits=("",) * 1000).summary()
+    statistics = {name: np.ones(1000, dtype=bool if name in FLAGS else float) for name in Changes.STATISTICS}
+    sentences = changes(feature_names=names, statistics=statistics, splits=("",) * 1000).summary()
     assert all(sentence.count("x") < 20 for sentence in sentences)
     assert "and 995 more" in sentences[0]
     assert max(map(len, sentences)) < 500
 
 
-def test_json_and_csv():
+def test_json_and_csv_hold_the_figures():
     found = changes()
     plain = json.loads(found.to_json())
     assert plain["verdict"] == found.verdict
-    assert plain["figures"]["left_before"][4] is None
-    assert plain["figures"]["changed"] == [True, True, False, False, False]
+    assert plain["statistics"]["left_before"][4] is None
+    assert plain["statistics"]["changed"] == [True, True, False, False, False]
     assert plain["recent"] == {"first": "2026-01-21", "last": "2026-01-21", "n_periods": 1, "n_rows": 1234}
     assert plain["summary"] == found.summary()
     assert json.loads(nothing().to_json())["not_compared_because"] == NOTHING["not_compared_because"]
@@ -217,7 +219,7 @@ def statuses(found, policy):
     return {result.rule: (result.status, result.value) for result in found.check(policy).results}
 
 
-def test_rules_for_named_features():
+def test_rules_for_named_features_are_judged_one_by_one():
     policy = {"must_not_fade": ["income", "age", "city", "noise"], "must_not_shift": ["age", "city"]}
     gate = changes().check(policy)
     assert statuses(changes(), policy) == {
@@ -235,35 +237,35 @@ def test_rules_for_named_features():
     assert gate.warnings == ("mind this",)
 
 
-def test_rules_for_all_features():
+def test_rules_for_all_features_count_those_that_fail():
     assert statuses(changes(), {"must_not_fade": "all", "must_not_shift": "all"}) == {
         "must_not_fade": ("failed", "2 of 3"),
         "must_not_shift": ("failed", "1 of 5"),
     }
     none = {name: np.zeros(5, dtype=bool) for name in ("changed", "faded", "undetected", "shifted")}
-    calm = changes(figures=none | {"kept": np.ones(5, dtype=bool)})
+    calm = changes(statistics=none | {"kept": np.ones(5, dtype=bool)})
     assert statuses(calm, {"must_not_fade": "all", "must_not_shift": "all"}) == {
         "must_not_fade": ("passed", "0 of 3"),
         "must_not_shift": ("passed", "0 of 5"),
     }
     assert calm.check({"must_not_fade": "all"})
-    blind = changes(figures={"informative_before": np.zeros(5, dtype=bool)})
+    blind = changes(statistics={"informative_before": np.zeros(5, dtype=bool)})
     (result,) = blind.check({"must_not_fade": "all"}).results
     assert result.status == "not judged"
     assert "none can fade" in result.reason
 
 
-def test_the_largest_shift():
+def test_the_largest_shift_fails_only_if_it_is_no_chance():
     assert statuses(changes(), {"max_shift": 0.39}) == {"max_shift": ("failed", "0.40")}
     assert statuses(changes(), {"max_shift": 0.4}) == {"max_shift": ("passed", "0.40")}
-    chance = changes(figures={"shifted": np.zeros(5, dtype=bool)})
+    chance = changes(statistics={"shifted": np.zeros(5, dtype=bool)})
     assert statuses(chance, {"max_shift": 0.4}) == {"max_shift": ("passed", "0.00")}
     # An effect above the limit that may be chance is no evidence that there is none.
     assert statuses(chance, {"max_shift": 0.39}) == {"max_shift": ("not judged", "none")}
     assert (
         "city: effect size 0.40, adjusted p = 1e-06, so it may be" in chance.check({"max_shift": 0}).results[0].reason
     )
-    unknown = changes(figures={"shift": np.full(5, np.nan)})
+    unknown = changes(statistics={"shift": np.full(5, np.nan)})
     assert statuses(unknown, {"max_shift": 1, "must_not_shift": ["age"]}) == {
         "must_not_shift: age": ("not judged", "none"),
         "max_shift": ("not judged", "none"),
@@ -274,7 +276,7 @@ def test_the_largest_shift():
 def test_features_whose_shift_is_not_told_are_named():
     """Too few rows at their splits: the rule is not judged, never passed, whether it names them or is for all."""
     calm = {"shift": np.array([np.nan, 0.0, 0.0, 0.0, np.nan]), "shifted": np.zeros(5, dtype=bool)}
-    found = changes(figures=calm)
+    found = changes(statistics=calm)
     gate = found.check({"must_not_shift": "all", "max_shift": 0.1})
     assert [result.status for result in gate.results] == ["not judged", "not judged"]
     told = r"income: no split has enough rows to compare, <b>id\u202e: no split has enough rows to compare"
@@ -284,7 +286,7 @@ def test_features_whose_shift_is_not_told_are_named():
     sentence = next(text for text in found.summary() if "No shift" in text)
     assert "any feature with enough rows (effect size 0.1 or more)." in sentence
     assert r"Too few rows to tell at the splits on income, <b>id\u202e." in sentence
-    nothing_told = changes(figures=calm | {"shift": np.full(5, np.nan)})
+    nothing_told = changes(statistics=calm | {"shift": np.full(5, np.nan)})
     assert "No shift was tested: no split has enough rows." in nothing_told.summary()
     assert not nothing_told.check({"must_not_shift": "all"})
 
@@ -377,7 +379,7 @@ def test_a_gate_that_compared_nothing_says_so():
 
 def test_a_gate_does_not_pass_if_nothing_failed_and_a_rule_is_not_judged(capsys):
     unseen = {"faded": np.zeros(5, dtype=bool), "changed": np.zeros(5, dtype=bool)}
-    gate = changes(figures=unseen).check({"must_not_fade": ["city"]})
+    gate = changes(statistics=unseen).check({"must_not_fade": ["city"]})
     assert [result.status for result in gate.results] == ["not judged"]
     assert not gate.passed
     assert not gate.failures
@@ -394,21 +396,21 @@ def test_what_cannot_be_judged_fails_with_the_reason():
     assert [result.status for result in gate.results] == ["not judged"] * 3
     assert not gate.passed
     assert {result.reason for result in gate.results} == {NOTHING["not_compared_because"]}
-    untested = changes(figures={"response_error": np.full(5, np.nan)})
+    untested = changes(statistics={"response_error": np.full(5, np.nan)})
     assert untested.check({"must_not_fade": ["city"]}).results[0].reason == "its change could not be tested"
 
 
 def test_a_column_that_cannot_be_compared_any_more_is_lost():
     """Stuck, or in another unit: all its rows are where none were before."""
     none = {"comparable": np.array([True, True, False, False, True]), "response_error": np.full(5, np.nan)}
-    gate = changes(figures=none | {"changed": np.zeros(5, dtype=bool)}).check({"must_not_fade": ["city", "noise"]})
+    gate = changes(statistics=none | {"changed": np.zeros(5, dtype=bool)}).check({"must_not_fade": ["city", "noise"]})
     assert [result.status for result in gate.results] == ["failed", "not judged"]  # noise had nothing to lose
     assert "stuck, empty, or in another unit" in gate.results[0].reason
 
 
 def test_a_feature_whose_loss_is_excluded_passes_although_its_score_is_not_distinguishable():
     kept = {"kept": np.array([False, False, True, False, False])}
-    (result,) = changes(figures=kept).check({"must_not_fade": ["city"]}).results
+    (result,) = changes(statistics=kept).check({"must_not_fade": ["city"]}).results
     assert (result.status, result.value) == ("passed", "no change detected")
 
 
@@ -417,19 +419,21 @@ def test_the_shortest_window_that_can_judge_a_feature_does():
                  ((20, 2), (18, 4)))  # fmt: skip
     kept = {"kept": np.array([False, False, True, False, False])}
     nan = {"shift": np.array([0, 0, np.nan, 0, 0]), "shifted": np.zeros(5, dtype=bool)}
-    judged = replace(four, figures=four.figures | kept)
+    judged = replace(four, statistics=four.statistics | kept)
     gate = changes(longer=(two, judged)).check({"must_not_fade": ["city"]})
     assert gate.passed
     assert gate.results[0].reason.endswith("(judged in the last 4 periods from 2026-01-18: fewer do not tell)")
+    predicted = replace(judged, warnings=(Y_IS_PREDICTED,))
+    assert changes(longer=(two, predicted)).check({"must_not_fade": ["city"]}).results[0].status == "not judged"
     gate = changes(longer=(two,)).check({"must_not_fade": ["city"]})
     assert gate.results[0].status == "not judged"
-    shifted = changes(figures=nan, longer=(two, judged)).check({"max_shift": 0.3, "must_not_shift": ["city"]})
+    shifted = changes(statistics=nan, longer=(two, judged)).check({"max_shift": 0.3, "must_not_shift": ["city"]})
     assert [(each.status, each.value) for each in shifted.results] == [("failed", "0.40"), ("failed", "shifted")]
     assert all("judged in the last 2 periods" in each.reason for each in shifted.results)
 
 
-def test_unseen_categories_and_repeated_rows():
-    found = changes(figures={"unseen_after": np.array([0, 0, 0.3, 0, 0])}, repeated=(0.0, 0.25))
+def test_unseen_categories_and_repeated_rows_fail_above_their_limits():
+    found = changes(statistics={"unseen_after": np.array([0, 0, 0.3, 0, 0])}, repeated=(0.0, 0.25))
     assert statuses(found, {"max_unseen": 0.3, "max_repeated": 0.25}) == {
         "max_unseen": ("passed", "0.3"),
         "max_repeated": ("passed", "0.25"),
@@ -440,7 +444,7 @@ def test_unseen_categories_and_repeated_rows():
     first, second, *_ = found.summary()
     assert first.startswith("Categories that the model never saw: city (30.0% of the recent rows; before, 0%)")
     assert second.startswith("Repeated rows: 25.0% of the recent rows")
-    old = changes(figures={"unseen_after": np.full(5, np.nan)})  # of a file that an earlier version wrote
+    old = changes(statistics={"unseen_after": np.full(5, np.nan)})  # of a file that an earlier version wrote
     assert {each.status for each in old.check({"max_unseen": 1, "max_repeated": 1}).results} == {"not judged"}
     assert "Repeated" not in " ".join(old.summary())
     assert {each.status for each in nothing().check({"max_unseen": 1, "max_repeated": 1}).results} == {"not judged"}
@@ -464,7 +468,7 @@ def test_the_mean_residual_comes_first():
 
 def test_a_large_shift_is_named_before_the_features_that_may_follow_it():
     far = {"shift": np.array([0.0, 0.05, 0.8, 0.0, 0.0])}
-    assert "shifted" in changes(figures=far).summary()[0]
+    assert "shifted" in changes(statistics=far).summary()[0]
     assert "shifted" not in changes().summary()[0]
 
 
@@ -521,12 +525,12 @@ def test_the_gate_has_all_its_outputs():
         ({"max_age_days": float("inf")}, "number of days above 0"),
     ],
 )
-def test_wrong_policies(policy, message):
+def test_wrong_policies_are_refused(policy, message):
     with pytest.raises(PolicyError, match=message):
         changes().check(policy)
 
 
-def test_rules_for_audits_and_histories_in_one_file(tmp_path):
+def test_rules_for_audits_and_histories_are_read_from_one_file(tmp_path):
     path = tmp_path / "rules.toml"
     path.write_text('min_rows = 10\n[history]\nmust_not_fade = ["age"]\nmin_rows = 20\n')
     assert Policy.of(path).min_rows == 10

@@ -75,12 +75,12 @@ def made(values=VALUES, found=FOUND, p_adjusted=P_ADJUSTED, audits=None, **chang
 
 
 def untested(audit, tell_nothing=False):
-    main = with_reason(audit.main, "there are too few rows. Pass more", tell_nothing=tell_nothing)
+    main = with_reason(audit.tested_scores, "there are too few rows. Pass more", tell_nothing=tell_nothing)
     return Audit.of(None, "not reported", {"mdi_oob": main})
 
 
 def test_the_table_has_what_its_columns_mean():
-    table = made().table
+    table = made().to_frame()
     assert list(table.index) == ["strong", "weak", "lucky", "noise"]
     means = dict(zip(NAMES, VALUES.mean(axis=0), strict=True))
     positive = {name: max(mean, 0) for name, mean in means.items()}
@@ -135,7 +135,7 @@ def test_a_fold_that_tells_nothing_is_left_out_of_the_mean_and_one_that_is_not_t
     silent = made(audits={"a": folds[0], "b": folds[1], "c": untested(folds[2], tell_nothing=True)})
     assert silent.mean == pytest.approx(VALUES[:2].mean(axis=0))
     assert silent.scores.loc["c"].isna().all()
-    assert silent.table["folds"].tolist() == [2] * 4
+    assert silent.to_frame()["folds"].tolist() == [2] * 4
     assert silent.informative_folds.tolist() == FOUND[:2].sum(axis=0).tolist()
     assert silent.summary()[:2] == [
         "The audit could not test c: there are too few rows. Pass more.",
@@ -186,7 +186,7 @@ def test_sentences_are_true_of_the_table():
         ([0.01, 0.9, 0.9, 0.9], 1, ["Informative in single folds, but not over all folds together: weak (3 of 3), "]),
     ],
 )
-def test_sentences_of_extremes(p_adjusted, found, expected):
+def test_sentences_of_extremes_are_true(p_adjusted, found, expected):
     audit = made(found=np.full((3, 4), bool(found)), p_adjusted=np.array(p_adjusted))
     lines = audit.summary()
     for part in expected:
@@ -230,10 +230,10 @@ def test_json_is_read_without_loss_and_keeps_the_schema(tmp_path):
         jsonschema.Draft202012Validator(SCHEMAS[0], registry=registry).validate(json.loads(audit.to_json()))
         again = FoldsAudit.from_json(audit.to_json())
         assert again.to_json() == audit.to_json()
-        pd.testing.assert_frame_equal(again.table, audit.table)
+        pd.testing.assert_frame_equal(again.to_frame(), audit.to_frame())
         assert again.summary() == audit.summary()
     made().to_json(tmp_path / "folds.json")
-    assert FoldsAudit.from_file(tmp_path / "folds.json").to_json() == made().to_json()
+    assert FoldsAudit.from_json(tmp_path / "folds.json").to_json() == made().to_json()
 
 
 OF_TEST = {"alpha": 0.05, "error": "fwer", "method": "sum of z"}
@@ -243,7 +243,7 @@ OF_TEST = {"alpha": 0.05, "error": "fwer", "method": "sum of z"}
     ("change", "message"),
     [
         ({"kind": "audit"}, "its kind is not 'folds audit'"),
-        ({"schema_version": 2}, "schema version 2, but this debias reads version 1"),
+        ({"schema_version": 2}, "schema version 2, but this debias reads schema version 1"),
         ({"mean": [1.0, 2.0, 3.0, 4.0]}, "mean does not follow from its audits"),
         ({"share": [0.7, 0.1, 0.1, 0.1]}, "share does not follow from its audits"),
         ({"verdict": ["informative"] * 4}, "verdict does not follow from its audits"),
@@ -265,12 +265,12 @@ OF_TEST = {"alpha": 0.05, "error": "fwer", "method": "sum of z"}
         ({"test": OF_TEST | {"n_permutations": "many"}}, "test.n_permutations is not a number of permutations"),
         ({"standard_error": [-1.0] * 4}, "standard_error has negative numbers"),
         ({"standard_error": None}, "standard_error contradicts no_error_because"),
-        ({"main_scorer": ["mdi"]}, "its audits have different features or scorers"),
-        ({"notes": "x"}, "notes is not a list of texts"),
+        ({"tested_scorer": ["mdi"]}, "its audits have different features or scorers"),
+        ({"notes": "x"}, "notes is not a list"),
         ({"no_error_because": 1}, "no_error_because is not text"),
         ({"audits": {}}, "audits is not a JSON object with an audit for each fold"),
-        ({"audits": {"fold 0": {"schema_version": 6}}}, "audits.fold 0: not an audit"),
-        ({"main_scorer": "mdi"}, "its audits have different features or scorers"),
+        ({"audits": {"fold 0": {"schema_version": 1}}}, "audits.fold 0: not an audit"),
+        ({"tested_scorer": "mdi"}, "its audits have different features or scorers"),
     ],
 )
 def test_json_that_contradicts_itself_is_refused(change, message):
@@ -292,7 +292,7 @@ def test_json_of_something_else_is_refused(tmp_path):
         FoldsAudit.from_json(json.dumps(plain))
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(DebiasError, match=r"other\.json: not an audit of folds"):
-        FoldsAudit.from_file(tmp_path / "other.json")
+        FoldsAudit.from_json(tmp_path / "other.json")
 
 
 def test_csv_is_safe_for_spreadsheets(tmp_path):

@@ -31,16 +31,16 @@ def test_a_policy_is_read_from_its_own_file_and_from_pyproject(tmp_path):
 )
 def test_a_wrong_policy_is_refused_by_name(tmp_path, text, message):
     (tmp_path / "policy.toml").write_text(text)
-    with pytest.raises(debias.PolicyError, match=message) as refused:
+    with pytest.raises(debias.errors.PolicyError, match=message) as refused:
         Policy.of(tmp_path / "policy.toml")
     assert "policy.toml" in str(refused.value)
 
 
 def test_a_pyproject_without_our_table_is_refused(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(debias.PolicyError, match=r"no table \[tool.debias\]"):
+    with pytest.raises(debias.errors.PolicyError, match=r"no table \[tool.debias\]"):
         Policy.of(tmp_path / "pyproject.toml")
-    with pytest.raises(debias.PolicyError, match="cannot be read"):
+    with pytest.raises(debias.errors.PolicyError, match="cannot be read"):
         Policy.of(tmp_path / "absent.toml")
 
 
@@ -60,7 +60,7 @@ def test_a_pyproject_without_our_table_is_refused(tmp_path):
     ],
 )
 def test_what_is_no_policy_is_refused(given, message):
-    with pytest.raises(debias.PolicyError, match=message):
+    with pytest.raises(debias.errors.PolicyError, match=message):
         Policy.of(given)
 
 
@@ -85,5 +85,7 @@ def test_a_number_of_hundreds_of_digits_is_no_limit(value):
     wrong = [(Policy, name) for name in ("min_rows", "max_rank_change", "min_informative", "max_verdict_changes")]
     wrong += [(HistoryPolicy, name) for name in ("min_rows", "max_age_days", "min_periods", "min_reference_periods")]
     for rules, name in wrong:
-        with pytest.raises(debias.PolicyError, match=rf"{name} must be a .* 1,000,000,000, not a number of 1,329 bits"):
+        with pytest.raises(
+            debias.errors.PolicyError, match=rf"{name} must be a .* 1,000,000,000, not a number of 1,329 bits"
+        ):
             rules(**{name: value})

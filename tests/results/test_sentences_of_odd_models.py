@@ -137,6 +137,7 @@ def drawn_rows(seed, n=300):
     return X, X["a"] + X["b"] / 2 + np.sin(2 * X["c"]) + X["d"] / 10 + X["e"] / 2 + rng.normal(size=n)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("forest", FORESTS)
 def test_the_columns_that_differ_are_named_and_no_others(forest):
     """Before, 10 of 96 messages named an innocent column, and 80 of 176 named none."""
@@ -188,7 +189,7 @@ def test_a_model_with_one_split_has_no_leak():
     X = X.assign(zero=0.0)
     settings = {"n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "random_state": 0}
     stump = GradientBoostingRegressor(**settings).fit(X[:N_TRAIN], y[:N_TRAIN])
-    audit = debias.audit(stump, X[N_TRAIN:], y[N_TRAIN:], [], rows="held-out", test="naive")
+    audit = debias.audit(stump, X[N_TRAIN:], y[N_TRAIN:], [], rows="held-out", test="naive", dependence=False)
     assert audit.share.max() == 1
     assert audit.verdict[int(audit.share.argmax())] == "informative"
     assert not leaks(audit)
@@ -200,9 +201,9 @@ def test_a_feature_is_called_a_leak_only_if_it_tells_the_response_by_itself(nois
     X = pd.DataFrame(rng.normal(size=(400, 6)), columns=list("abcdef"))
     y = X["a"] + noise * rng.normal(size=400)
     forest = RandomForestRegressor(40, random_state=0, min_samples_leaf=3).fit(X, y)
-    audit = debias.audit(forest, X, y, [], test="conservative", seed=0)
+    audit = debias.audit(forest, X, y, [], test="conservative", random_state=0, dependence=False)
     assert audit.share[0] > 0.95
-    assert audit.main.details["explained_alone"] == pytest.approx(explained(X["a"], y))
+    assert audit.tested_scores.details["explained_alone"] == pytest.approx(explained(X["a"], y))
     assert bool(leaks(audit)) is is_leak is bool(explained(X["a"], y) >= 0.95)
     if is_leak:
         assert f"explains {explained(X['a'], y):.1%} of the variation of the response by itself" in leaks(audit)[0]
@@ -213,7 +214,7 @@ def test_a_forest_without_splits_names_no_z():
     X, y = numbers()
     forest = RandomForestRegressor(10, min_samples_leaf=len(X), random_state=0).fit(X, y)
     assert all(tree.tree_.node_count == 1 for tree in forest.estimators_)
-    audit = debias.audit(forest, X, y, [], seed=0)
+    audit = debias.audit(forest, X, y, [], random_state=0)
     assert not any("with z above" in line for line in audit.summary())
     assert set(audit.verdict) == {"indistinguishable"}
 
@@ -234,22 +235,22 @@ def test_a_forest_without_splits_names_no_z():
     ],
 )
 def test_the_scorer_that_was_meant_is_suggested(written, meant):
-    text = refusal(debias.scorer, written)
+    text = refusal(debias.plugin.scorer, written)
     assert f"Did you mean '{meant}'?" in text
     line, marker = text.splitlines()[-2:]
     assert line.strip() == written
     at = marker.index("^") - 2
     assert not re.match(r"\W", written[at])
-    assert debias.scorer(meant if meant != "response_permutation" else "response_permutation(mdi)")
+    assert debias.plugin.scorer(meant if meant != "response_permutation" else "response_permutation(mdi)")
 
 
-def test_the_shell_suggests_it_too(tmp_path, monkeypatch):
+def test_the_shell_suggests_the_right_scorer_too(tmp_path, monkeypatch):
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
     X, y = numbers(60)
     X.assign(wage=y).to_csv(tmp_path / "rows.csv", index=False)
     xgboost.XGBRegressor(n_estimators=2).fit(X, y).save_model(tmp_path / "model.ubj")
     files = [str(tmp_path / "model.ubj"), str(tmp_path / "rows.csv"), "--target", "wage"]
-    for command in (["score", *files, "--scorer", "mdi-oob"], ["audit", *files, "--main", "mdi-oob"]):
+    for command in (["score", *files, "--scorer", "mdi-oob"], ["audit", *files, "--tested", "mdi-oob"]):
         done = CliRunner().invoke(main, command)
         assert done.exit_code != 0
         assert "Did you mean 'mdi_oob'?" in done.output

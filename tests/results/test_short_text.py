@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import debias
-from debias.results.cells import cells, columns_that_fit
 from debias.results.comparison import Comparison
 from debias.results.gate_outcome import Gate, Result
 from debias.results.sentences import headline
+from debias.results.tables import cells, columns_that_fit
 from debias.text import shortened
 from support.audits import made
 from support.drawn_audits import drawn
@@ -36,6 +36,7 @@ def fits(text):
     assert not [line for line in lines if line != line.rstrip()]
 
 
+@pytest.mark.thorough
 def test_an_audit_is_its_headline_and_the_largest_shares():
     for seed in range(150):
         audit = drawn(seed)
@@ -46,11 +47,11 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
         n = audit.share.size
         assert len(table) == min(n, 10)
         assert more == (f"... {n - 10:,} more" if n > 10 else "")
-        expected = audit.table.head(10)
+        expected = audit.to_frame().head(10)
         assert [row[0] for row in rows(table)] == [shortened(name, 24) for name in expected.index]
         kept = ["share"] if audit.reported is None else ["reported", "share"]
         for place, name in enumerate(kept, start=1):
-            assert [row[place] for row in rows(table)] == cells(name, audit.table[name])[:10]
+            assert [row[place] for row in rows(table)] == cells(name, audit.to_frame()[name])[:10]
         assert heading.endswith("verdict") == audit.tested
         if audit.tested:
             assert [row[-1] for row in rows(table)] == expected["verdict"].tolist()
@@ -58,7 +59,7 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
 
 def test_scores_are_their_largest():
     for seed in range(60):
-        scores = drawn(seed).main
+        scores = drawn(seed).tested_scores
         fits(repr(scores))
         above, _, table, more = parts(repr(scores))
         assert above.startswith("Scores mdi_oob of Forest: ")
@@ -118,7 +119,7 @@ def test_a_gate_is_its_outcome_and_the_failures_first():
 @pytest.mark.parametrize("name", ["a" * 300, "a\nb", "$x$", "\u202eright to left", ""])
 def test_no_name_breaks_the_lines(name):
     audit = made([name, "b", "c"], informative=[0, 1, 0])
-    for result in (audit, audit.main, audit.check({"must_be_informative": ["b"], "must_not_matter": ["c"]})):
+    for result in (audit, audit.tested_scores, audit.check({"must_be_informative": ["b"], "must_not_matter": ["c"]})):
         fits(repr(result))
         assert "\u202e" not in repr(result)
 
@@ -127,7 +128,7 @@ def test_a_thousand_features_are_as_short_as_ten():
     audit = made([f"feature {k}" for k in range(1000)], n_permutations=5)
     assert len(repr(audit)) < 1500
     assert repr(audit).endswith("... 990 more")
-    assert len(repr(audit.main)) < 1500
+    assert len(repr(audit.tested_scores)) < 1500
 
 
 def test_columns_give_way_by_importance():
@@ -142,7 +143,7 @@ def test_columns_give_way_by_importance():
 
 def test_a_representation_computes_nothing_that_can_fail():
     """Scores made by hand may have empty settings."""
-    assert repr(replace(drawn(0).main, settings={})).startswith("Scores mdi_oob: ")
+    assert repr(replace(drawn(0).tested_scores, settings={})).startswith("Scores mdi_oob: ")
 
 
 @pytest.mark.parametrize("name", ["before", "p_adjusted", "shift"])

@@ -1,8 +1,10 @@
 """Held-out rows that may contain training rows: the result says so wherever it is read."""
 
+import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from xgboost import XGBRegressor
 
@@ -29,21 +31,25 @@ def test_boosters_need_the_users_word(of_custom_loss, of_training):
         debias.audit(model, X[rows], y[rows])
 
 
+@pytest.mark.thorough
 def test_what_is_not_known_of_the_rows_is_said_everywhere(of_custom_loss):
     model, X, y = of_custom_loss
     audit = debias.audit(model, X[300:], y[300:], rows="held-out")
     unknown = "it is not known whether some of these rows are training rows"
-    assert unknown in audit.main.unproven_because
-    assert f"{audit!r} {audit.main!r}".count("142 assumed held-out rows") == 2
+    assert unknown in audit.tested_scores.unproven_because
+    assert f"{audit!r} {audit.tested_scores!r}".count("142 assumed held-out rows") == 2
     assert ", if none of the rows is a training row" in audit.summary()[0]
     assert "on these 142 rows, if none of them is a training row." in audit.test_summary()
     assert audit.summary()[-1].startswith(f"Scored on 142 assumed held-out rows: {unknown}")
-    assert audit.table["unproven_because"].tolist() == [audit.main.unproven_because] * len(audit.table)
-    assert unknown in audit.to_csv()
+    assert "unproven_because" not in audit.to_frame()
+    told = pd.read_csv(io.StringIO(audit.to_csv()))["unproven_because"].tolist()
+    assert told == [audit.tested_scores.unproven_because] * audit.share.size
     written = json.loads(audit.to_json())
     assert written["provenance"]["status"] == "cannot be told"
     assert unknown in written["provenance"]["detail"]
-    assert debias.Audit.from_json(audit.to_json()).main.unproven_because == audit.main.unproven_because
+    assert (
+        debias.Audit.from_json(audit.to_json()).tested_scores.unproven_because == audit.tested_scores.unproven_because
+    )
     assert "assumed held-out" in audit.to_html()
     assert unknown in audit._repr_html_()
     (rule,) = [each for each in audit.check({"min_rows": 1}).results if each.rule == "min_provenance"]
@@ -57,6 +63,6 @@ def test_rows_that_were_checked_are_not_called_assumed(diabetes):
     model = XGBRegressor(n_estimators=20, max_depth=6, n_jobs=1).fit(X[:250], y[:250])
     audit = debias.audit(model, X[250:], y[250:])
     assert audit.provenance["status"] == "not recognised as training rows"
-    assert audit.main.unproven_because is None
-    assert "unproven_because" not in audit.table
+    assert audit.tested_scores.unproven_because is None
+    assert "unproven_because" not in audit.to_csv()
     assert "assumed" not in audit.to_html() + " ".join(audit.summary())

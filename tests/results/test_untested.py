@@ -1,10 +1,12 @@
 """A verdict "untested" says why and what to do, wherever an audit is read."""
 
+import io
 import json
 import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from sklearn.calibration import CalibratedClassifierCV
@@ -107,20 +109,26 @@ WHY = {
 }
 
 
+def read(csv):
+    return pd.read_csv(io.StringIO(csv))
+
+
 def says_why(audit, pattern):
     """Check that everything an audit is read from has the reason."""
     reason = audit.untested_because
     assert re.match(f"(the scores of )?{pattern}", reason)
-    assert set(audit.table["verdict"]) == {"untested"}
-    assert audit.table["untested_because"].tolist() == [reason] * len(audit.table)
-    assert audit.table.columns[-1] == "untested_because"
+    assert set(audit.to_frame()["verdict"]) == {"untested"}
+    assert "untested_because" not in audit.to_frame()  # it is the same for all features; a file says it in a column
+    assert read(audit.to_csv())["untested_because"].tolist() == [reason] * audit.share.size
+    with pytest.raises(debias.DebiasError, match="says of no feature whether it is informative") as error:
+        audit.features  # noqa: B018  # an empty list would look like a reason to drop all features
+    assert reason in str(error.value)
     assert audit.summary()[0] == audit.test_summary() == f"No feature was tested: {reason}."
     assert (audit.tested, audit.unsupported_share) == (False, None)
     assert json.loads(audit.to_json())["untested_because"] == reason
     again = debias.Audit.from_json(audit.to_json())
     assert again.untested_because == reason
     assert again.to_json() == audit.to_json()
-    assert reason in audit.table.to_csv().replace('""', '"')
 
 
 @pytest.mark.parametrize("case", WHY, ids=lambda case: case.__name__)
@@ -143,7 +151,7 @@ def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
     for case in (voting, one_weighted, votes_of_votes):
         model, X, y, _ = case(*halves)
         for call in (debias.audit, debias.score):
-            with pytest.raises(debias.CompositionError, match=rf"{WHY[case]}.*, or leave test out"):
+            with pytest.raises(debias.plugin.CompositionError, match=rf"{WHY[case]}.*, or leave test out"):
                 call(model, X, y, rows="held-out", test="naive")
 
 
@@ -154,7 +162,7 @@ def undecided(scores, rows, *rest, aside=False):
 
 def test_a_test_without_verdict_says_why(halves, monkeypatch):
     """What the test warns of, where it gives no verdict, is the reason."""
-    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
+    monkeypatch.setattr("debias.api.prepared.significance", undecided)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
     with pytest.warns(debias.DebiasWarning, match="every row has the response 1"):
@@ -162,15 +170,15 @@ def test_a_test_without_verdict_says_why(halves, monkeypatch):
     says_why(audit, CONSTANT)
     assert CONSTANT in audit.warnings
     assert debias.score(model, *fresh, test="auto").details["untested_because"] == CONSTANT
-    monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest, **_: scores)
+    monkeypatch.setattr("debias.api.prepared.significance", lambda scores, *rest, **_: scores)
     says_why(debias.audit(model, *fresh), untested.NO_VERDICT)
     known = untested.with_reason(debias.score(model, *fresh), "a reason of its own. Audit other rows")
-    monkeypatch.setattr("debias.api.evaluation.significance", lambda *rest, **_: known)
+    monkeypatch.setattr("debias.api.prepared.significance", lambda *rest, **_: known)
     says_why(debias.audit(model, *fresh), "a reason of its own")
 
 
 def test_a_streamed_test_without_verdict_says_why(halves, monkeypatch):
-    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
+    monkeypatch.setattr("debias.api.prepared.significance", undecided)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
     scores = debias.score(model, [fresh], test="naive", rows="held-out")
@@ -184,7 +192,7 @@ def test_scores_that_were_made_without_a_test_say_so(halves):
     sums = debias.NodeSums(model)
     sums.update(*fresh)
     scores = debias.score(model, sums, rows="held-out")
-    for each in (scores, made(["a", "b"], tested=False).main):
+    for each in (scores, made(["a", "b"], tested=False).tested_scores):
         says_why(debias.Audit.of(None, "not reported", {"mdi_oob": each}), "the scores were computed without a test")
 
 
@@ -192,14 +200,15 @@ def test_what_was_tested_has_no_reason(halves):
     train, fresh = halves
     audit = debias.audit(XGBRegressor(n_estimators=5).fit(*train), *fresh)
     assert audit.untested_because is None
-    assert "untested_because" not in audit.table
+    assert "untested_because" not in audit.to_frame()
     assert json.loads(audit.to_json())["untested_because"] is None
     assert "No feature was tested" not in " ".join(audit.summary())
-    stray = replace(audit.main, details={**audit.main.details, "untested_because": "no"})
+    stray = replace(audit.tested_scores, details={**audit.tested_scores.details, "untested_because": "no"})
     assert debias.Audit.of(None, "", {"mdi_oob": stray}).untested_because is None
 
 
-def test_the_command_says_why(tmp_path, halves):
+def test_the_command_says_why(tmp_path, halves, monkeypatch):
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
     train, _ = halves
     XGBRegressor(n_estimators=5).fit(*train).save_model(tmp_path / "model.ubj")
     train[0].assign(outcome=train[1]).to_csv(tmp_path / "rows.csv", index=False)
@@ -217,5 +226,5 @@ def test_reasons_end_without_a_full_stop_and_say_what_to_do():
     for reason in (untested.NOT_ASKED, untested.TRAINING_ROWS, untested.UNKNOWN, untested.NO_VERDICT):
         assert ". Audit " in reason
         assert not reason.endswith(".")
-    scores = untested.with_reason(made(["a"], tested=False).main, "so it is. Audit another.")
+    scores = untested.with_reason(made(["a"], tested=False).tested_scores, "so it is. Audit another.")
     assert scores.details["untested_because"] == "so it is. Audit another"

@@ -31,7 +31,9 @@ def made():
 def audited(made, leak=None, rows=slice(600, None), **given):
     model, X, y = made
     X, y = X[rows], y[rows]
-    return debias.audit(model, X if leak is None else X.assign(leak=leak), y, seed=0, n_permutations=60, **given)
+    return debias.audit(
+        model, X if leak is None else X.assign(leak=leak), y, random_state=0, test=debias.Permutation(60), **given
+    )
 
 
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
@@ -47,14 +49,14 @@ def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_ju
     assert audited(made).check({"must_not_matter": ["leak"]}).status == "failed"
     audit = audited(made, leak)
     assert any(text.startswith("not tested: ") and f"leak ({reason})" in text for text in audit.warnings)
-    verdict = dict(zip(audit.main.feature_names, audit.verdict, strict=True))
+    verdict = dict(zip(audit.tested_scores.feature_names, audit.verdict, strict=True))
     assert (verdict["a"], verdict["leak"]) == (
         "informative",
         "untested",
     )  # splits on b may be where no row comes any more
     assert audit.untested_features["leak"] == reason
-    assert audit.table.loc["leak", "untested_because"] == reason
-    figures = audit.table.loc["leak", ["share", "mdi_oob", "standard_error", "z", "p_value", "p_adjusted"]]
+    assert audit.to_frame().loc["leak", "untested_because"] == reason
+    figures = audit.to_frame().loc["leak", ["share", "mdi_oob", "standard_error", "z", "p_value", "p_adjusted"]]
     assert figures.isna().all()
     assert not any("Reported too high: leak" in line for line in audit.summary())
     assert next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:] == [
@@ -93,7 +95,7 @@ def test_what_was_not_tested_is_neither_changed_nor_unchanged(made):
 def test_a_new_feature_that_was_not_tested_moves_the_shares_and_ranks_of_the_others(made):
     model, X, y = made
     old = clone(model).fit(X.loc[:599, ["a", "b"]], y[:600])
-    before = debias.audit(old, X.loc[600:, ["a", "b"]], y[600:], seed=0, n_permutations=60)
+    before = debias.audit(old, X.loc[600:, ["a", "b"]], y[600:], random_state=0, test=debias.Permutation(60))
     now = audited(made, np.nan)
     for rule, status in (
         ("max_share_change", "not judged"),
@@ -116,15 +118,15 @@ def test_inflation_is_not_judged_where_a_feature_that_was_not_tested_may_change_
     audit = audited(made, np.nan)
     largest = max(audit.reported)
     # The shares of tested features, which are made without the leak, exceed the true ones.
-    tested = next(name for name in audit.main.feature_names if name not in audit.untested_features)
-    reported = np.where([name == tested for name in audit.main.feature_names], 0.9, 0.05)
+    tested = next(name for name in audit.tested_scores.feature_names if name not in audit.untested_features)
+    reported = np.where([name == tested for name in audit.tested_scores.feature_names], 0.9, 0.05)
     assert inflation(replace(audit, reported=reported), 0.5).status == "not judged"
     assert inflation(audit, largest).status == "passed"  # no share can exceed its debiased one by more
     model, X, y = made
-    one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], seed=0, n_permutations=60), 0.999)
+    one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], random_state=0, test=debias.Permutation(60)), 0.999)
     assert (one_value.status, one_value.value) == ("failed", "none")
     assert one_value.reason.startswith("the response is the same")
-    nothing = debias.audit(model, 0 * X[600:], y[600:], seed=0, n_permutations=60)
+    nothing = debias.audit(model, 0 * X[600:], y[600:], random_state=0, test=debias.Permutation(60))
     assert set(nothing.untested_features) == {"a", "b", "leak"}
     result = inflation(nothing, 0.0)
     assert (result.status, result.value) == ("not judged", "none")
@@ -145,12 +147,12 @@ def test_it_is_stored_and_a_forged_file_is_refused(made):
 def test_dependence_on_a_feature_that_these_rows_cannot_test_is_untested(made):
     _, X, y = made
     forest = RandomForestRegressor(20, max_depth=3, n_jobs=1, random_state=0).fit(X, y)
-    audit = debias.audit(forest, X, y, seed=0, n_permutations=60)
-    main = without(audit.main, {"a": "a reason", "b": "a reason"})
-    audit = replace(audit, scores={**audit.scores, audit.main_scorer: main})
-    assert audit.table.loc["leak", "dependence"] == "dependent"
-    assert audit.table.loc["b", ["verdict", "dependence"]].tolist() == ["untested", "untested"]
-    assert np.isnan(audit.table.loc["b", "dependence_p_adjusted"])
+    audit = debias.audit(forest, X, y, random_state=0, test=debias.Permutation(60))
+    main = without(audit.tested_scores, {"a": "a reason", "b": "a reason"})
+    audit = replace(audit, scores={**audit.scores, audit.tested_scorer: main})
+    assert audit.to_frame().loc["leak", "dependence"] == "dependent"
+    assert audit.to_frame().loc["b", ["verdict", "dependence"]].tolist() == ["untested", "untested"]
+    assert np.isnan(audit.to_frame().loc["b", "dependence_p_adjusted"])
     assert not any(line.startswith("Dependence was not tested") for line in audit.summary())
 
 
@@ -158,7 +160,7 @@ def test_a_feature_without_splits_is_tested_and_does_not_matter(made):
     _, X, y = made
     X = X.assign(unused=0.0)
     model = XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1, random_state=0).fit(X[:600], y[:600])
-    audit = debias.audit(model, X[600:], y[600:], seed=0, n_permutations=60)
+    audit = debias.audit(model, X[600:], y[600:], random_state=0, test=debias.Permutation(60))
     assert audit.untested_features == {}
     assert audit.check({"must_not_matter": ["unused"]}).passed
 
@@ -167,7 +169,7 @@ def test_a_feature_without_splits_is_tested_and_does_not_matter(made):
 def test_rows_in_batches_tell_the_same(made):
     model, X, y = made
     batches = [(X[start : start + 100].assign(leak=np.nan), y[start : start + 100]) for start in range(600, 1000, 100)]
-    audit = debias.audit(model, batches, None, seed=0)
+    audit = debias.audit(model, batches, None, random_state=0)
     assert audit.untested_features == {"leak": "none of its splits divides these rows"}
 
 
@@ -180,15 +182,15 @@ def test_over_folds_a_feature_is_tested_if_one_fold_could_test_it(made, empty_in
     X = X.copy()
     X.loc[700 if empty_in == "every fold" else 850 :, "leak"] = np.nan
     models = [clone(model).fit(X.iloc[train], y.iloc[train]) for train, _ in parts]
-    folds = debias.audit_folds(models, X, y, parts, seed=0, n_permutations=40)
+    folds = debias.audit_folds(models, X, y, parts, random_state=0, test=debias.Permutation(40))
     if empty_in == "one fold":
         assert folds.untested_features == {}
-        assert folds.table.loc["leak", "verdict"] == "informative"
+        assert folds.to_frame().loc["leak", "verdict"] == "informative"
         return
     reason = "all of its values are missing on these rows"
     assert folds.untested_features == {"leak": reason}
-    assert folds.table.loc["leak", ["share", "mean", "p_adjusted"]].isna().all()
-    assert folds.table.loc["leak", ["verdict", "untested_because"]].tolist() == ["untested", reason]
+    assert folds.to_frame().loc["leak", ["share", "mean", "p_adjusted"]].isna().all()
+    assert folds.to_frame().loc["leak", ["verdict", "untested_because"]].tolist() == ["untested", reason]
     assert any(line.startswith(f"Not tested: leak ({reason})") for line in folds.summary())
     again = type(folds).from_json(folds.to_json())
     assert again.verdict == folds.verdict
@@ -199,13 +201,13 @@ def test_over_folds_a_feature_is_tested_if_one_fold_could_test_it(made, empty_in
 def test_a_group_with_the_name_of_a_column_outside_of_it_is_refused(made):
     with pytest.raises(RowsError, match="group 'leak' has the name of a column that is not in it"):
         audited(made, groups={"leak": ["b"], "others": ["leak", "a"]})
-    assert audited(made, groups={"leak": ["leak", "b"]}).main.feature_names == ("a", "leak")
+    assert audited(made, groups={"leak": ["leak", "b"]}).tested_scores.feature_names == ("a", "leak")
 
 
 def test_a_response_that_the_model_does_not_predict_gives_no_feature_a_pass(made):
     model, X, y = made
     shuffled = np.random.default_rng(1).permutation(y[600:])
-    audit = debias.audit(model, X[600:], shuffled, seed=0, n_permutations=60)
+    audit = debias.audit(model, X[600:], shuffled, random_state=0, test=debias.Permutation(60))
     gate = audit.check({"must_not_matter": ["leak"], "must_predict": True})
     assert [(result.rule, result.status) for result in gate.results if result.rule != "min_provenance"] == [
         ("must_predict", "failed"),

@@ -20,8 +20,9 @@ def forest():
     return RandomForestClassifier(5, random_state=0)
 
 
-def figures(model, rows, scorer, **options):
-    return debias.score(model, rows, Y, scorer, seed=0, **options).to_frame().iloc[:, 0]
+def figures(model, rows, scorer, feature_names=None, **options):
+    given = debias.Dataset(rows, Y, feature_names=feature_names)
+    return debias.score(model, given, scorer=scorer, random_state=0, **options).to_frame().iloc[:, 0]
 
 
 @pytest.mark.parametrize("scorer", [CHANGING, COPYING, "response_permutation(mdi_oob, replicates=2)"])

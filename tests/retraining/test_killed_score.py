@@ -14,16 +14,15 @@ pytestmark = pytest.mark.integration
 SCRIPT = """
 import sys
 import debias
-from debias.benchmarks.simulate import loh
+from debias_bench.simulate import loh
 from sklearn.ensemble import RandomForestRegressor
 
 drawn = loh("E1", n_rows=200, seed=0)
 forest = RandomForestRegressor(60, random_state=0).fit(drawn.numeric, drawn.y)
 text = "threshold(response_permutation(mdi_oob, replicates=12), rule='fwer', alpha=0.1)"
-given = {"seed": 3, "n_jobs": 2, "checkpoint": sys.argv[1]}
-scores = debias.score(
-    forest, drawn.numeric, drawn.y, text, progress=lambda done, wanted: print(done, flush=True), **given
-)
+given = {"random_state": 3, "n_jobs": 2, "refits": debias.Refits(checkpoint=sys.argv[1])}
+with debias.show_progress(lambda done, wanted: print(done, flush=True)):
+    scores = debias.score(forest, drawn.numeric, drawn.y, text, **given)
 print(scores.null.tobytes().hex(), scores.values.tobytes().hex(), scores.selected.tolist(), flush=True)
 """
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import debias
-from debias.digest import digest_of
+from debias.data.digest import digest_of
 from debias.parallel import Engine
-from debias.progress import shown
+from debias.progress import show_progress
 from debias.retraining.checkpoint import Checkpoint
 from debias.retraining.replicates import child_seed, replicate
 
@@ -31,6 +31,7 @@ def impossible(child):
     raise debias.UnsupportedModelError("cannot be trained again")
 
 
+@pytest.mark.quick
 def test_replicate_b_draws_from_the_bth_child_whatever_runs_it():
     def draw(scale, child):  # test modules cannot be imported in other processes, and what is local goes by value
         return scale * np.random.default_rng(child).normal(size=3)
@@ -72,10 +73,10 @@ def test_a_budget_or_a_verdict_ends_the_run_and_keeps_the_first_replicates(n_job
 
 def test_progress_is_told_after_each_replicate_and_never_in_a_pipe(capfd):
     told = []
-    with shown(lambda done, wanted: told.append((done, wanted))):
+    with show_progress(lambda done, wanted: told.append((done, wanted))):
         replicate(draw, 1.0, n=3, seed=0)
     assert told == [(1, 3), (2, 3), (3, 3)]
-    with shown("auto"):
+    with show_progress("auto"):
         replicate(draw, 1.0, n=3, seed=0)
     assert capfd.readouterr() == ("", "")
 
@@ -168,12 +169,13 @@ def slow(child):
     return np.random.default_rng(child).normal(size=4)
 def tell(done, wanted):
     print(done, flush=True)
-with debias.progress.shown(tell):
+with debias.show_progress(tell):
     found = replicate(slow, n=12, seed=3, engine=Engine(checkpoint=sys.argv[1]), fingerprint=lambda: "run")
 sys.stdout.write(found.values.tobytes().hex())
 """
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
     def run(*words):
         return subprocess.Popen([sys.executable, "-c", SCRIPT, *words], stdout=subprocess.PIPE, text=True)
@@ -192,6 +194,7 @@ def test_a_run_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
     assert ends[0] == ends[1]
 
 
+@pytest.mark.thorough
 def test_two_writers_of_one_file_are_refused(tmp_path):
     from debias.retraining.checkpoint import Checkpoint
 
@@ -228,21 +231,22 @@ def test_child_seeds_are_those_the_libraries_take_and_all_different():
     assert 0 <= min(seeds) < max(seeds) < 2**31
 
 
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("library", ["xgboost", pytest.param("lightgbm", marks=pytest.mark.integration)])
 def test_a_booster_has_one_digest_in_every_process(library, models, tmp_path):
     """Checkpoints of a Booster are gone on with; a live one has nothing but its address for a name."""
     import pickle
     import subprocess
     import sys
 
-    from debias.digest import digest_of
+    from debias.data.digest import digest_of
 
     X = np.random.default_rng(0).normal(size=(80, 3))
     fitted = [models(library, n_estimators=3, learning_rate=rate).fit(X, X[:, 0]) for rate in (0.1, 0.1, 0.2)]
     boosters = [each.get_booster() if library == "xgboost" else each.booster_ for each in fitted]
     (tmp_path / "booster.pkl").write_bytes(pickle.dumps(boosters[0]))
     code = (
-        "import pickle, sys; from debias.digest import digest_of; "
+        "import pickle, sys; from debias.data.digest import digest_of; "
         f"print(digest_of(pickle.load(open({str(tmp_path / 'booster.pkl')!r}, 'rb'))))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
@@ -271,6 +275,7 @@ def test_fingerprints_see_every_row_of_tables_that_print_a_few(kind):
         assert digest_of(make(array)["a"]) != digest_of(make(other)["a"])
 
 
+@pytest.mark.thorough
 def test_replicates_of_a_worker_that_died_are_handed_out_again(tmp_path):
     def killing_once(mark, child):  # inside, so that workers get it by value
         if child.spawn_key == (2,) and not mark.exists():

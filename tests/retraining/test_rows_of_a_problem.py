@@ -31,12 +31,12 @@ def forest(data):
 
 
 def experiment(model, X, y, **passed):
-    request = Request.of(model, X, y, seed=0, **passed)
-    return Experiment.of(request, score_trees(request, debias.scorer("mdi_oob")), Engine())
+    request = Request.of(model, X, y, random_state=0, **passed)
+    return Experiment.of(request, score_trees(request, debias.plugin.scorer("mdi_oob")), Engine())
 
 
 def scored(problem, scorer="mdi_oob", seed=3):
-    return problem.inside(seed).score(debias.scorer(scorer))[0]
+    return problem.inside(seed).score(debias.plugin.scorer(scorer))[0]
 
 
 DRAWN = np.random.default_rng(1).integers(0, N, N)
@@ -47,8 +47,8 @@ HALF = np.random.default_rng(2).permutation(N)[: N // 2]
 def test_out_of_bag_scores_are_those_of_a_refit_with_copies_in_one_block(forest, data, rows):
     X, y = data
     chosen = X.iloc[rows].reset_index(drop=True), y.to_numpy()[rows]
-    refitted = debias.refit(forest, *chosen, seed=3)
-    expected = debias.score(refitted, *chosen, rows="oob", blocks=rows).values
+    refitted = debias.refit(forest, *chosen, random_state=3)
+    expected = debias.score(refitted, debias.Dataset(*chosen, blocks=rows), rows="oob").values
     np.testing.assert_allclose(scored(experiment(forest, X, y).rows(rows)), expected, rtol=1e-12)
     if rows is DRAWN:
         leaky = debias.score(refitted, *chosen, rows="oob").values
@@ -59,7 +59,7 @@ def test_no_out_of_bag_row_has_a_copy_in_the_bag(forest, data):
     X, y = data
     seen = []
 
-    @debias.scorer_plugin("looks_at_bags", unit="nothing")
+    @debias.plugin.scorer_plugin("looks_at_bags", unit="nothing")
     def looks_at_bags(ensemble, rows):
         values = rows.table.matrix(ensemble)
         for tree in range(ensemble.n_trees):
@@ -73,6 +73,7 @@ def test_no_out_of_bag_row_has_a_copy_in_the_bag(forest, data):
     assert all(n_outside > 0 and n_both == 0 for n_outside, n_both in seen)
 
 
+@pytest.mark.thorough
 def test_noise_scores_0_on_average_over_bootstrap_samples():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(80, 4))
@@ -85,11 +86,11 @@ def test_noise_scores_0_on_average_over_bootstrap_samples():
 
 def test_held_out_rows_stay(forest, data):
     X, y = data
-    model = debias.refit(forest, X[:100], y[:100], seed=0)
+    model = debias.refit(forest, X[:100], y[:100], random_state=0)
     rows = DRAWN[DRAWN < 100]
     problem = experiment(model, X[100:], y[100:], rows="held-out", train=(X[:100], y[:100]))
     assert (problem.n_rows, problem.rows(rows).n_rows) == (100, len(rows))
-    refitted = debias.refit(model, X.iloc[rows].reset_index(drop=True), y.to_numpy()[rows], seed=3)
+    refitted = debias.refit(model, X.iloc[rows].reset_index(drop=True), y.to_numpy()[rows], random_state=3)
     expected = debias.score(refitted, X[100:], y[100:], rows="held-out").values
     np.testing.assert_allclose(scored(problem.rows(rows)), expected, rtol=1e-12)
 
@@ -97,11 +98,11 @@ def test_held_out_rows_stay(forest, data):
 def test_weights_are_those_of_a_refit(forest, data):
     X, y = data
     first, second = (np.random.default_rng(seed).uniform(0.5, 2, N) for seed in (1, 2))
-    refitted = debias.refit(forest, X, y, first * second, seed=3)
+    refitted = debias.refit(forest, X, y, first * second, random_state=3)
     expected = debias.score(refitted, X, y, rows="oob", sample_weight=first * second).values
     problem = experiment(forest, X, y)
     np.testing.assert_allclose(scored(problem.weighted(first).weighted(second)), expected, rtol=1e-12)
-    weighted = debias.refit(forest, X, y, first, seed=0)
+    weighted = debias.refit(forest, X, y, first, random_state=0)
     with_weights = experiment(weighted, X, y, sample_weight=first)
     np.testing.assert_allclose(scored(with_weights.weighted(second)), expected, rtol=1e-12)
 
@@ -120,7 +121,7 @@ def test_weights_go_with_their_rows(forest, data):
     [lambda X: X.to_numpy(), lambda X: X.to_numpy().tolist(), "polars"],
     ids=["array", "list", "polars"],
 )
-def test_rows_of_every_container(data, container):
+def test_rows_of_every_container_score_alike(data, container):
     X, y = data
     if container == "polars":
         container = pytest.importorskip("polars").DataFrame
@@ -130,7 +131,7 @@ def test_rows_of_every_container(data, container):
     np.testing.assert_allclose(scored(experiment(forest, given, labels).rows(DRAWN)), scored(plain), rtol=1e-12)
 
 
-def test_rows_through_a_pipeline(data):
+def test_rows_go_through_a_pipeline(data):
     X, y = data
     model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, y)
     assert scored(experiment(model, X, y).rows(DRAWN)).argmax() == 0
@@ -138,7 +139,7 @@ def test_rows_through_a_pipeline(data):
 
 def test_copies_keep_one_response_and_can_be_chosen_again(data):
     X, y = data
-    problem = debias.Data.of(X, y).rows(DRAWN)
+    problem = debias.plugin.Data.of(X, y).rows(DRAWN)
     permuted = problem.permuted(np.random.default_rng(0))
     for original in np.unique(DRAWN):
         assert len(set(permuted.y[original == DRAWN])) == 1
@@ -151,19 +152,21 @@ def test_copies_keep_one_response_and_can_be_chosen_again(data):
     assert again.copy_of[0] == again.copy_of[-1] == DRAWN[alone[0]]
 
 
-def test_data_without_a_model(data):
+def test_data_without_a_model_are_scored_on_drawn_rows(data):
     X, y = data
     weight = np.random.default_rng(0).uniform(size=N)
-    problem = debias.Data.of(X, y)
+    problem = debias.plugin.Data.of(X, y)
     scorer = distance_of_means
-    expected = scorer.score(debias.Data.of(X.iloc[DRAWN].reset_index(drop=True), y.to_numpy()[DRAWN]))[0]
+    expected = scorer.score(debias.plugin.Data.of(X.iloc[DRAWN].reset_index(drop=True), y.to_numpy()[DRAWN]))[0]
     np.testing.assert_array_equal(problem.rows(DRAWN).score(scorer)[0], expected)
     np.testing.assert_array_equal(problem.weighted(weight).rows(HALF).weight, weight[HALF])
     assert problem.rows(DRAWN).fingerprint() != problem.fingerprint()
     for name in ("oob_forest", "marginal_predictive_value"):
-        with pytest.raises(debias.CompositionError, match="holds rows out, and copies of a row could be on both sides"):
-            problem.rows(DRAWN).score(debias.scorer(name))
-    assert problem.rows(HALF).score(debias.scorer("oob_forest(n_estimators=5)"))[0].argmax() == 0
+        with pytest.raises(
+            debias.plugin.CompositionError, match="holds rows out, and copies of a row could be on both sides"
+        ):
+            problem.rows(DRAWN).score(debias.plugin.scorer(name))
+    assert problem.rows(HALF).score(debias.plugin.scorer("oob_forest(n_estimators=5)"))[0].argmax() == 0
 
 
 @pytest.mark.parametrize("kind", ["data", "experiment"])
@@ -185,13 +188,13 @@ def test_data_without_a_model(data):
     ],
 )
 def test_wrong_use_is_refused(forest, data, kind, change, message):
-    problem = debias.Data.of(*data) if kind == "data" else experiment(forest, *data)
+    problem = debias.plugin.Data.of(*data) if kind == "data" else experiment(forest, *data)
     with pytest.raises(debias.RowsError, match=message):
         change(problem)
 
 
 def test_a_bootstrap_meta_method_is_the_same_in_parallel(forest, data):
-    @debias.meta_method_plugin("bootstrapped", unit="{unit}")
+    @debias.plugin.meta_method_plugin("bootstrapped", unit="{unit}")
     def bootstrapped(inner, problem, *, replicates=4):
         from debias.retraining.replicates import child_seed, replicate
 
@@ -202,9 +205,9 @@ def test_a_bootstrap_meta_method_is_the_same_in_parallel(forest, data):
         drawn = replicate(once, inner, problem, n=replicates, seed=problem.seed or 0, engine=problem.engine)
         return drawn.values.mean(axis=0), drawn.report()
 
-    wrapped = bootstrapped(debias.scorer("mdi_oob"))
+    wrapped = bootstrapped(debias.plugin.scorer("mdi_oob"))
     with joblib.parallel_config(backend="threading"):
-        one, two = (debias.score(forest, *data, wrapped, seed=0, n_jobs=n).values for n in (1, 2))
+        one, two = (debias.score(forest, *data, wrapped, random_state=0, n_jobs=n).values for n in (1, 2))
     np.testing.assert_array_equal(one, two)
     assert one.argmax() == 0
 
@@ -219,7 +222,7 @@ def test_the_data_and_the_model_are_not_changed(forest, data):
         return frame
 
     assert scored(problem.changed(in_place))[1] == 0
-    assert debias.Data.of(X, y).changed(in_place).X["noise"].eq(0).all()
+    assert debias.plugin.Data.of(X, y).changed(in_place).X["noise"].eq(0).all()
     pd.testing.assert_frame_equal(X, data[0])
     pd.testing.assert_series_equal(y, data[1])
     np.testing.assert_array_equal(scored(problem), debias.score(forest, X, y).values)

@@ -125,9 +125,10 @@ def test_rows_in_another_order_are_refused(trained):
         prove_folds(folds_of(models, X, y, splits), X, y)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_folds", [2, 20])
 @pytest.mark.parametrize("name", ["forest", "xgboost", "lightgbm"])
-def test_few_and_many_folds(name, n_folds):
+def test_few_and_many_folds_are_proven_and_swapped_models_refused(name, n_folds):
     X, y = data()
     splits = list(KFold(n_folds).split(X))
     models = fitted(OF_NUMBERS[name], X, y, splits)
@@ -175,10 +176,11 @@ def test_any_container_of_rows_gives_the_audits_by_hand(name, kind):
     models = fitted(OF_NUMBERS[name], X, y, splits)
     for proof, model, (_, test) in zip(prove_folds(folds_of(models, X, y, splits), X, y), models, splits, strict=True):
         rows = taken(X, test), taken(y, test)
-        settings = {"test": None, "seed": 0}
-        of_fold = audit_of_fold(proof, *rows, **settings)
-        by_hand = debias.audit(model, *rows, rows="held-out", **settings)
-        pd.testing.assert_frame_equal(of_fold.table, by_hand.table.drop(columns="unproven_because", errors="ignore"))
+        of_fold = audit_of_fold(proof, debias.Dataset(*rows), random_state=0)
+        by_hand = debias.audit(model, *rows, rows="held-out", test=None, random_state=0)
+        pd.testing.assert_frame_equal(
+            of_fold.to_frame(), by_hand.to_frame().drop(columns="unproven_because", errors="ignore")
+        )
         assert of_fold.provenance["status"] == "proven held-out"
         assert of_fold.provenance["training_share"] == 0
         assert of_fold.rows_in_words == "held-out"
@@ -190,7 +192,7 @@ def test_a_fold_of_five_rows_is_proven():
     splits = [(np.arange(5, N_ROWS), np.arange(5)), (np.arange(N_ROWS - 5), np.arange(N_ROWS - 5, N_ROWS))]
     models = fitted(OF_NUMBERS["xgboost"], X, y, splits)
     proof = prove_folds(folds_of(models, X, y, splits), X, y)[0]
-    audit = audit_of_fold(proof, X[:5], y[:5], test=None)
+    audit = audit_of_fold(proof, debias.Dataset(X[:5], y[:5]))
     assert audit.provenance["status"] == "proven held-out"
     with pytest.raises(ProvenanceError, match="those of fold 1"):
         prove_folds(folds_of(models[::-1], X, y, splits), X, y)
@@ -274,7 +276,7 @@ def test_an_encoder_with_cross_fitting_proves_the_rows_it_was_fitted_on(model):
     proofs = prove_folds(folds_of(models, X, y, splits), X, y)
     assert statuses(proofs) == {"proven"}
     assert "(TargetEncoder), fitted again on the training rows of the fold, is the same" in proofs[0].members[0].detail
-    audit = audit_of_fold(proofs[0], taken(X, splits[0][1]), taken(y, splits[0][1]), test=None)
+    audit = audit_of_fold(proofs[0], debias.Dataset(taken(X, splits[0][1]), taken(y, splits[0][1])))
     assert audit.provenance["status"] == "proven held-out"
     with pytest.raises(ProvenanceError, match="those of fold 1: the models are in another order"):
         prove_folds(folds_of(models[1:] + models[:1], X, y, splits), X, y)
@@ -295,7 +297,7 @@ def test_models_that_store_no_counts_are_said_to_be_unproven():
     models = fitted(OF_NUMBERS["xgboost"], X, y, splits, sample_weight=weight)
     proofs = prove_folds(folds_of(models, X, y, splits), X, y)
     assert statuses(proofs) == {"unknown"}
-    audit = audit_of_fold(proofs[0], taken(X, splits[0][1]), taken(y, splits[0][1]), test=None)
+    audit = audit_of_fold(proofs[0], debias.Dataset(taken(X, splits[0][1]), taken(y, splits[0][1])))
     assert audit.provenance["status"] == "cannot be told"
     assert audit.provenance["detail"].endswith("a loss for which a row does not count as 1")
     assert audit.rows_in_words == "assumed held-out"
@@ -307,9 +309,9 @@ def test_test_rows_that_look_like_training_rows_are_refused_if_nothing_is_proven
     model = OF_NUMBERS["xgboost"]().fit(X[:200], y[:200])
     proof = prove_folds([Fold("fold 0", model, None, np.arange(200))], X, y)[0]
     with pytest.raises(ProvenanceError, match="^its test rows look like training rows of its model"):
-        audit_of_fold(proof, X[:200], y[:200])
+        audit_of_fold(proof, debias.Dataset(X[:200], y[:200]))
     fresh = prove_folds([Fold("fold 0", model, None, np.arange(200, 300))], X, y)[0]
-    assert audit_of_fold(fresh, X[200:], y[200:], test=None).provenance["status"] != "proven held-out"
+    assert audit_of_fold(fresh, debias.Dataset(X[200:], y[200:])).provenance["status"] != "proven held-out"
 
 
 def test_a_y_of_another_order_is_refused():
@@ -327,7 +329,7 @@ def test_the_gate_takes_proven_folds_as_proven_rows():
     splits = list(KFold(3).split(X))
     models = fitted(OF_NUMBERS["forest"], X, y, splits)
     proof = prove_folds(folds_of(models, X, y, splits), X, y)[0]
-    audit = audit_of_fold(proof, taken(X, splits[0][1]), taken(y, splits[0][1]), test=None)
+    audit = audit_of_fold(proof, debias.Dataset(taken(X, splits[0][1]), taken(y, splits[0][1])))
     assert audit.check({"min_provenance": "rows proven"}).passed
     assert not audit.check({"min_provenance": "proven"}).passed
     assert debias.Audit.from_json(audit.to_json()).provenance == audit.provenance
@@ -340,7 +342,7 @@ def test_shifted_test_rows_are_still_warned_of():
     models = fitted(OF_NUMBERS["lightgbm"], X, y, splits)
     proof = prove_folds(folds_of(models, X, y, splits), X, y)[0]
     with pytest.warns(DebiasWarning, match="these rows differ from the training rows at the splits"):
-        audit = audit_of_fold(proof, X[:100], y[:100], test=None)
+        audit = audit_of_fold(proof, debias.Dataset(X[:100], y[:100]))
     assert audit.provenance["shifted_features"] == ["a"]
 
 
@@ -360,5 +362,5 @@ def test_the_right_folds_of_one_stump_are_not_refused():
         models = fitted(lambda: DecisionTreeRegressor(max_depth=1, random_state=0), X, y, splits)
         for proof in prove_folds(folds_of(models, X, y, splits), X, y):
             test = proof.fold.test
-            audit = audit_of_fold(proof, taken(X, test), taken(y, test), test=None)
+            audit = audit_of_fold(proof, debias.Dataset(taken(X, test), taken(y, test)))
             assert audit.provenance["status"] != PROVEN_HELD_OUT

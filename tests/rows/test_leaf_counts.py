@@ -44,7 +44,7 @@ def test_sums_of_hessians_are_those_of_every_row_on_its_own(data, case):
     settings, response = CASES[case]
     X, y = data[0], response(data[1])
     booster = xgboost.train({"max_depth": 3, "nthread": 1, **settings}, xgboost.DMatrix(X, y), 24)
-    ensemble = debias.extract(booster)
+    ensemble = debias.plugin.extract(booster)
     encoded = encode(y, ensemble, N)
     counter = LeafCounter(ensemble)
     leaves = route(ensemble, X.astype(np.float32))
@@ -79,20 +79,20 @@ def test_a_booster_is_looked_at_as_a_whole_and_by_halves_and_quarters(data, mode
     X, y = data
     y = y if n_classes == 1 else np.digitize(y, [-1, 1])
     task = "regression" if n_classes == 1 else "classification"
-    ensemble = debias.extract(models("lightgbm", task, n_estimators=40).fit(X, y))
+    ensemble = debias.plugin.extract(models("lightgbm", task, n_estimators=40).fit(X, y))
     whole, *parts = [set((trees // n_classes).tolist()) for trees in looks(ensemble)]
     assert (min(whole), max(whole)) == (0, 39)
     first, second, *quarters = parts
     assert [min(quarter) // 10 for quarter in quarters] == [max(quarter) // 10 for quarter in quarters] == [0, 1, 2, 3]
     assert first == quarters[0] | quarters[1]
     assert second == quarters[2] | quarters[3]
-    assert len(looks(debias.extract(models("lightgbm", task, n_estimators=7).fit(X, y)))) == 1
+    assert len(looks(debias.plugin.extract(models("lightgbm", task, n_estimators=7).fit(X, y)))) == 1
 
 
 def test_counts_of_rows_are_counts_of_rows(data, models):
     X, y = data
     model = models("lightgbm", n_estimators=5, num_leaves=7).fit(X, y)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     counter = LeafCounter(ensemble, keep=50)
     leaves = route(ensemble, X, trees=counter.trees)
     for part in (slice(0, 120), slice(120, N)):

@@ -12,7 +12,7 @@ from debias.data.response import Response, encode
 from debias.data.table import Table
 from debias.rows.node_totals import NodeTotals
 from debias.rows.rows import Rows
-from debias.testing.toy_forests import TASKS, toy_rows
+from debias.testing.scorers import TASKS, toy_rows
 from debias.trees.routing import route
 
 
@@ -25,7 +25,7 @@ def drawn(n_rows, seed=0):
 @pytest.mark.parametrize("kind", [RandomForestClassifier, XGBClassifier])
 def test_threads_do_not_change_sums_at_known_leaves(kind):
     X, y = drawn(400)
-    ensemble = debias.extract(kind(n_estimators=7, max_depth=4, n_jobs=1).fit(X, y))
+    ensemble = debias.plugin.extract(kind(n_estimators=7, max_depth=4, n_jobs=1).fit(X, y))
     left_out = np.random.default_rng(1).random((ensemble.n_trees, len(X))) < 0.3
     leaves = route(ensemble, X, in_bag=left_out)
     weight = np.random.default_rng(2).uniform(0.5, 2.0, len(X))
@@ -62,7 +62,7 @@ def test_the_running_loss_is_made_with_node_sums_only_if_a_scorer_reads_them(mon
 @pytest.mark.parametrize("kind", [RandomForestClassifier, XGBClassifier])
 def test_sums_take_arrays_of_any_real_type_and_none_that_do_not_fit(kind):
     X, y = drawn(200)
-    ensemble = debias.extract(kind(n_estimators=4, max_depth=3, n_jobs=1).fit(X, y))
+    ensemble = debias.plugin.extract(kind(n_estimators=4, max_depth=3, n_jobs=1).fit(X, y))
     leaves, response, weight = route(ensemble, X), encode(y, ensemble, len(X)), np.arange(200.0)
     one, two = NodeTotals(ensemble), NodeTotals(ensemble)
     one.add(leaves, response, weight)
@@ -99,8 +99,8 @@ def test_rows_made_by_hand_must_fit(task):
     faulty = {
         "each row must have a response and a weight": {"weight": np.ones(3)},
         "X has 2 features": {"table": Table(np.zeros((rows.n_rows, 2)))},
-        "in_bag has 3 rows": {"in_bag": debias.InBag.from_rows([np.arange(2)] * rows.ensemble.n_trees, 3)},
-        "and 1 trees": {"in_bag": debias.InBag.from_rows([np.arange(2)], rows.n_rows)},
+        "in_bag has 3 rows": {"in_bag": debias.plugin.InBag.from_rows([np.arange(2)] * rows.ensemble.n_trees, 3)},
+        "and 1 trees": {"in_bag": debias.plugin.InBag.from_rows([np.arange(2)], rows.n_rows)},
     }
     for message, changes in faulty.items():
         with pytest.raises(debias.RowsError, match=message):

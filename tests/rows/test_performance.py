@@ -24,8 +24,7 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.results.performance import Performance
 from debias.results.policy import Policy
-from debias.rows.order_metrics import concordance, ndcg, roc_area
-from debias.rows.performance import best_constant
+from debias.rows.performance import best_constant, concordance, ndcg, roc_area
 from debias.trees.objectives import Objective
 
 N = 160
@@ -42,10 +41,11 @@ def drawn(seed, n_classes=0, low=-np.inf):
     return X, y if low == -np.inf else np.floor(np.exp(y / 2)) + low
 
 
-def audited(model, X, y, rows="held-out", **given):
+def audited(model, X, y, rows="held-out", qid=None, **given):
+    X, y = debias.Dataset(X, y, qid=qid), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)
-        return debias.audit(model, X, y, [], rows=rows, seed=0, test=None, **given)
+        return debias.audit(model, X, y, [], rows=rows, random_state=0, test=None, **given)
 
 
 def performance(*given, **named):
@@ -283,7 +283,7 @@ def test_a_skill_that_may_be_chance_is_called_so():
 
 
 @pytest.mark.parametrize("wanted", [0.3, 0.999])
-def test_a_minimum_of_skill(wanted):
+def test_a_minimum_of_skill_fails_below_it(wanted):
     model = RandomForestRegressor(**SMALL).fit(*drawn(0))
     found = audited(model, *drawn(1))
     (result,) = [each for each in found.check({"must_predict": wanted}).results if each.rule == "must_predict"]
@@ -293,7 +293,7 @@ def test_a_minimum_of_skill(wanted):
 
 @pytest.mark.parametrize("value", [False, 0, 1, 1.5, "yes"])
 def test_other_limits_of_skill_are_refused(value):
-    with pytest.raises(debias.PolicyError, match="must_predict must be true, or the smallest skill"):
+    with pytest.raises(debias.errors.PolicyError, match="must_predict must be true, or the smallest skill"):
         Policy(must_predict=value)
 
 

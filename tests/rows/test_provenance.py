@@ -64,6 +64,7 @@ PERTURBED = {
 
 @pytest.mark.parametrize("rows", ["auto", "oob"])
 @pytest.mark.parametrize("change", PERTURBED)
+@pytest.mark.quick
 def test_training_rows_that_do_not_match_are_refused_with_what_does_not(change, rows, forest, diabetes):
     perturb, message = PERTURBED[change]
     X, y = perturb(*diabetes)
@@ -73,6 +74,7 @@ def test_training_rows_that_do_not_match_are_refused_with_what_does_not(change, 
         debias.score(forest, X, y, rows=rows)
 
 
+@pytest.mark.quick
 def test_training_rows_are_proven(forest, diabetes):
     scores = debias.score(forest, *diabetes)
     assert (scores.rows, scores.provenance["status"]) == ("oob", "proven")
@@ -136,13 +138,19 @@ MODELS = {
 }
 
 
+@pytest.fixture(scope="module")
+def trained():
+    """The models of the class below by what they were trained on, so that each is trained once."""
+    return {}
+
+
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @pytest.mark.parametrize("kind", MODELS)
 class TestOrderFreeRecognition:
     """Two thirds of each data set are for training; the verdicts of 5 splits."""
 
     @pytest.fixture
-    def verdicts(self, kind, task, models, diabetes, cancer):
+    def verdicts(self, kind, task, models, trained, diabetes, cancer):
         """Return a function that trains on rows of each training set, and judges rows made of those."""
         X, y = map(np.asarray, diabetes if task == "regression" else cancer)
 
@@ -152,18 +160,22 @@ class TestOrderFreeRecognition:
                 rng = np.random.default_rng(seed)
                 train, fresh = np.split(rng.permutation(len(y)), [len(y) * 2 // 3])
                 train = trained_on(train, rng)
-                model = models(kind.split()[0], task, **MODELS[kind]).fit(X[train], y[train])
+                key = (kind, task, train.tobytes())
+                if key not in trained:
+                    trained[key] = models(kind.split()[0], task, **MODELS[kind]).fit(X[train], y[train])
+                model = trained[key]
                 rows = given(train, fresh, rng)
                 found.append(verdict(model, X[rows], y[rows]))
             return found
 
         return judge
 
-    def test_shuffled_training_rows(self, kind, verdicts):
+    @pytest.mark.thorough
+    def test_shuffled_training_rows_are_refused(self, kind, verdicts):
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: rng.permutation(train))
         assert found.count("refused") >= (4 if "row sampling" in kind else 5), found
 
-    def test_half_of_the_training_rows(self, kind, verdicts):
+    def test_half_of_the_training_rows_are_never_silent(self, kind, verdicts):
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: train[: len(train) // 2])
@@ -171,7 +183,7 @@ class TestOrderFreeRecognition:
         assert "silent" not in found
         assert found.count("refused") + found.count("warned") >= 2, found
 
-    def test_de_duplicated_training_rows(self, kind, verdicts):
+    def test_de_duplicated_training_rows_are_never_silent(self, kind, verdicts):
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
         found = verdicts(lambda train, rng: rng.choice(train, len(train)), lambda train, fresh, rng: np.unique(train))
@@ -418,6 +430,7 @@ def test_what_weights_and_sampling_by_label_hide_is_said(settings, cancer, model
         assert "cannot check whether these rows contain training rows" in " ".join(scores.warnings)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:debias cannot check:debias.DebiasWarning")  # class weights hide training rows
 @pytest.mark.parametrize("class_weight", ["balanced_subsample", "balanced"])
 def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_balanced(class_weight):
@@ -437,6 +450,7 @@ def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_bala
     assert all(refused)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "sklearn"])
 def test_fresh_rows_of_few_distinct_values_are_hardly_ever_refused(library, models):
     """Real passengers of the Titanic by sex, class and decade of age: each row is there many times."""
@@ -460,6 +474,7 @@ def test_fresh_rows_of_few_distinct_values_are_hardly_ever_refused(library, mode
     assert refused < 4
 
 
+@pytest.mark.thorough
 def test_many_more_fresh_rows_than_training_rows_are_hardly_ever_refused(models):
     """Of four times as many 6 % were: the share in question is small then, and chance alone has to keep them."""
     refused = 0
@@ -481,6 +496,7 @@ def test_gradient_sampling_of_lightgbm_does_not_hide_the_training_rows(cancer, m
         debias.score(model, X[again], y[again])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 10, 20, 40])
 def test_a_few_fresh_rows_are_not_refused(n_rows, diabetes, models):
     X, y = diabetes
@@ -555,12 +571,14 @@ def test_training_weights_are_asked_for_where_the_nodes_have_them(cancer):
     X, y = cancer
     settings = {"max_depth": 3, "monotonic_cst": [1] + [0] * 29, "random_state": 0}
     weighted = DecisionTreeClassifier(class_weight={0: 1, 1: 20}, **settings).fit(X[:400], y[:400])
-    with pytest.raises(debias.RowsError, match=r"train=\(X_train, y_train, weight\)"):
+    with pytest.raises(debias.RowsError, match=r"train=debias\.Dataset\(X_train, y_train, sample_weight"):
         debias.score(weighted, X[400:], y[400:], "ufi", train=(X[:400], y[:400]))
     weight = np.where(y[:400] == 1, 20.0, 1.0)
     by_row = DecisionTreeClassifier(**settings).fit(X[:400], y[:400], sample_weight=weight)
     found = [
-        debias.score(model, X[400:], y[400:], "ufi", train=(X[:400], y[:400], weight)).values
+        debias.score(
+            model, X[400:], y[400:], "ufi", train=debias.Dataset(X[:400], y[:400], sample_weight=weight)
+        ).values
         for model in (weighted, by_row)
     ]
     np.testing.assert_array_equal(*found)
@@ -629,8 +647,8 @@ def test_rows_without_weight_are_no_evaluation_rows_of_a_summary_or_a_gate(diabe
     X, y = diabetes
     weight = (np.arange(142) < 40).astype(float)
     model = models("xgboost", n_estimators=5).fit(X[:300], y[:300])
-    audit = debias.audit(model, X[300:], y[300:], sample_weight=weight, rows="held-out", n_permutations=50)
-    assert audit.main.n_rows == 40
+    audit = debias.audit(model, X[300:], y[300:], sample_weight=weight, rows="held-out", test=debias.Permutation(50))
+    assert audit.tested_scores.n_rows == 40
     assert audit.summary()[-1].startswith("Scored on 40 held-out rows")
     assert not audit.check({"min_rows": 100}).passed
     weight = (np.arange(442) < 200).astype(float)
@@ -649,7 +667,8 @@ def test_too_few_rows_to_find_anything_give_no_verdict(n_rows, diabetes, models)
     assert "too few to test any feature" in audit.untested_because
 
 
-def test_deep_single_trees_and_few_fresh_rows():
+@pytest.mark.thorough
+def test_few_fresh_rows_of_deep_single_trees_are_rarely_refused():
     from sklearn.tree import DecisionTreeClassifier
 
     rng = np.random.default_rng(0)
@@ -667,6 +686,7 @@ def test_deep_single_trees_and_few_fresh_rows():
     assert refused < 11, refused
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 def test_few_small_leaves_that_agree_are_no_certainty():
     """Small leaves such as 1, 2 and 22 rows often hold as many fresh rows."""

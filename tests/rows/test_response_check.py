@@ -133,7 +133,9 @@ def test_predictions_in_a_part_of_the_rows_are_told(library, models):
     model = models(library).fit(*draw(0))
     X, y = draw(1)
     filled = np.where(np.arange(N) % 3 == 0, model.predict(X), y)
-    assert said(model, X, filled)[0].startswith("y is equal to the prediction of the model in 33% of these rows")
+    assert said(model, X, filled)[0].startswith(
+        "y is equal to the prediction of the model far more often than ties of y explain: in 33%"
+    )
 
 
 def test_training_rows_of_full_trees_are_predicted_without_an_error():
@@ -142,7 +144,9 @@ def test_training_rows_of_full_trees_are_predicted_without_an_error():
     X_new, y_new = draw(1)
     mixed = np.where(np.arange(N) % 4 == 0, y, y_new)
     found = said(model, np.where(np.arange(N)[:, None] % 4 == 0, X, X_new), mixed)
-    assert found[0].startswith("y is equal to the prediction of the model in 25% of these rows")
+    assert found[0].startswith(
+        "y is equal to the prediction of the model far more often than ties of y explain: in 25%"
+    )
 
 
 def test_y_with_ties_is_told_if_it_is_equal_to_a_prediction_everywhere():

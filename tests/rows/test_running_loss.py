@@ -45,7 +45,7 @@ MODELS = {
 @pytest.mark.parametrize("kind", MODELS)
 def test_it_is_that_of_the_plain_loop_and_threads_change_nothing(kind, weighted):
     X, y = drawn(600, 3 if kind == "3 classes" else 2)
-    ensemble = debias.extract(MODELS[kind]().fit(X, y))
+    ensemble = debias.plugin.extract(MODELS[kind]().fit(X, y))
     fresh, labels = drawn(2 * ROWS_AT_ONCE + 300, 3 if kind == "3 classes" else 2, seed=1)
     response = encode(labels, ensemble, len(fresh))
     leaves = route(ensemble, fresh.astype(ensemble.routing_dtype))
@@ -59,7 +59,7 @@ def test_it_is_that_of_the_plain_loop_and_threads_change_nothing(kind, weighted)
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_rows_add_up_to_the_running_loss(kind):
     X, y = drawn(600, 3 if kind == "3 classes" else 2)
-    ensemble = debias.extract(MODELS[kind]().fit(X, y))
+    ensemble = debias.plugin.extract(MODELS[kind]().fit(X, y))
     fresh, labels = drawn(400, 3 if kind == "3 classes" else 2, seed=1)
     response, leaves = encode(labels, ensemble, 400), route(ensemble, fresh.astype(ensemble.routing_dtype))
     weight = np.random.default_rng(2).uniform(0.5, 2.0, 400)
@@ -73,7 +73,7 @@ def test_the_rows_add_up_to_the_running_loss(kind):
 def test_products_neither_overflow_nor_vanish():
     """Steps of 40 leave room for 15 rows in a product; probabilities come as near to 0 and 1 as e^-160."""
     X, y = drawn(400)
-    ensemble = debias.extract(XGBClassifier(n_estimators=4, max_depth=3, n_jobs=1).fit(X, y))
+    ensemble = debias.plugin.extract(XGBClassifier(n_estimators=4, max_depth=3, n_jobs=1).fit(X, y))
     rng = np.random.default_rng(0)
     ensemble = replace(ensemble, value=rng.choice([-40.0, 40.0], size=ensemble.value.shape))
     leaves, target = route(ensemble, X.astype(ensemble.routing_dtype)), y[:, None].astype(np.float64)
@@ -86,10 +86,10 @@ def test_products_neither_overflow_nor_vanish():
     np.testing.assert_allclose(drop, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
-def test_squared_errors_of_several_outputs():
+def test_squared_errors_of_several_outputs_are_those_of_the_plain_loop():
     X, y = drawn(900, 3)
     responses = np.column_stack([y, -2.0 * y + X[:, 1]])
-    ensemble = debias.extract(XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1).fit(X[:500], responses[:500]))
+    ensemble = debias.plugin.extract(XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1).fit(X[:500], responses[:500]))
     assert set(ensemble.tree_output.tolist()) == {0, 1}
     response, leaves = encode(responses[500:], ensemble, 400), route(ensemble, X[500:].astype(ensemble.routing_dtype))
     weight = np.random.default_rng(3).uniform(0.5, 2.0, 400)

@@ -1,4 +1,5 @@
 import json
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -7,7 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from debias.monitor.packing import LENGTH, SEAL, Damage, pack, unpack
+from debias.rows.sealed import LENGTH, Damage, Foreign, OtherVersion, Sealed, seal, unseal
+
+LINE = b"debias test, format 1\n"
+
+
+def pack(facts, arrays):
+    return seal("test", 1, facts, arrays)
+
+
+def unpack(data):
+    return unseal(data, "test", 1)
+
 
 ARRAYS = npst.arrays(
     st.sampled_from([np.float64, np.int64, np.int32, np.bool_]), npst.array_shapes(min_side=0, max_side=4)
@@ -49,9 +61,12 @@ def test_no_damage_goes_unnoticed():
 
 def forged(entries, body=b"", facts=None):
     """Bytes with a right digest, and any head."""
-    head = json.dumps([{} if facts is None else facts, entries]).encode()
+    return sealed_head(json.dumps([{} if facts is None else facts, entries]).encode(), body)
+
+
+def sealed_head(head, body=b""):
     rest = len(head).to_bytes(LENGTH, "little") + head + body
-    return blake3(rest).digest() + rest
+    return LINE + blake3(LINE + rest).digest() + rest
 
 
 @pytest.mark.parametrize(
@@ -82,8 +97,27 @@ def test_other_forgeries_are_refused():
             unpack(forged(head, b"\0" * 16))
     with pytest.raises(Damage):
         unpack(forged([], facts=[1]))
-    deep = b"[" * 100_000
-    rest = len(deep).to_bytes(LENGTH, "little") + deep
     with pytest.raises(Damage):
-        unpack(blake3(rest).digest() + rest)
-    assert len(blake3(rest).digest()) == SEAL
+        unpack(sealed_head(b"[" * 100_000))
+    with pytest.raises(Damage, match="not one that debias writes"):  # two arrays of one name
+        unpack(forged([["x", "|u1", "|u1", [1]], ["x", "|u1", "|u1", [1]]], b"ab"))
+
+
+def test_other_kinds_and_versions_are_told_from_damage():
+    data = seal("test", 2, {}, {})
+    assert unseal(data, "test", 2) == ({}, {})
+    with pytest.raises(OtherVersion, match="^2$"):
+        unseal(data, "test", 1)
+    for foreign in (seal("other", 1, {}, {}), b"", b"PK\x03\x04", LINE[:-1], b"\n" * 100, LINE[:6] + bytes(1000)):
+        with pytest.raises(Foreign, match="does not say that it holds test"):
+            unpack(foreign)
+
+
+def test_forms_are_known_before_the_arrays_are_read():
+    data = bytearray(pack({"n": 1}, {"x": np.arange(5.0), "y": np.zeros((2, 0), dtype=bool)}))
+    data[-1] ^= 1
+    sealed = Sealed(BytesIO(data), "test", 1)
+    assert sealed.facts == {"n": 1}
+    assert sealed.forms == {"x": (np.float64, (5,)), "y": (np.bool_, (2, 0))}
+    with pytest.raises(Damage, match="digest does not fit"):
+        sealed.arrays()

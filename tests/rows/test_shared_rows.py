@@ -50,7 +50,7 @@ def test_digests_are_equal_for_equal_rows_only(models):
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 3, (500, 4)).astype(float), rng.integers(0, 2, 500)
     X[rng.random(X.shape) < 0.1] = np.nan
-    ensemble = debias.extract(models("lightgbm", "classification", n_estimators=2).fit(X, y))
+    ensemble = debias.plugin.extract(models("lightgbm", "classification", n_estimators=2).fit(X, y))
 
     def of(X):
         return row_digests(ensemble, Table(X), encode(y, ensemble, 500))

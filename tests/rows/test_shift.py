@@ -71,7 +71,7 @@ def test_rows_that_cannot_be_of_this_model_are_told_with_the_features(library, c
 @pytest.mark.parametrize("library", KINDS)
 def test_fresh_rows_are_hardly_ever_called_shifted(library, task, models):
     told = 0
-    for seed in range(30):
+    for seed in range(12):
         X, y = draw(seed)
         if task == "classification":
             y = (y > 21.5).astype(int)
@@ -79,7 +79,7 @@ def test_fresh_rows_are_hardly_ever_called_shifted(library, task, models):
         scores, warned = score_held_out(model, X[350:], y[350:])
         assert (scores.provenance["shift"] > 0) == bool(scores.provenance["shifted_features"]) == bool(warned)
         told += bool(warned)
-    # At the stated rate of 0.001 two or more of 30 have a probability of 0.05 %.
+    # At the stated rate of 0.001 two or more of 12 have a probability of 0.007 %.
     assert FALSE_ALARM <= 0.001
     assert told < 2
 
@@ -88,7 +88,7 @@ def test_shares_and_sizes_are_those_of_a_count_by_hand(models):
     X, y = draw(0)
     model = models("lightgbm", n_estimators=3, num_leaves=6).fit(X, y)
     fresh = with_column(1, lambda x: 2 * x)(draw(1, 300)[0])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     counter = LeafCounter(ensemble)
     counter.add(lambda trees: route(ensemble, fresh, trees=trees), encode(np.zeros(300), ensemble, 300))
     found = shift_of(ensemble, counter.counts())
@@ -139,6 +139,7 @@ def test_the_size_does_not_depend_on_the_number_of_rows(change, models):
     assert max(sizes) <= 2
 
 
+@pytest.mark.thorough
 def test_a_rare_category_that_most_rows_have_is_told(models):
     """Of 200 rows fewer than five are expected to have it, by the shares in both sets together."""
     rng = np.random.default_rng(0)
@@ -152,8 +153,8 @@ def test_a_rare_category_that_most_rows_have_is_told(models):
         scores, warned = score_held_out(model, *rows(200, share))
         assert len(warned) == 1
         assert scores.provenance["shifted_features"] == [scores.feature_names[1]]
-    told = [bool(score_held_out(model, *rows(200, 0.01))[1]) for _ in range(200)]
-    assert sum(told) < 3
+    told = [bool(score_held_out(model, *rows(200, 0.01))[1]) for _ in range(60)]
+    assert sum(told) < 2
 
 
 def test_sums_of_hessians_that_weigh_the_positive_class_tell_no_shift():
@@ -219,7 +220,7 @@ def test_the_shift_stands_in_the_audit_and_its_json(models):
     X, y = draw(1)
     model = models("xgboost").fit(*draw(0))
     with pytest.warns(debias.DebiasWarning, match="differ from the training rows"):
-        audit = debias.audit(model, with_column(2, lambda x: x + 5)(X), y, n_permutations=50)
-    assert audit.provenance["shifted_features"] == [audit.main.feature_names[2]]
+        audit = debias.audit(model, with_column(2, lambda x: x + 5)(X), y, test=debias.Permutation(50))
+    assert audit.provenance["shifted_features"] == [audit.tested_scores.feature_names[2]]
     again = debias.Audit.from_json(audit.to_json())
     assert again.provenance == audit.provenance

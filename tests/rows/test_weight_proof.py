@@ -140,7 +140,7 @@ NOT_STORED = [
 def told(model, rows, weight):
     """Return what is told of the weights of training rows: an error, or the warnings."""
     X, y, _ = rows
-    train = (X[:N], y[:N]) if weight is None else (X[:N], y[:N], weight)
+    train = debias.Dataset(X[:N], y[:N], sample_weight=weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

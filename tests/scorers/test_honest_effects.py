@@ -106,7 +106,7 @@ rows_of = partial(honest_cases.rows_of, first="rounded")  # ranks of rounded val
 
 @pytest.mark.parametrize("options", [{}, {"min_node_size": 6, "shrinkage": 20.0}], ids=str)
 @pytest.mark.parametrize("case", FORESTS)
-def test_out_of_bag_rows(case, options):
+def test_effects_on_oob_rows_are_those_by_hand(case, options):
     model, X, y = fitted_forest(case, 110, first="rounded")
     form = oracle.sklearn_model(model)
     w = np.random.default_rng(1).integers(0, 3, len(y)) * 0.7
@@ -122,7 +122,7 @@ def test_out_of_bag_rows(case, options):
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("case", BOOSTERS)
-def test_held_out_rows(case, missing):
+def test_effects_on_held_out_rows_are_those_by_hand(case, missing):
     (X, latent), (X_held, latent_held) = rows_of(120, 0, missing), rows_of(80, 1, missing)
     for k in range(X.shape[1]):  # ranks are those of training values: no other values here
         X_held[~np.isin(X_held[:, k], X[:, k]) & ~np.isnan(X_held[:, k]), k] = np.nanmin(X[:, k])
@@ -146,7 +146,7 @@ def test_level_means_of_categories(min_node_size):
     model = lightgbm.LGBMRegressor(
         n_estimators=2, num_leaves=5, min_child_samples=4, n_jobs=1, verbose=-1, cat_smooth=1, min_data_per_group=2
     ).fit(X[train], y[train])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     assert 0 in ensemble.feature[ensemble.category_set >= 0]
     codes = np.column_stack([X["letter"].cat.codes.where(X["letter"].notna()), X["number"]]).astype(float)
     from debias.trees.routing import route
@@ -186,9 +186,11 @@ def test_contributions_sum_to_the_score_and_blocks_are_respected():
     phi = debias.contributions(model, X, latent, "honest_effects(kind='linear')")
     np.testing.assert_allclose(phi.sum(), scores, rtol=1e-9)
     pairs = np.arange(300) // 2
-    in_blocks = debias.score(model, X, latent, "honest_effects(kind='linear')", blocks=pairs).values
+    in_blocks = debias.score(
+        model, debias.Dataset(X, latent, blocks=pairs), scorer="honest_effects(kind='linear')"
+    ).values
     assert not np.allclose(in_blocks, scores)
-    groups = {"all": list(debias.extract(model).feature_names[:2])}
+    groups = {"all": list(debias.plugin.extract(model).feature_names[:2])}
     grouped = debias.score(model, X, latent, "honest_effects(kind='linear')", groups=groups).values
     assert grouped.sum() == pytest.approx(scores.sum())
 
@@ -207,6 +209,7 @@ def test_monotone_transformations_change_nothing():
     np.testing.assert_allclose(one.values, other.values, rtol=0.2, atol=0.02)
 
 
+@pytest.mark.quick
 def test_two_classes_have_the_score_of_their_numbers():
     X, latent = rows_of(300, 0)
     y = (latent > 0.5).astype(int)
@@ -220,7 +223,7 @@ def folded_lines(model, X, y):
     """Contributions to lines in the distance of each rank from the middle one."""
     found = []
 
-    @debias.scorer_plugin("folded", unit="")
+    @debias.plugin.scorer_plugin("folded", unit="")
     def folded(ensemble, rows):
         effects = rows.linear_effects(min_node_size=30.0, shrinkage=300.0, bins=256)
         found.append(effects.contributions(rows.n_rows, folded=True))
@@ -250,9 +253,10 @@ def test_splits_are_honest_splits_and_both_combines_both_studentised_scores():
     splits = debias.score(model, X, latent, "honest_effects(kind='splits')").values
     np.testing.assert_array_equal(splits, debias.score(model, X, latent, "honest_splits").values)
     both, linear = (
-        debias.score(model, X, latent, "honest_effects", test=test, seed=0) for test in ("combined", "permutation")
+        debias.score(model, X, latent, "honest_effects", test=test, random_state=0)
+        for test in ("combined", "permutation")
     )
-    of_splits = debias.score(model, X, latent, test="permutation", seed=0)
+    of_splits = debias.score(model, X, latent, test="permutation", random_state=0)
     np.testing.assert_array_equal(both.z, np.maximum(linear.z, of_splits.z))
     n = min(len(both.null), len(linear.null), len(of_splits.null))
     np.testing.assert_array_equal(both.null[:n], np.maximum(linear.null[:n], of_splits.null[:n]))  # common permutations
@@ -275,17 +279,18 @@ def test_the_test_finds_what_a_model_does_not_use(kind):
     half = n // 2
     if kind == "out of bag":
         model = RandomForestRegressor(50, random_state=0, min_samples_leaf=5, n_jobs=1).fit(X, y)
-        audit = debias.audit(model, X, y, seed=0)
+        audit = debias.audit(model, X, y, random_state=0)
     else:
         model = xgboost.XGBRegressor(n_estimators=30, max_depth=2, learning_rate=0.2, n_jobs=1).fit(X[:half], y[:half])
         given = {"rows": "held-out", "train": (X[:half], y[:half])}
-        audit = debias.audit(model, X[half:], y[half:], seed=0, **given)
+        audit = debias.audit(model, X[half:], y[half:], random_state=0, **given)
     assert audit.dependence[:2] == ["dependent", "dependent"]
     assert audit.dependence[2:].count("dependent") <= 1
-    assert audit.table.loc[audit.main.feature_names[1], "dependence"] == "dependent"
+    assert audit.to_frame().loc[audit.tested_scores.feature_names[1], "dependence"] == "dependent"
     assert any("The response depends on" in sentence for sentence in audit.summary())
 
 
+@pytest.mark.thorough
 def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
     """The model may make much use of a feature that is indistinguishable from noise: here a quarter of the reported."""
     X = np.random.default_rng(0).normal(size=(700, 4))[100:400]
@@ -293,7 +298,7 @@ def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
     for seed in range(12):
         y = 0.25 * X[:, 0] + 0.25 * X[:, 1] + np.random.default_rng(seed).normal(size=300)
         model = RandomForestRegressor(20, random_state=0, n_jobs=1).fit(X, y)
-        audits.append(debias.audit(model, X, y, [], seed=0, n_permutations=50))
+        audits.append(debias.audit(model, X, y, [], random_state=0, test=debias.Permutation(50)))
     said = [
         (audit.reported[k], f"One of them is indistinguishable from noise in this model: x{k}.", audit.summary())
         for audit in audits
@@ -308,19 +313,21 @@ def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
 def test_threads_change_no_number():
     X, latent = rows_of(400, 0)
     model = RandomForestRegressor(8, random_state=0).fit(X, latent)
-    one, two = (debias.score(model, X, latent, "honest_effects", test="combined", seed=1, n_jobs=n) for n in (1, 2))
+    one, two = (
+        debias.score(model, X, latent, "honest_effects", test="combined", random_state=1, n_jobs=n) for n in (1, 2)
+    )
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.null, two.null)
 
 
-def test_what_is_refused():
+def test_wrong_options_and_rows_are_refused():
     X, latent = rows_of(120, 0)
     model = RandomForestRegressor(5, random_state=0).fit(X, latent)
     fresh_X, fresh = rows_of(60, 1)
     with pytest.raises(RowsError, match="train="):
         debias.score(model, fresh_X, fresh, "honest_effects", rows="held-out")
     with pytest.raises(RowsError, match="train="):
-        debias.audit(model, fresh_X, fresh, rows="held-out", test="combined")
+        debias.audit(model, fresh_X, fresh, rows="held-out", dependence=True)
     assert debias.audit(model, fresh_X, fresh, rows="held-out").dependence is None
     with pytest.warns(debias.DebiasWarning), pytest.raises(RowsError, match="rows='train'"):
         debias.score(model, X, latent, "honest_effects", rows="train")
@@ -354,11 +361,11 @@ def test_noise_has_mean_0(response):
 def test_very_many_rows_times_trees_are_left_out_with_a_warning(monkeypatch):
     X, latent = rows_of(120, 0)
     model = RandomForestRegressor(5, random_state=0).fit(X, latent)
-    monkeypatch.setattr("debias.api.evaluation.MOST_ROUTED", 599)
+    monkeypatch.setattr("debias.api.prepared.MOST_ROUTED", 599)
     with pytest.warns(debias.DebiasWarning, match="dependence was not tested: rows times trees are 6e"):
-        audit = debias.audit(model, X, latent, seed=0)
+        audit = debias.audit(model, X, latent, random_state=0)
     assert audit.dependence is None
-    assert debias.audit(model, X, latent, seed=0, test="combined").dependence is not None
+    assert debias.audit(model, X, latent, random_state=0, dependence=True).dependence is not None
 
 
 def test_training_rows_that_contain_the_evaluated_rows_are_refused():
@@ -379,7 +386,7 @@ def test_the_main_scorer_of_an_audit_has_shares():
     X, latent = rows_of(120, 0)
     model = RandomForestRegressor(5, random_state=0).fit(X, latent)
     with pytest.raises(CompositionError, match="has no shares"):
-        debias.audit(model, X, latent, main="honest_effects")
+        debias.audit(model, X, latent, tested="honest_effects")
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -391,7 +398,10 @@ def test_the_unit_of_training_weights_does_not_matter(held_out):
         if held_out:
             model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, min_child_weight=0, reg_lambda=0, n_jobs=1)
             model.fit(X[:200], latent[:200], sample_weight=weight[:200] * unit)
-            given = {"rows": "held-out", "train": (X[:200], latent[:200], weight[:200] * unit)}
+            given = {
+                "rows": "held-out",
+                "train": debias.Dataset(X[:200], latent[:200], sample_weight=weight[:200] * unit),
+            }
             found.append(debias.score(model, X[200:], latent[200:], "honest_effects(kind='linear')", **given).values)
         else:
             model = RandomForestRegressor(10, random_state=0).fit(X, latent, sample_weight=weight * unit)

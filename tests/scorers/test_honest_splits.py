@@ -11,8 +11,8 @@ import xgboost
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
-from debias.benchmarks.simulate import loh
 from debias.errors import CompositionError, RowsError
+from debias_bench.simulate import loh
 from support import oracle, pure_noise
 from support.agreement import assert_agree
 from support.honest_cases import BOOSTERS, FORESTS, fitted_booster, fitted_forest, rows_of
@@ -122,7 +122,7 @@ def honest(trees, bags, X_train, r_train, X, r, weights, averaged, levels=(), mi
 
 @pytest.mark.parametrize("options", [{}, {"min_node_size": 0, "shrinkage": 20.0}], ids=str)
 @pytest.mark.parametrize("case", FORESTS)
-def test_out_of_bag_rows(case, options):
+def test_scores_on_oob_rows_are_those_by_hand(case, options):
     model, X, y = fitted_forest(case, 90)
     form = oracle.sklearn_model(model)
     w = np.random.default_rng(1).integers(0, 3, len(y)) * 0.7
@@ -136,7 +136,7 @@ def test_out_of_bag_rows(case, options):
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("case", BOOSTERS)
-def test_held_out_rows(case, missing):
+def test_scores_on_held_out_rows_are_those_by_hand(case, missing):
     (X, latent), (X_held, latent_held) = rows_of(120, 0, missing), rows_of(80, 1, missing)
     model, form, y, y_held = fitted_booster(case, X, latent, latent_held)
     bags = [[(i, 1.0) for i in range(len(y))]] * len(form.trees)
@@ -159,7 +159,7 @@ def test_categories_are_parted_as_well_as_any_set_of_them_can():
     model = lightgbm.LGBMRegressor(
         n_estimators=2, num_leaves=5, min_child_samples=4, n_jobs=1, verbose=-1, cat_smooth=1, min_data_per_group=2
     ).fit(X[train], y[train])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     assert 0 in ensemble.feature[ensemble.category_set >= 0]
     codes = np.column_stack([X["letter"].cat.codes.where(X["letter"].notna()), X["number"]]).astype(float)
 
@@ -193,7 +193,7 @@ def test_categories_are_parted_as_well_as_any_set_of_them_can():
     assert_agree(found.values, expected, tolerance=1e-9)
 
 
-def test_threads_and_fine_bins():
+def test_threads_change_nothing_and_coarse_bins_little():
     X, latent = rows_of(400, 0)
     model = RandomForestRegressor(8, random_state=0).fit(X, latent)
     one, two = (debias.score(model, X, latent, "honest_splits", n_jobs=n).values for n in (1, 2))
@@ -212,7 +212,7 @@ def test_no_feature_loses_its_evidence_to_a_copy():
     assert scores[0] == scores[4] > 0
 
 
-def test_what_is_refused():
+def test_wrong_options_and_models_are_refused():
     X, latent = rows_of(120, 0)
     model = RandomForestRegressor(5, random_state=0).fit(X, latent)
     fresh_X, fresh = rows_of(60, 1)
@@ -262,7 +262,7 @@ def test_noise_of_loh_and_zhou_has_mean_0(boosted):
     assert np.abs(z_of_means(scores)).max() < 4.0  # 22 means in all: a false alarm in 0.14 % of seeds
 
 
-def test_other_kinds_of_models():
+def test_lightgbm_forests_and_two_responses_are_scored():
     """A LightGBM forest on its out-of-bag rows, and a forest of two responses."""
     X, latent = rows_of(150, 0)
     forest = lightgbm.LGBMRegressor(

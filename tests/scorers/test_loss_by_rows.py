@@ -67,7 +67,7 @@ def test_the_figures_are_those_of_the_losses_of_rows(models, library, task):
     X, y = drawn(task)
     kind = "regression" if task == "regression" else "classification"
     model = models(library, kind, n_estimators=4, max_depth=4).fit(X[:120], y[:120])
-    ensemble, X_test, y_test = debias.extract(model), X[120:], y[120:]
+    ensemble, X_test, y_test = debias.plugin.extract(model), X[120:], y[120:]
     scores = debias.score(model, X_test, y_test, "oob_loss", rows="held-out", p_values=True, error="fdr_by")
     one_hot = y_test[:, None] if task == "regression" else np.eye(y.max() + 1)[y_test]
     target = one_hot[:, 1:] if ensemble.n_outputs == 1 and task == "binary" else one_hot
@@ -81,18 +81,16 @@ def test_the_figures_are_those_of_the_losses_of_rows(models, library, task):
     assert scores.details["test"]["error"] == "fdr_by"
 
 
-def test_weights_and_blocks(models):
+def test_rows_repeated_in_blocks_give_the_p_values_of_single_rows(models):
     X, y = drawn("regression")
     model = models("lightgbm", n_estimators=5).fit(X[:120], y[:120])
     twice, weight = np.repeat(np.arange(120, 180), 2), np.repeat(np.random.default_rng(1).integers(0, 3, 60), 2)
     options = {"rows": "held-out", "p_values": True}
     blocked = debias.score(
         model,
-        X[twice],
-        y[twice],
-        "oob_loss",
+        debias.Dataset(X[twice], y[twice], blocks=np.repeat(np.arange(60), 2)),
+        scorer="oob_loss",
         sample_weight=weight.astype(float),
-        blocks=np.repeat(np.arange(60), 2),
         **options,
     )
     alone = debias.score(model, X[120:], y[120:], "oob_loss", sample_weight=weight[::2].astype(float), **options)
@@ -103,17 +101,17 @@ def test_weights_and_blocks(models):
 def test_rows_that_cannot_be_tested_are_refused(models):
     X, y = drawn("regression")
     forest = models("sklearn", n_estimators=5).fit(X, y)
-    with pytest.raises(debias.CompositionError, match=r"out-of-bag rows: .*debias.audit tests mdi_oob"):
+    with pytest.raises(debias.plugin.CompositionError, match=r"out-of-bag rows: .*debias.audit tests mdi_oob"):
         debias.score(forest, X, y, "oob_loss", rows="oob", p_values=True)
     fresh = drawn("regression", seed=1)
-    with pytest.raises(debias.CompositionError, match="needs the rows themselves"):
+    with pytest.raises(debias.plugin.CompositionError, match="needs the rows themselves"):
         debias.score(forest, iter([fresh]), None, "oob_loss", rows="held-out", p_values=True)
-    with pytest.raises(debias.CompositionError, match="p_values must be True or False"):
+    with pytest.raises(debias.plugin.CompositionError, match="p_values must be True or False"):
         debias.score(forest, *fresh, "oob_loss", rows="held-out", p_values=1)
     custom = XGBRegressor(n_estimators=2, objective=lambda y, f: (f - y, np.ones_like(y)), n_jobs=1).fit(X, y)
-    with pytest.raises(debias.CompositionError, match="custom objective"):
+    with pytest.raises(debias.plugin.CompositionError, match="custom objective"):
         debias.score(custom, *fresh, "oob_loss", rows="held-out", p_values=True)
-    with pytest.raises(debias.CompositionError, match="error='none' is not one of"):
+    with pytest.raises(debias.plugin.CompositionError, match="error='none' is not one of"):
         debias.score(forest, *fresh, "oob_loss", rows="held-out", p_values=True, error="none")
 
 

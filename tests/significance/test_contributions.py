@@ -52,7 +52,7 @@ FORESTS = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", FORESTS)
-def test_contributions_of_a_forest(kind, weighted):
+def test_contributions_of_a_forest_are_the_oracles_and_add_up(kind, weighted):
     model, task = FORESTS[kind]()
     X, y = rows_of(task)
     weight = some_weight() if weighted else None
@@ -77,7 +77,7 @@ def test_contributions_sum_to_the_score_under_its_options(options, task):
 @pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
+def test_contributions_of_a_boosted_model_are_the_oracles_and_add_up(library, blocked, task, weighted):
     X, y = rows_of(task, 200)
     fresh_X, fresh_y = rows_of(task, 60, seed=1)
     weight = some_weight(60) if weighted else None
@@ -91,12 +91,12 @@ def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
         model = kind(**settings, verbose=-1).fit(X, y)
         form = oracle.lightgbm_model(model)
     block = np.arange(60) % 17 if blocked else None  # of three and of four rows
-    given = {"rows": "held-out", "sample_weight": weight, "blocks": block}
-    phi = debias.contributions(model, fresh_X, fresh_y, **given)
+    given = debias.Dataset(fresh_X, fresh_y, sample_weight=weight, blocks=block)
+    phi = debias.contributions(model, given, rows="held-out")
     grown = oracle.grow_fixed(form, 60, weight)
     assert_agree(phi.to_numpy(), oracle.contributions(form, grown, fresh_X, fresh_y))
-    assert_agree(phi.sum().to_numpy(), debias.score(model, fresh_X, fresh_y, **given).values)
-    scores = debias.score(model, fresh_X, fresh_y, test="naive", **given)
+    assert_agree(phi.sum().to_numpy(), debias.score(model, given, rows="held-out").values)
+    scores = debias.score(model, given, rows="held-out", test="naive")
     corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True, block=block)
     if blocked:
         corrected = np.stack([corrected[block == label].sum(axis=0) for label in range(17)])
@@ -109,7 +109,7 @@ def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", FORESTS)
-def test_frozen_permutations_of_a_forest(kind, weighted, blocked, monkeypatch):
+def test_frozen_permutations_of_a_forest_are_those_by_walking_the_trees(kind, weighted, blocked, monkeypatch):
     """Permute y, make all node means anew by walking the trees, and studentise: the compiled draws are the same."""
     monkeypatch.setattr("debias.significance.evidence.ENOUGH_BLOCKS", 1)  # the figures are right with any number
     model, task = FORESTS[kind]()
@@ -117,8 +117,8 @@ def test_frozen_permutations_of_a_forest(kind, weighted, blocked, monkeypatch):
     weight = some_weight() if weighted else None
     block = np.arange(N) // 2 if blocked else None
     model.fit(X, y)
-    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 19}
-    found = debias.audit(model, X, y, **given).main
+    given = debias.Dataset(X, y, sample_weight=weight, blocks=block)
+    found = debias.audit(model, given, test=debias.Permutation(19), dependence=False, random_state=3).tested_scores
     shuffle = np.random.default_rng(np.random.SeedSequence(3))
     form = oracle.sklearn_model(model)
 
@@ -133,12 +133,14 @@ def test_frozen_permutations_of_a_forest(kind, weighted, blocked, monkeypatch):
 
 
 @pytest.mark.parametrize("task", ["regression", "3-class"])
-def test_frozen_permutations_of_held_out_rows(task):
+def test_frozen_permutations_of_held_out_rows_are_those_by_walking_the_trees(task):
     X, y = rows_of(task, 200)
     fresh_X, fresh_y = rows_of(task, 40, seed=1)
     kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
     model = kind(n_estimators=3, max_depth=3, n_jobs=1).fit(X, y)
-    found = debias.audit(model, fresh_X, fresh_y, rows="held-out", seed=3, n_permutations=19).main
+    found = debias.audit(
+        model, fresh_X, fresh_y, rows="held-out", random_state=3, test=debias.Permutation(19)
+    ).tested_scores
     form, shuffle = oracle.xgboost_model(model), np.random.default_rng(np.random.SeedSequence(3))
     grown = oracle.grow_fixed(form, 40)
     for draw in found.null[:3]:
@@ -156,8 +158,8 @@ def test_what_contributes_nothing_has_a_z_of_0(task, weighted, monkeypatch):
     weight = some_weight(60) if weighted else None
     block = np.arange(60) // 2
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
-    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 60}
-    found = debias.audit(model, X, y, **given).main
+    given = debias.Dataset(X, y, sample_weight=weight, blocks=block)
+    found = debias.audit(model, given, test=debias.Permutation(60), dependence=False, random_state=3).tested_scores
     shuffle, form = np.random.default_rng(np.random.SeedSequence(3)), oracle.sklearn_model(model)
     n_zero = 0
     for draw in found.null:
@@ -173,11 +175,11 @@ def test_what_contributes_nothing_has_a_z_of_0(task, weighted, monkeypatch):
 def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
     X, y = rows_of("3-class", 3000)
     model = RandomForestClassifier(**SMALL).fit(X, y)
-    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    first = debias.audit(model, X, y, random_state=1, test=debias.Permutation(40))
     monkeypatch.setattr("debias.significance.feature_paths.MEMORY", 2**15)
     for n_jobs in (1, 2):
-        again = debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=n_jobs)
-        np.testing.assert_array_equal(again.main.null, first.main.null)
+        again = debias.audit(model, X, y, random_state=1, test=debias.Permutation(40), n_jobs=n_jobs)
+        np.testing.assert_array_equal(again.tested_scores.null, first.tested_scores.null)
 
 
 def test_threads_take_several_columns_at_a_time():
@@ -185,19 +187,22 @@ def test_threads_take_several_columns_at_a_time():
     X = rng.normal(size=(200, 40))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
     model = RandomForestClassifier(**SMALL).fit(X, y)
-    first = debias.audit(model, X, y, seed=1, n_permutations=40)
-    assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
+    first = debias.audit(model, X, y, random_state=1, test=debias.Permutation(40))
+    assert debias.audit(model, X, y, random_state=1, test=debias.Permutation(40), n_jobs=2).to_json() == first.to_json()
 
 
 def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
     X, y = rows_of("3-class", 700)
     model = RandomForestClassifier(**SMALL).fit(X, y)
-    first = debias.audit(model, X, y, seed=1, n_permutations=40)
-    assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
+    first = debias.audit(model, X, y, random_state=1, test=debias.Permutation(40))
+    assert debias.audit(model, X, y, random_state=1, test=debias.Permutation(40), n_jobs=2).to_json() == first.to_json()
     monkeypatch.setattr("debias.significance.permutation.LANES", 3)
-    again = debias.audit(model, X, y, seed=1, n_permutations=40)
-    np.testing.assert_allclose(again.main.null, first.main.null, rtol=1e-12)
-    assert not np.allclose(debias.audit(model, X, y, seed=2, n_permutations=40).main.null, first.main.null)
+    again = debias.audit(model, X, y, random_state=1, test=debias.Permutation(40))
+    np.testing.assert_allclose(again.tested_scores.null, first.tested_scores.null, rtol=1e-12)
+    assert not np.allclose(
+        debias.audit(model, X, y, random_state=2, test=debias.Permutation(40)).tested_scores.null,
+        first.tested_scores.null,
+    )
 
 
 def test_groups_are_summed_before_they_are_studentised():
@@ -223,7 +228,9 @@ def test_contributions_keep_the_index_and_come_in_the_order_of_the_rows(diabetes
     phi = debias.contributions(model, X, y)
     assert phi.index.equals(X.index)
     assert list(phi.columns) == list(X.columns)
-    blocked = debias.contributions(model, X, y, blocks=np.arange(len(y))[::-1])  # kept in another order inside
+    blocked = debias.contributions(
+        model, debias.Dataset(X, y, blocks=np.arange(len(y))[::-1])
+    )  # kept in another order inside
     np.testing.assert_allclose(blocked, phi, rtol=1e-12, atol=1e-12)
 
 
@@ -253,7 +260,7 @@ def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
         return total
 
     influence = np.array([(score(i, 1 + step) - score(i, 1 - step)) / (2 * step) for i in range(40)])
-    found = debias.audit(model, X, y, n_permutations=19).main.standard_error
+    found = debias.audit(model, X, y, test=debias.Permutation(19)).tested_scores.standard_error
     np.testing.assert_allclose(found, np.sqrt(40) * influence.std(axis=0, ddof=1), rtol=1e-6)
 
 

@@ -13,7 +13,7 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.data.groups import Grouping
 from debias.significance import evidence
-from debias.significance.effective_rows import effective_number
+from debias.significance.contributions import effective_number
 from debias.significance.procedure import Procedure
 from debias.significance.student import NAIVE
 from debias.warning_log import WarningLog
@@ -98,7 +98,7 @@ def test_the_test_is_chosen_by_the_rows_that_count(name):
     model, y, given, expected = CASES[name]
     if name == "blocks that cannot change places":
         given = {"blocks": np.maximum(np.arange(N) - N // 2, 0)}  # one of half of the rows, the others of one
-    found = debias.score(model(), rows(2), y, rows="held-out", test="auto", **given)
+    found = debias.score(model(), debias.Dataset(rows(2), y, **given), rows="held-out", test="auto")
     test = found.details["test"]
     assert test["method"] == expected
     assert ("effective_rows" in test) == (expected == "naive")
@@ -107,7 +107,7 @@ def test_the_test_is_chosen_by_the_rows_that_count(name):
 def test_it_costs_too_much_to_permute_very_many_rows(monkeypatch):
     model, y, given, _ = CASES["balanced"]
     monkeypatch.setattr(evidence, "MOST_VALUES", N * 3 * 2 - 1)
-    found = debias.score(model(), rows(2), y, rows="held-out", test="auto", **given)
+    found = debias.score(model(), debias.Dataset(rows(2), y, **given), rows="held-out", test="auto")
     assert found.details["test"]["method"] == "naive"
     assert max(found.details["test"]["effective_rows"]) < RARE
 
@@ -187,8 +187,9 @@ def test_a_response_of_one_value_gives_no_verdict(case, how):
     passed = (X, y)
     if how == "streamed":
         passed, given = ([(X, y, *given.values())],), {}
+    dataset, test = debias.Dataset(*passed, **given), "naive" if how == "naive" else "auto"
     with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all eval"):
-        found = debias.score(model(), *passed, rows="held-out", test="naive" if how == "naive" else "auto", **given)
+        found = debias.score(model(), dataset, rows="held-out", test=test)
     assert found.z is None
     assert found.p_value is None
     assert found.selected is None
@@ -205,6 +206,7 @@ def test_a_response_of_one_value_out_of_bag_gives_no_verdict():
         assert debias.score(model, [(X, y)], rows="oob", test="auto").selected is None
 
 
+@pytest.mark.slow  # that the choice follows the rows that count is tested above
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare():
     """One forest of shallow trees balanced over a class of 1 in 50, many sets of fresh rows.
@@ -217,7 +219,7 @@ def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare():
     auto, by_rows = [], []
     for each in range(SETS):
         X, y = rng.normal(size=(N, 10)), (rng.random(N) < 0.02).astype(int)
-        found = debias.score(model, X, y, rows="held-out", test="auto", seed=each)
+        found = debias.score(model, X, y, rows="held-out", test="auto", random_state=each)
         assert found.details["test"]["method"] == "permutation"
         auto.append(found.selected.any())
         naive = debias.score(model, X, y, rows="held-out", test="naive")
@@ -242,6 +244,6 @@ def test_a_rare_class_in_blocks_that_cannot_be_permuted_is_warned_of(share, size
     y = (X[:, 0] + 0.3 * rng.normal(size=5400) > np.quantile(X[:, 0], 1 - share)).astype(int)
     forest = RandomForestClassifier(10, max_depth=3, class_weight="balanced", random_state=0).fit(X[:3000], y[:3000])
     blocks = rng.integers(0, 40, N) if sizes == "uneven" else np.arange(N) // 60
-    scores = debias.audit(forest, X[3000:], y[3000:], rows="held-out", blocks=blocks).main
+    scores = debias.audit(forest, debias.Dataset(X[3000:], y[3000:], blocks=blocks), rows="held-out").tested_scores
     assert scores.selected[0]
     assert any("few rows dominate the response" in text for text in scores.warnings) == warned

@@ -9,9 +9,9 @@ from scipy.stats import chisquare, norm
 from xgboost import XGBRegressor
 
 import debias
-from debias.benchmarks import rare_classes
-from debias.benchmarks import significance as bench
-from debias.benchmarks import significance_settings as designs
+from debias_bench import rare_classes
+from debias_bench import significance as bench
+from debias_bench import significance_settings as designs
 
 pytestmark = pytest.mark.slow
 
@@ -69,22 +69,24 @@ def test_held_out_permutations_are_exact():
     model = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X, rng.normal(size=150))
     p = []
     for each in range(300):
-        given = {"rows": "held-out", "n_permutations": 19, "adaptive": False, "seed": each}
-        p.append(debias.audit(model, fresh, rng.normal(size=60), ["mdi_oob"], **given).main.p_value)
+        given = {"rows": "held-out", "test": debias.Permutation(19, adaptive=False), "random_state": each}
+        p.append(debias.audit(model, fresh, rng.normal(size=60), ["mdi_oob"], **given).tested_scores.p_value)
     for of_feature in np.transpose(p):
         counts = np.bincount(np.round(20 * of_feature).astype(int), minlength=21)[1:]
         assert chisquare(counts).pvalue > 0.001
 
 
 @pytest.mark.parametrize("mirror", [False, True])
-def test_false_discovery_rate(mirror):
+def test_the_false_discovery_rate_is_kept(mirror):
     """Five of fifty features matter; 999 permutations can find a single one."""
     shares = []
     for each in range(10):
         rng = np.random.default_rng([2, each])
         X, y, relevant = designs.li_rows(rng, mirror)
         forest = designs.classifier(each).fit(X, y)
-        found = debias.audit(forest, X, y, ["mdi_oob"], error="fdr", n_permutations=999, seed=each).main.selected
+        found = debias.audit(
+            forest, X, y, ["mdi_oob"], error_rate=("fdr", 0.05), test=debias.Permutation(999), random_state=each
+        ).tested_scores.selected
         shares.append((found & ~relevant).sum() / max(1, found.sum()))
     error = max(np.std(shares, ddof=1), np.sqrt(0.05 * 0.95)) / np.sqrt(len(shares))
     assert np.mean(shares) <= 0.05 + 3 * error

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from debias.benchmarks.folds import ALPHA, Setting, figures_of, one_data_set
+from debias_bench.folds import ALPHA, Setting, estimates_of, one_data_set
 
 N_SETS = 60
 
 
 def figures(setting):
-    return figures_of(setting, [one_data_set(setting, 10_000 + number) for number in range(N_SETS)])
+    return estimates_of(setting, [one_data_set(setting, 10_000 + number) for number in range(N_SETS)])
 
 
 @pytest.mark.slow

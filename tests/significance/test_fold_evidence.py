@@ -18,7 +18,7 @@ from debias.significance.fold_evidence import (
     standard_error,
     sum_of_z,
 )
-from debias.significance.procedure import Procedure
+from debias.significance.procedure import Permutation, Procedure
 
 N_ROWS = 24
 SPLITTERS = [
@@ -29,7 +29,7 @@ SPLITTERS = [
     TimeSeriesSplit(4),
     TimeSeriesSplit(4, max_train_size=6, gap=1),
 ]
-FWER = Procedure(n_permutations=39)
+FWER = Procedure(limits=Permutation(39))
 
 
 def parts(splitter, n_rows=N_ROWS):
@@ -147,7 +147,7 @@ def test_draws_are_paired_at_random_so_that_folds_with_equal_draws_are_independe
     rng = np.random.default_rng(2)
     null, z = rng.normal(size=(1999, 3)), np.array([1.0, 0.0, 2.0])
     scores = [scores_of(z, null), scores_of(z, null)]
-    evidence = sum_of_z(scores, np.eye(2), np.ones(2), Procedure(n_permutations=1999), seed=0)
+    evidence = sum_of_z(scores, np.eye(2), np.ones(2), Procedure(limits=Permutation(1999)), seed=0)
     # normal draws with variance 1; if equal draws met, their sum would have a variance of 2
     assert evidence.p_value == pytest.approx(stats.norm.sf(2 * z / np.sqrt(2)), abs=4 * 0.5 / np.sqrt(2000))
 
@@ -190,7 +190,7 @@ def test_false_discovery_rates_adjust_the_combined_p_values(error, how):
 def test_draws_of_many_features_are_pooled_for_a_false_discovery_rate():
     rng = np.random.default_rng(6)
     scores = [permuted(rng, n_features=60, n_draws=199, shift=np.r_[8.0, np.zeros(59)]) for _ in range(2)]
-    evidence = sum_of_z(scores, np.eye(2), np.ones(2), Procedure(error="fdr", n_permutations=199), 0)
+    evidence = sum_of_z(scores, np.eye(2), np.ones(2), Procedure(error="fdr", limits=Permutation(199)), 0)
     assert evidence.details["pooled"] is True
     assert evidence.p_value[0] < 1 / 200
 

@@ -44,7 +44,7 @@ def unseen():
     """The audit of a class of 1 in 100, which is never out of bag."""
     X, y = rows(400, 4)
     with pytest.warns(debias.DebiasWarning, match="nothing was tested: rows of class 1 are never out of bag"):
-        return debias.audit(balanced(X, y), X, y, seed=0)
+        return debias.audit(balanced(X, y), X, y, random_state=0)
 
 
 @draws_by_weight
@@ -87,7 +87,7 @@ def test_other_untested_audits_begin_with_the_reason_too():
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])
 def test_a_rare_class_that_is_out_of_bag_is_tested(class_weight):
     X, y = rows(400, 8)
-    audit = debias.audit(balanced(X, y, class_weight), X, y, seed=0)  # warnings are errors here
+    audit = debias.audit(balanced(X, y, class_weight), X, y, random_state=0)  # warnings are errors here
     assert audit.verdict[0] == "informative"
 
 
@@ -95,7 +95,7 @@ def test_a_rare_class_that_is_out_of_bag_is_tested(class_weight):
 def test_with_other_classes_verdicts_are_about_these():
     X, y = rows(400, 4, third=True)
     with pytest.warns(debias.DebiasWarning, match=r"of class 1 are never .* other classes only \(0, 2\), so a feature"):
-        audit = debias.audit(balanced(X, y), X, y, seed=0)
+        audit = debias.audit(balanced(X, y), X, y, random_state=0)
     assert audit.verdict[1] == "informative"
     assert audit.verdict[0] == "indistinguishable"  # it is the cause of class 1 only, as the warning says
 
@@ -104,10 +104,11 @@ def test_with_other_classes_verdicts_are_about_these():
 def test_a_class_that_is_sometimes_out_of_bag_is_tested_with_a_warning():
     X, y = rows(400, 40)
     with pytest.warns(debias.DebiasWarning, match=r"rows of class 1 are out of bag 0\.\d+% of the time"):
-        audit = debias.audit(balanced(X, y, n_trees=100), X, y, seed=0)
+        audit = debias.audit(balanced(X, y, n_trees=100), X, y, random_state=0)
     assert audit.verdict[0] == "informative"
 
 
+@pytest.mark.thorough
 @draws_by_weight
 def test_no_z_exceeds_the_square_root_of_the_number_of_rows_that_carry_it(monkeypatch):
     """The limit comes from this: the cause of a class has z = sqrt(m), and with m < 3 rows that is below 1.65."""
@@ -118,16 +119,16 @@ def test_no_z_exceeds_the_square_root_of_the_number_of_rows_that_carry_it(monkey
         X, y = rows(400, n_rare, seed=n_rare)
         seen = []
         with np.errstate(all="ignore"):
-            audit = debias.audit(balanced(X, y, n_trees=100, seed=n_rare), X, y, scorers=[], seed=0)
+            audit = debias.audit(balanced(X, y, n_trees=100, seed=n_rare), X, y, scorers=[], random_state=0)
         if audit.tested:
-            found.append((seen[0], audit.main.z.max()))
+            found.append((seen[0], audit.tested_scores.z.max()))
     number, z = np.array(found).T
     assert number.min() < FEWEST_CARRIERS < number.max()
     assert (z <= 1.05 * np.sqrt(number) + 0.01).all()
     assert (z[number < FEWEST_CARRIERS] < 1.645).all()
 
 
-def test_how_many_rows_a_t_test_needs():
+def test_the_fewest_rows_of_a_t_test_are_those_that_can_be_significant():
     """A t of sqrt(m) with m - 1 degrees of freedom is significant at 5 % from m = 5 on."""
     p = [stdtr(m - 1, -np.sqrt(m)) for m in range(2, 8)]
     assert np.argmax(np.array(p) <= 0.05) + 2 == FEWEST_FOR_T
@@ -159,8 +160,8 @@ def held_out(n_rare, n=300):
 @pytest.mark.filterwarnings("ignore:.*:debias.DebiasWarning")
 def test_held_out_permutations_find_the_cause_of_a_single_row():
     """They are exact, and the z of permuted responses has the same bound. So they are not refused."""
-    audit = debias.audit(*held_out(1), scorers=[], rows="held-out", seed=0)
-    assert audit.main.details["test"]["method"] == "permutation"
+    audit = debias.audit(*held_out(1), scorers=[], rows="held-out", random_state=0)
+    assert audit.tested_scores.details["test"]["method"] == "permutation"
     assert audit.verdict[0] == "informative"
 
 
@@ -174,6 +175,8 @@ def test_a_t_test_of_four_rows_gives_no_verdict(how):
         elif how == "naive":
             scores = debias.score(model, X, y, rows="held-out", test="naive")
         else:
-            scores = debias.score(model, X, y, rows="held-out", test="auto", blocks=np.minimum(np.arange(300), 298))
+            scores = debias.score(
+                model, debias.Dataset(X, y, blocks=np.minimum(np.arange(300), 298)), rows="held-out", test="auto"
+            )
         assert (scores.selected is None) == (n_rare < 5)
         assert scores.details.get("rows_tell_nothing", False) == (n_rare < 5)

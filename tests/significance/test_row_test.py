@@ -4,70 +4,71 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from debias import CompositionError, RowsError, p_values
-from debias_plugins.scorers.row_test import by_rows, check_procedure
+from debias import RowsError, p_values
+from debias.plugin import CompositionError
+from debias.significance.row_test import check_procedure, row_test
 
 
 @pytest.fixture
-def figures():
+def values():
     generator = np.random.default_rng(0)
     return generator.normal(0.1, 1.0, (60, 4)) * [1, 2, 1e-8, 1e8]
 
 
-def test_equal_weights_give_the_t_statistic_of_scipy(figures):
-    tested = by_rows(figures)
-    reference = stats.ttest_1samp(figures, 0, alternative="greater")
+def test_equal_weights_give_the_t_statistic_of_scipy(values):
+    tested = row_test(values)
+    reference = stats.ttest_1samp(values, 0, alternative="greater")
     np.testing.assert_allclose(tested.z, reference.statistic)
-    np.testing.assert_allclose(tested.mean, figures.mean(axis=0))
-    np.testing.assert_allclose(tested.standard_error, stats.sem(figures))
+    np.testing.assert_allclose(tested.mean, values.mean(axis=0))
+    np.testing.assert_allclose(tested.standard_error, stats.sem(values))
     np.testing.assert_allclose(tested.p_value, stats.t.sf(tested.z, tested.effective - 1))
     assert (tested.effective <= 60).all()
 
 
 def test_light_tails_have_the_degrees_of_freedom_of_scipy():
-    figures = np.random.default_rng(1).uniform(-1, 1, (40, 3))
-    reference = stats.ttest_1samp(figures, 0, alternative="greater")
-    np.testing.assert_allclose(by_rows(figures).p_value, reference.pvalue)
+    values = np.random.default_rng(1).uniform(-1, 1, (40, 3))
+    reference = stats.ttest_1samp(values, 0, alternative="greater")
+    np.testing.assert_allclose(row_test(values).p_value, reference.pvalue)
 
 
 def test_few_large_figures_cost_degrees_of_freedom():
-    figures = np.zeros((1000, 1))
-    figures[:5, 0] = [9.0, 10.0, 11.0, 10.0, 9.5]
-    tested = by_rows(figures)
+    values = np.zeros((1000, 1))
+    values[:5, 0] = [9.0, 10.0, 11.0, 10.0, 9.5]
+    tested = row_test(values)
     assert 4 < tested.effective[0] < 7
-    assert tested.p_value[0] > stats.ttest_1samp(figures[:, 0], 0, alternative="greater").pvalue
+    assert tested.p_value[0] > stats.ttest_1samp(values[:, 0], 0, alternative="greater").pvalue
 
 
-def test_weights_of_zero_do_not_count_and_scale_does_not_matter(figures):
+def test_weights_of_zero_do_not_count_and_scale_does_not_matter(values):
     weight = np.random.default_rng(2).integers(0, 3, 60).astype(float)
-    tested, kept = by_rows(figures, weight), weight > 0
-    only = by_rows(figures[kept], 10 * weight[kept])
+    tested, kept = row_test(values, weight), weight > 0
+    only = row_test(values[kept], 10 * weight[kept])
     np.testing.assert_allclose(tested.p_value, only.p_value)
-    np.testing.assert_allclose(tested.mean, np.average(figures, axis=0, weights=weight))
+    np.testing.assert_allclose(tested.mean, np.average(values, axis=0, weights=weight))
     assert tested.n_independent == kept.sum()
-    deviation = weight[kept, None] * (figures[kept] - tested.mean) / weight.sum()
+    deviation = weight[kept, None] * (values[kept] - tested.mean) / weight.sum()
     n = kept.sum()
     np.testing.assert_allclose(tested.standard_error, np.sqrt((deviation**2).sum(axis=0) * n / (n - 1)))
 
 
-def test_blocks_are_the_independent_units(figures):
+def test_blocks_are_the_independent_units(values):
     blocks = np.repeat(list("cabdefghijklmno"), 4)
     np.random.default_rng(3).shuffle(blocks)
-    tested = by_rows(figures, blocks=blocks)
-    means = np.array([figures[blocks == label].mean(axis=0) for label in np.unique(blocks)])  # blocks of equal size
+    tested = row_test(values, blocks=blocks)
+    means = np.array([values[blocks == label].mean(axis=0) for label in np.unique(blocks)])  # blocks of equal size
     np.testing.assert_allclose(tested.standard_error, stats.sem(means))
     assert tested.n_independent == 15
 
 
-def test_single_blocks_are_rows(figures):
-    alone = by_rows(figures, blocks=np.arange(60))
-    np.testing.assert_allclose(alone.p_value, by_rows(figures).p_value)
+def test_single_blocks_are_rows(values):
+    alone = row_test(values, blocks=np.arange(60))
+    np.testing.assert_allclose(alone.p_value, row_test(values).p_value)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
 def test_a_figure_that_never_varies_is_no_evidence(value):
-    figures = np.column_stack([np.full(50, value), np.arange(50.0)])
-    tested = by_rows(figures, np.linspace(1, 2, 50))
+    values = np.column_stack([np.full(50, value), np.arange(50.0)])
+    tested = row_test(values, np.linspace(1, 2, 50))
     assert tested.p_value[0] == 1
     assert tested.standard_error[0] == tested.z[0] == 0
     assert tested.p_value[1] < 0.01
@@ -81,21 +82,21 @@ def test_a_figure_that_never_varies_is_no_evidence(value):
         ("fdr_by", lambda p: p_values.false_discovery(p, True)),
     ],
 )
-def test_p_values_are_adjusted(figures, error, adjust):
-    tested = by_rows(figures, error=error)
+def test_p_values_are_adjusted(values, error, adjust):
+    tested = row_test(values, error=error)
     np.testing.assert_array_equal(tested.p_adjusted, adjust(tested.p_value))
     details = tested.details(0.3)
     np.testing.assert_array_equal(details["selected"], tested.p_adjusted <= 0.3)
     assert details["test"]["error"] == error
 
 
-def test_what_cannot_be_tested_is_refused(figures):
+def test_what_cannot_be_tested_is_refused(values):
     with pytest.raises(CompositionError, match="'fwer', 'fdr', 'fdr_by'"):
-        by_rows(figures, error="holm")
+        row_test(values, error="holm")
     with pytest.raises(RowsError, match="at least two rows"):
-        by_rows(figures, np.eye(60)[0])
+        row_test(values, np.eye(60)[0])
     with pytest.raises(RowsError, match="at least two blocks"):
-        by_rows(figures, blocks=np.zeros(60))
+        row_test(values, blocks=np.zeros(60))
     with pytest.raises(CompositionError, match="alpha must be between"):
         check_procedure("fdr", 1)
     with pytest.raises(CompositionError, match="not one of"):
@@ -107,7 +108,7 @@ def test_the_larger_of_two_statistics_has_its_normal_p_value(correlation):
     generator = np.random.default_rng(5)
     first, second = generator.normal(0.2, 1, (2, 500, 6))
     second = correlation * first + np.sqrt(1 - correlation**2) * second
-    one, other = by_rows(first), by_rows(second)
+    one, other = row_test(first), row_test(second)
     joint = one.or_other(other)
     found = np.array([np.corrcoef(first[:, k], second[:, k])[0, 1] for k in range(6)])
     z = stats.norm.isf(np.minimum(one.p_value, other.p_value))
@@ -121,8 +122,8 @@ def test_the_larger_of_two_statistics_has_its_normal_p_value(correlation):
 
 
 def test_the_larger_of_two_statistics_where_one_never_varies():
-    figures = np.random.default_rng(6).normal(0.3, 1, (80, 1))
-    one, nothing = by_rows(figures), by_rows(np.zeros((80, 1)))
+    values = np.random.default_rng(6).normal(0.3, 1, (80, 1))
+    one, nothing = row_test(values), row_test(np.zeros((80, 1)))
     np.testing.assert_allclose(one.or_other(nothing).p_value, one.p_value)
     np.testing.assert_allclose(one.or_other(one).p_value, one.p_value)
     assert nothing.or_other(nothing).p_value == 1
@@ -135,5 +136,5 @@ def test_the_level_is_that_of_the_p_value(blocks):
     noise = generator.standard_t(8, (120, n_tests))
     if blocks is not None:
         noise += 2 * generator.normal(size=(30, n_tests))[blocks]
-    rate = (by_rows(noise, blocks=blocks).p_value <= alpha).mean()
+    rate = (row_test(noise, blocks=blocks).p_value <= alpha).mean()
     assert abs(rate - alpha) < 3.5 * np.sqrt(alpha * (1 - alpha) / n_tests) + 0.004  # 0.004: the t of heavy tails

@@ -83,9 +83,13 @@ def test_error_rate_on_rows_that_no_step_has_seen(setting):
         half = len(y) // 2
         model = make().fit(X[:half], y[:half])
         with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
-            debias.audit(model, X[:half], y[:half], seed=seed)
+            debias.audit(model, X[:half], y[:half], random_state=seed)
         found.append(
-            finds_noise(debias.audit(model, X[half:], y[half:], rows="held-out", test="permutation", seed=seed))
+            finds_noise(
+                debias.audit(
+                    model, X[half:], y[half:], rows="held-out", test="permutation", random_state=seed, dependence=False
+                )
+            )
         )
     print(f"{setting}: {np.mean(found):.3f}")
     assert np.mean(found) <= LIMIT
@@ -120,7 +124,7 @@ def test_what_is_done_by_hand_before_the_model_is_seen_on_other_rows_only(kind):
         half = len(y) // 2
         made = make(X, y, half)
         model = FOREST.fit(made[:half], y[:half])
-        given = {"test": "permutation", "seed": seed}
+        given = {"test": "permutation", "dependence": False, "random_state": seed}
         out_of_bag.append(finds_noise(debias.audit(model, made[:half], y[:half], rows="oob", **given)))
         held_out.append(finds_noise(debias.audit(model, made[half:], y[half:], rows="held-out", **given)))
     print(f"{kind} by hand: out of bag {np.mean(out_of_bag):.3f}, held out {np.mean(held_out):.3f}")

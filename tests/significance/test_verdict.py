@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.significance.procedure import METHODS, Test
+from debias.significance import procedure
+from debias.significance.procedure import METHODS, TestName
 from support.missing_values import needs_them_in_forests
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows (are|may be) training rows:debias.DebiasWarning")
@@ -36,26 +37,27 @@ def forest(data):
 
 @pytest.fixture(scope="module")
 def audit(forest, data):
-    return debias.audit(forest, *data, seed=0)
+    return debias.audit(forest, *data, random_state=0)
 
 
+@pytest.mark.quick
 def test_verdicts_tell_signal_from_noise(audit):
-    verdict = audit.table["verdict"]
+    verdict = audit.to_frame()["verdict"]
     assert verdict["strong"] == verdict["weak"] == "informative"
     assert set(verdict[["noise", "values", "constant"]]) == {"indistinguishable"}
-    noise = audit.table.loc[verdict == "indistinguishable", "reported"].sum()
+    noise = audit.to_frame().loc[verdict == "indistinguishable", "reported"].sum()
     assert audit.unsupported_share == pytest.approx(noise)
     assert f"they have {noise:.1%} of the reported importance" in audit.test_summary()
-    assert (audit.table["p_adjusted"] >= audit.table["p_value"]).all()
+    assert (audit.to_frame()["p_adjusted"] >= audit.to_frame()["p_value"]).all()
 
 
 def test_a_feature_no_tree_uses_has_z_0_and_p_1(audit):
-    row = audit.table.loc["constant"]
+    row = audit.to_frame().loc["constant"]
     assert (row["mdi_oob"], row["standard_error"], row["z"], row["p_value"], row["p_adjusted"]) == (0, 0, 0, 1, 1)
 
 
 def test_the_minimum_detectable_z_is_where_single_step_p_crosses_alpha(audit):
-    scores = audit.main
+    scores = audit.tested_scores
     largest = scores.null.max(axis=1)
     above = (1 + (largest >= scores.threshold * (1 + 1e-6)).sum()) / (1 + len(largest))
     below = (1 + (largest >= scores.threshold * (1 - 1e-6)).sum()) / (1 + len(largest))
@@ -64,38 +66,38 @@ def test_the_minimum_detectable_z_is_where_single_step_p_crosses_alpha(audit):
 
 def test_an_audit_with_its_null_survives_json(audit):
     again = debias.Audit.from_json(audit.to_json())
-    np.testing.assert_array_equal(again.main.null, audit.main.null)
-    pd.testing.assert_frame_equal(again.table, audit.table)
+    np.testing.assert_array_equal(again.tested_scores.null, audit.tested_scores.null)
+    pd.testing.assert_frame_equal(again.to_frame(), audit.to_frame())
     assert json.loads(audit.to_json())["unsupported_share"] == audit.unsupported_share
 
 
 def test_without_a_test_everything_is_untested(forest, data):
     audit = debias.audit(forest, *data, test=None)
-    assert set(audit.table["verdict"]) == {"untested"}
-    assert audit.table["p_value"].isna().all()
+    assert set(audit.to_frame()["verdict"]) == {"untested"}
+    assert audit.to_frame()["p_value"].isna().all()
     assert audit.unsupported_share is None
-    assert audit.main.standard_error is None
+    assert audit.tested_scores.standard_error is None
     with pytest.raises(debias.DebiasError, match="without standard errors"):
-        audit.main.interval()
+        audit.tested_scores.interval()
 
 
 @pytest.mark.filterwarnings("ignore:these are scores on training rows:debias.DebiasWarning")
 def test_training_rows_are_not_tested(data):
     X, y = data
     audit = debias.audit(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train")
-    assert set(audit.table["verdict"]) == {"untested"}
+    assert set(audit.to_frame()["verdict"]) == {"untested"}
     with pytest.raises(debias.RowsError, match="training rows cannot be tested"):
         debias.score(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train", test="auto")
 
 
 def test_score_is_tested_on_request_and_as_the_audit_is(forest, data, audit):
     assert debias.score(forest, *data).z is None
-    scores = debias.score(forest, *data, test="auto", seed=0)
-    np.testing.assert_array_equal(scores.z, audit.main.z)
+    scores = debias.score(forest, *data, test="auto", random_state=0)
+    np.testing.assert_array_equal(scores.z, audit.tested_scores.z)
     assert list(scores.to_frame()) == ["mdi_oob", "standard_error", "z", "p_value", "p_adjusted", "selected"]
 
 
-def test_normal_tests(forest, data):
+def test_the_naive_test_gives_larger_z_than_the_conservative_one(forest, data):
     found = debias.score(forest, *data, test="conservative")
     with pytest.warns(debias.DebiasWarning, match="too many"):
         naive = debias.score(forest, *data, test="naive")
@@ -114,19 +116,21 @@ def test_normal_tests(forest, data):
 
 
 def test_intervals_are_normal(audit):
-    interval = audit.main.interval(0.9)
-    np.testing.assert_allclose(interval.mean(axis=1), audit.main.values)
-    np.testing.assert_allclose(interval["upper"] - audit.main.values, 1.6448536 * audit.main.standard_error)
+    interval = audit.tested_scores.interval(0.9)
+    np.testing.assert_allclose(interval.mean(axis=1), audit.tested_scores.values)
+    np.testing.assert_allclose(
+        interval["upper"] - audit.tested_scores.values, 1.6448536 * audit.tested_scores.standard_error
+    )
     with pytest.raises(debias.DebiasError, match="between 0 and 1"):
-        audit.main.interval(95)
+        audit.tested_scores.interval(95)
 
 
 def test_drawing_stops_once_every_verdict_is_settled():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(100, 3)), rng.normal(size=100)
     forest = RandomForestRegressor(30, random_state=0).fit(X, y)
-    early = debias.audit(forest, X, y, seed=0, n_permutations=999).main
-    full = debias.audit(forest, X, y, seed=0, n_permutations=999, adaptive=False).main
+    early = debias.audit(forest, X, y, random_state=0, test=debias.Permutation(999)).tested_scores
+    full = debias.audit(forest, X, y, random_state=0, test=debias.Permutation(999, adaptive=False)).tested_scores
     assert early.details["test"]["stopped"] == "settled"
     assert len(early.null) < 300 < len(full.null) == 999
     np.testing.assert_array_equal(early.null, full.null[: len(early.null)])
@@ -139,13 +143,17 @@ def test_the_minimum_detectable_z_is_known_where_drawing_stops_early():
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     for error in ("fwer", "fdr"):
-        found = debias.audit(forest, X, y, seed=0, error=error, n_permutations=999).main
+        found = debias.audit(
+            forest, X, y, random_state=0, error_rate=(error, 0.05), test=debias.Permutation(999)
+        ).tested_scores
         assert found.details["test"]["stopped"] == "settled"
         assert found.threshold == np.sort(found.null.max(axis=1))[-int(0.05 * (1 + len(found.null)))]
 
 
 def test_without_early_stopping_p_values_rest_on_all_draws(forest, data):
-    found = debias.audit(forest, *data, seed=0, n_permutations=399, error="fdr", adaptive=False).main
+    found = debias.audit(
+        forest, *data, random_state=0, test=debias.Permutation(399, adaptive=False), error_rate=("fdr", 0.05)
+    ).tested_scores
     assert set(found.details["test"]["draws_used"]) == {399}
     np.testing.assert_allclose(found.p_value, (1 + (found.null >= found.z).sum(axis=0)) / 400)
 
@@ -153,21 +161,23 @@ def test_without_early_stopping_p_values_rest_on_all_draws(forest, data):
 def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
     X, y = data
     medians = RandomForestRegressor(20, random_state=0, criterion="absolute_error", max_depth=4).fit(X, y)
-    audit = debias.audit(medians, X, y, seed=0)
-    assert audit.table.loc["strong", "verdict"] == "informative"
-    assert audit.main.standard_error is None
-    assert debias.Audit.from_json(audit.to_json()).main.standard_error is None
+    audit = debias.audit(medians, X, y, random_state=0)
+    assert audit.to_frame().loc["strong", "verdict"] == "informative"
+    assert audit.tested_scores.standard_error is None
+    assert debias.Audit.from_json(audit.to_json()).tested_scores.standard_error is None
     with pytest.raises(debias.DebiasError, match="leaves hold no means of y"):
-        audit.main.interval()
+        audit.tested_scores.interval()
 
 
 def test_error_rates_are_told_as_they_were_asked_for(forest, data):
-    audit = debias.audit(forest, *data, alpha=0.025, test="conservative")
+    audit = debias.audit(forest, *data, error_rate=0.025, test="conservative", dependence=False)
     assert "Test: conservative standard errors, family-wise error rate 2.5%" in audit.test_summary()
 
 
 def test_false_discoveries_rest_on_sequential_p_values(forest, data):
-    found = debias.audit(forest, *data, seed=0, n_permutations=999, error="fdr").main
+    found = debias.audit(
+        forest, *data, random_state=0, test=debias.Permutation(999), error_rate=("fdr", 0.05)
+    ).tested_scores
     test = found.details["test"]
     used = np.array(test["draws_used"])
     assert used.min() < used.max() == test["n_permutations"]
@@ -181,7 +191,7 @@ def test_false_discoveries_rest_on_sequential_p_values(forest, data):
 
 def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
     with pytest.warns(debias.DebiasWarning, match=r"budget ended the test after 15 permutations"):
-        found = debias.audit(forest, *data, seed=0, budget=1e-9).main
+        found = debias.audit(forest, *data, random_state=0, test=debias.Permutation(budget=1e-9)).tested_scores
     assert found.details["test"]["stopped"] == "budget"
     assert len(found.null) == 15
 
@@ -190,57 +200,83 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
     ("given", "message"),
     [
         ({"test": "bootstrap"}, "test='bootstrap' is not one of"),
-        ({"error": "bonferroni"}, "error='bonferroni' is not one of"),
-        ({"alpha": 1.5}, "alpha must be between 0 and 1"),
-        ({"alpha": "0.05"}, "alpha must be between 0 and 1"),
-        ({"budget": "1"}, "seconds above 0"),
-        ({"n_permutations": 0}, "whole number, 1 or more"),
-        ({"n_permutations": 10}, "pass n_permutations=19 or more"),
-        ({"n_permutations": 20, "error": "fdr_by"}, "cannot call any feature"),
-        ({"budget": 0}, "seconds above 0"),
+        ({"test": "combined"}, "an audit makes it with dependence=True"),
+        ({"test": debias.Permutation}, "is not one of"),
+        ({"dependence": "yes"}, "dependence='yes' must be"),
+        ({"test": None, "dependence": True}, "leave one of the two out"),
+        ({"error_rate": ("bonferroni", 0.05)}, "error_rate=.* is not an error rate: pass a number between 0 and 1"),
+        ({"error_rate": "fdr"}, "a method .* and a number, such as"),
+        ({"error_rate": 1.5}, "is not an error rate"),
+        ({"error_rate": ("fdr", "0.05")}, "is not an error rate"),
+        ({"test": debias.Permutation(10)}, r"pass test=debias\.Permutation\(n_permutations=19\), or more"),
+        ({"test": debias.Permutation(20), "error_rate": ("fdr_by", 0.05)}, "cannot call any feature"),
         ({"groups": ["strong"]}, "groups must be a mapping"),
         ({"groups": {"g": ["stron"]}}, "Did you mean 'strong'"),
         ({"groups": {"g": ["weak"], "h": ["weak"]}}, "is in the groups 'g' and 'h'"),
         ({"groups": {"noise": ["weak"]}}, "rename the group"),
-        ({"blocks": np.zeros(240)}, "all rows are in one block"),
-        ({"blocks": np.zeros(3)}, "one label per row"),
-        ({"blocks": [None, *range(239)]}, "no label in row 0"),
-        ({"blocks": np.r_[0, 0, 0, np.arange(3, 240)]}, "Hold out whole blocks"),
     ],
 )
 def test_wrong_use_is_refused(forest, data, given, message):
-    with pytest.raises((debias.CompositionError, debias.RowsError), match=message):
+    with pytest.raises((debias.plugin.CompositionError, debias.RowsError), match=message):
         debias.audit(forest, *data, **given)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"budget": "1"}, "seconds above 0"),
+        ({"budget": 0}, "seconds above 0"),
+        ({"n_permutations": 0}, "whole number, 1 or more"),
+        ({"adaptive": "no"}, "adaptive must be True or False"),
+    ],
+)
+def test_limits_of_permutations_that_are_none_are_refused(limits, message):
+    with pytest.raises(debias.plugin.CompositionError, match=message):
+        debias.Permutation(**limits)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (np.zeros(240), "all rows are in one block"),
+        (np.zeros(3), "one label per row"),
+        ([None, *range(239)], "no label in row 0"),
+        (np.r_[0, 0, 0, np.arange(3, 240)], "Hold out whole blocks"),
+    ],
+)
+def test_blocks_that_cannot_be_tested_are_refused(forest, data, blocks, message):
+    with pytest.raises((debias.plugin.CompositionError, debias.RowsError), match=message):
+        debias.audit(forest, debias.Dataset(*data, blocks=blocks))
 
 
 def test_what_is_no_sum_over_rows_has_no_test(forest, data):
     for scorer in ("ufi", "oob_loss", "mdi", "mdi_oob(centre='none')"):
-        with pytest.raises(debias.CompositionError, match="no (contributions of rows|rows, so)"):
+        with pytest.raises(debias.plugin.CompositionError, match="no (contributions of rows|rows, so)"):
             debias.score(forest, *data, scorer, test="auto")
-    with pytest.raises(debias.CompositionError, match="no contributions"):
+    with pytest.raises(debias.plugin.CompositionError, match="no contributions"):
         debias.contributions(forest, *data, scorer="oob_split")
 
 
 def test_conservative_is_for_out_of_bag_rows(forest, data):
     X, y = data
-    with pytest.raises(debias.CompositionError, match="test='naive'"):
+    with pytest.raises(debias.plugin.CompositionError, match="test='naive'"):
         debias.score(forest, X + 0.01, y, rows="held-out", test="conservative")
 
 
 def test_few_permutations_are_warned_of_under_false_discovery(forest, data):
     with pytest.warns(debias.DebiasWarning, match="features informative, or none"):
-        debias.audit(forest, *data, error="fdr", n_permutations=30)
+        debias.audit(forest, *data, error_rate=("fdr", 0.05), test=debias.Permutation(30))
 
 
 def test_groups_add_up_in_every_column(forest, data):
     groups = {"signal": ["strong", "weak"], "rest": ["noise", "values", "constant"]}
-    alone = debias.audit(forest, *data, seed=0)
-    audit = debias.audit(forest, *data, groups=groups, seed=0)
-    assert list(audit.main.feature_names) == ["signal", "rest"]
+    alone = debias.audit(forest, *data, random_state=0)
+    audit = debias.audit(forest, *data, groups=groups, random_state=0)
+    assert list(audit.tested_scores.feature_names) == ["signal", "rest"]
     for name in ("reported", "mdi_oob", "oob_loss"):
-        expected = alone.table.loc[["strong", "weak"], name].sum()
-        assert audit.table.loc["signal", name] == pytest.approx(expected)
-    assert audit.table.loc["signal", "verdict"] == "informative"
+        expected = alone.to_frame().loc[["strong", "weak"], name].sum()
+        assert audit.to_frame().loc["signal", name] == pytest.approx(expected)
+    assert audit.to_frame().loc["signal", "verdict"] == "informative"
 
 
 def test_a_row_is_out_of_bag_only_if_its_block_is(forest, data):
@@ -248,11 +284,13 @@ def test_a_row_is_out_of_bag_only_if_its_block_is(forest, data):
     blocks = np.arange(240) % 120  # rows i and i + 120
     inside = np.stack([np.bincount(s, minlength=240) > 0 for s in forest.estimators_samples_])
     together = inside | np.roll(inside, 120, axis=1)
-    phi = debias.contributions(forest, X, y, blocks=blocks).to_numpy()
+    phi = debias.contributions(forest, debias.Dataset(X, y, blocks=blocks)).to_numpy()
     never = together.all(axis=0)
     assert not phi[never].any()
     assert (phi[~never] != 0).any(axis=1).mean() > 0.9
-    np.testing.assert_allclose(phi.sum(axis=0), debias.score(forest, X, y, blocks=blocks).values, atol=1e-12)
+    np.testing.assert_allclose(
+        phi.sum(axis=0), debias.score(forest, debias.Dataset(X, y, blocks=blocks)).values, atol=1e-12
+    )
 
 
 def test_few_blocks_out_of_bag_are_tested_conservatively():
@@ -262,10 +300,10 @@ def test_few_blocks_out_of_bag_are_tested_conservatively():
     forest = RandomForestRegressor(40, random_state=0).fit(X, y)
     blocks = np.arange(400) // 5
     with pytest.warns(debias.DebiasWarning, match=r"a tree has 0\.\d+ whole blocks out of bag .* has little power"):
-        audit = debias.audit(forest, X, y, blocks=blocks)
-    assert audit.main.details["test"]["method"] == "conservative"
+        audit = debias.audit(forest, debias.Dataset(X, y, blocks=blocks))
+    assert audit.tested_scores.details["test"]["method"] == "conservative"
     with pytest.raises(debias.RowsError, match=r"Permutations are not calibrated with fewer than 5, .*conservative"):
-        debias.score(forest, X, y, blocks=blocks, test="permutation")
+        debias.score(forest, debias.Dataset(X, y, blocks=blocks), test="permutation")
 
 
 def test_blocks_with_the_same_responses_in_the_same_order_are_refused():
@@ -275,9 +313,9 @@ def test_blocks_with_the_same_responses_in_the_same_order_are_refused():
     model = RandomForestClassifier(5, random_state=0).fit(X, case_first)
     fresh = np.random.default_rng(1).normal(size=(200, 3))
     with pytest.raises(debias.RowsError, match="same responses in the same order.* test='naive'"):
-        debias.audit(model, fresh, case_first, blocks=pairs, rows="held-out")
+        debias.audit(model, debias.Dataset(fresh, case_first, blocks=pairs), rows="held-out")
     case_first[:2] = 0, 1
-    debias.audit(model, fresh, case_first, blocks=pairs, rows="held-out")
+    debias.audit(model, debias.Dataset(fresh, case_first, blocks=pairs), rows="held-out")
 
 
 def test_blocks_of_which_none_is_out_of_bag_are_refused():
@@ -286,9 +324,9 @@ def test_blocks_of_which_none_is_out_of_bag_are_refused():
     forest = RandomForestRegressor(20, random_state=0).fit(X, y)
     message = "no tree has a whole block out of bag, so there is nothing to evaluate on: blocks have 20 rows. Train on"
     with pytest.raises(debias.RowsError, match=message):
-        debias.audit(forest, X, y, blocks=np.arange(400) // 20)
+        debias.audit(forest, debias.Dataset(X, y, blocks=np.arange(400) // 20))
     with pytest.raises(debias.RowsError, match="blocks have 50 to 350 rows"):
-        debias.score(forest, X, y, blocks=np.arange(400) < 50, test="conservative")
+        debias.score(forest, debias.Dataset(X, y, blocks=np.arange(400) < 50), test="conservative")
 
 
 def repeats(X, y, times):
@@ -308,7 +346,7 @@ def test_repeated_rows_are_warned_of(kind, times):
     X, y = repeats(X, rng.normal(size=100), times)
     forest = RandomForestRegressor(5, random_state=0).fit(X, y)
     with pytest.warns(debias.DebiasWarning, match="repeat the values of another row"):
-        debias.audit(forest, X, y, n_permutations=19)
+        debias.audit(forest, X, y, test=debias.Permutation(19))
 
 
 @pytest.mark.parametrize(
@@ -339,8 +377,8 @@ def test_legitimate_equal_rows_are_not_warned_of(kind):
         X[rng.random(n) < 0.3, 0] = 0 if kind == "zeros" else np.nan
     y = rng.integers(0, 2, n)
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    audit = debias.audit(forest, X, y, n_permutations=19)  # warnings are errors here
-    assert not audit.main.details["test"]["blocks"]
+    audit = debias.audit(forest, X, y, test=debias.Permutation(19))  # warnings are errors here
+    assert not audit.tested_scores.details["test"]["blocks"]
 
 
 def test_the_mirrored_null_needs_many_scores_that_are_not_positive():
@@ -365,9 +403,31 @@ def test_weights_that_follow_the_response_are_warned_of(balanced):
     model = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:], seed=0)
+        debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:], random_state=0)
     assert any("depend on their response" in str(one.message) for one in caught) == balanced
 
 
 def test_options_are_typed_with_the_names_of_all_tests():
-    assert set(get_args(Test)) == {"auto", "none", *METHODS}
+    assert set(get_args(TestName)) == {"auto", "none", *METHODS}
+
+
+@pytest.mark.parametrize(
+    ("test", "dependence", "method", "tested"),
+    [
+        (None, "auto", None, False),
+        ("none", "auto", None, False),
+        ("auto", "auto", "auto", "auto"),
+        ("auto", True, "auto", True),
+        ("permutation", False, "permutation", False),
+        (debias.Permutation(7), "auto", "permutation", "auto"),
+        ("naive", False, "naive", False),
+    ],
+)
+def test_the_scores_are_tested_by_one_argument_and_dependence_by_another(test, dependence, method, tested):
+    tests = procedure.Tests.asked(test, dependence, ("fdr", 0.1))
+    assert tests.dependence == tested
+    assert (tests.of_scores and tests.of_scores.test) == method
+    assert method is None or (tests.of_scores.alpha, tests.of_scores.error) == (0.1, "fdr")
+    assert method is None or tests.of_scores.limits == (
+        test if isinstance(test, debias.Permutation) else debias.Permutation()
+    )

@@ -119,7 +119,8 @@ def audited(model: Any, X: Any, y: Any, of_rows: dict[str, Any], **line: Any) ->
     The second result is the feature with the largest share, if that is not the first one.
     """
     try:
-        audit = debias.audit(model, X, y, seed=0, n_permutations=20, n_jobs=1, **of_rows, **line)
+        rows = debias.Dataset(X, y, **of_rows)
+        audit = debias.audit(model, rows, random_state=0, n_jobs=1, **line)
     except debias.DebiasError as error:
         message = " ".join(str(error).split())
         found = f"refused: {message}"
@@ -131,8 +132,8 @@ def audited(model: Any, X: Any, y: Any, of_rows: dict[str, Any], **line: Any) ->
     except Exception as error:  # this is what must not happen
         return f"{FAILED}: {type(error).__name__}: {error}", None
     reason = audit.untested_because
-    best = str(audit.table["share"].astype(float).idxmax())
-    as_expected = best == audit.main.feature_names[0] or str(reason).startswith("the response is the same")
+    best = str(audit.to_frame()["share"].astype(float).idxmax())
+    as_expected = best == audit.tested_scores.feature_names[0] or str(reason).startswith("the response is the same")
     result = audit.rows_in_words + (f"; untested: {reason}" if reason else "")
     return result, None if as_expected else best
 

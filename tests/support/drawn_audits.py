@@ -7,7 +7,7 @@ from scipy.special import stdtr, stdtrit
 
 import debias
 from debias import p_values
-from debias.results.near_duplicates import NearDuplicates
+from debias.results.performance import NearDuplicates
 from debias.results.untested import with_reason
 
 KINDS = ("permutation", "permutation", "conservative", "naive", "mirror", "own", "untested")
@@ -53,7 +53,7 @@ def _near_duplicates(rng, audit):
     """Return random sets of informative features, in the order of their shares; None where nothing was tested."""
     if not audit.tested or rng.random() < 0.2:
         return None
-    names = [name for name, verdict in audit.table["verdict"].items() if verdict == "informative"]
+    names = [name for name, verdict in audit.to_frame()["verdict"].items() if verdict == "informative"]
     if rng.random() < 0.3:
         names = []
     sets = []

@@ -181,6 +181,25 @@ def survival(kind, module="sksurv.ensemble", **settings):
     return lambda: getattr(import_module(module), kind)(random_state=0, **settings)
 
 
+class QuantileForest:
+    """A forest of quantile-forest."""
+
+    def fit(self, X, y):
+        from quantile_forest import RandomForestQuantileRegressor
+
+        return RandomForestQuantileRegressor(5, random_state=0).fit(X, y)
+
+
+class BalancedForest:
+    """imbalanced-learn's forest, of two classes."""
+
+    def fit(self, X, y):
+        from imblearn.ensemble import BalancedRandomForestClassifier
+
+        settings = {"sampling_strategy": "all", "replacement": True, "bootstrap": False}
+        return BalancedRandomForestClassifier(5, random_state=0, **settings).fit(X, y)
+
+
 SURVIVAL = {
     "RandomSurvivalForest": survival("RandomSurvivalForest", n_estimators=5),
     "ExtraSurvivalTrees": survival("ExtraSurvivalTrees", n_estimators=5),
@@ -220,6 +239,8 @@ FAMILIES = {
     **({"treelite": Treelite} if find_spec("treelite") else {}),
     **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
     **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
+    **({"quantile-forest": QuantileForest} if find_spec("quantile_forest") else {}),
+    **({"BalancedRandomForest": BalancedForest} if find_spec("imblearn") else {}),
     **(SURVIVAL if find_spec("sksurv") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
@@ -245,7 +266,7 @@ UNNAMED = {"treelite"}
 
 def response(family, y):
     """Return the response as a family needs it: labels, two columns for several outputs, or events and times."""
-    if family == "CalibratedClassifierCV":
+    if family in ("CalibratedClassifierCV", "BalancedRandomForest"):
         return np.where(y > 0, "yes", "no")
     if family in SURVIVAL:
         times = [(k % 4 != 0, time) for k, time in enumerate(np.exp(-y / y.std()))]  # a quarter is censored

@@ -191,7 +191,9 @@ def named(library, X, y, classes):
     """Return the feature that an audit names as a possible leak, or None."""
     if library == "forest":
         kind = RandomForestClassifier if classes else RandomForestRegressor
-        audit = debias.audit(kind(100, random_state=0).fit(X, y), X, y, [], test="conservative", seed=0)
+        audit = debias.audit(
+            kind(100, random_state=0).fit(X, y), X, y, [], test="conservative", random_state=0, dependence=False
+        )
     else:
         from xgboost import XGBClassifier, XGBRegressor
 
@@ -200,9 +202,11 @@ def named(library, X, y, classes):
             train[[np.flatnonzero(y == label)[0] for label in set(y)]] = True
         kind = XGBClassifier if classes else XGBRegressor
         model = kind(n_estimators=100, max_depth=4, random_state=0, n_jobs=1).fit(X[train], y[train])
-        audit = debias.audit(model, X[~train], y[~train], [], test="naive", rows="held-out", seed=0)
+        audit = debias.audit(
+            model, X[~train], y[~train], [], test="naive", rows="held-out", random_state=0, dependence=False
+        )
     k = possible_leak(audit)
-    return None if k is None else audit.main.feature_names[k]
+    return None if k is None else audit.tested_scores.feature_names[k]
 
 
 def main(library):

@@ -44,7 +44,7 @@ def made_changes(names, seed=0, compared=True):
     kind = np.arange(len(names)) % 4
     before = rng.uniform(0.1, 0.5, kind.size)
     response = np.choose(kind, [-0.05, -0.09, 0.05, 0.0])
-    figures = {
+    statistics = {
         "before": before,
         "after": before + response,
         "before_error": np.full(kind.size, 0.01),
@@ -80,7 +80,7 @@ def made_changes(names, seed=0, compared=True):
         recent=WindowOfPeriods("2026-01-21", "2026-01-30", 10, 1000),
         alpha=0.05,
         least=0.1,
-        figures=figures if compared else {},
+        statistics=statistics if compared else {},
         splits=tuple(f"{name} < 3" for name in names) if compared else (),
         method="between periods" if compared else "none",
         not_compared_because=None if compared else "there is only one period",

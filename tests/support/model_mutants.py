@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models import files, trial
+from debias.models import loading, sandbox
 from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
 from support import mutants, simulated
@@ -83,7 +83,7 @@ def reader(home, name):
 def reader_after_a_guard(home, name):
     """Return a function that loads a file as the parent process does after a child process has tried the file."""
     path = home / name
-    return lambda content: answer(files.load(path, guard=False))
+    return lambda content: answer(loading.load(path, guard=False))
 
 
 def answer(model):
@@ -108,7 +108,7 @@ def guard(home, name):
 
     def try_apart(content):
         path.write_bytes(content)
-        trial.load_and_predict(path)
+        sandbox.load_and_predict(path)
 
     return try_apart
 

@@ -2,9 +2,8 @@
 
 from functools import partial
 
-from debias.benchmarks import simulate
-from debias.benchmarks.studies.models import forest
-from debias.benchmarks.study import Design, Draw, Published, Study
+from debias_bench import simulate
+from debias_bench.study import Design, Draw, Published, Study, forest
 
 
 def draw(seed):

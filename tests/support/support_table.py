@@ -1,30 +1,24 @@
-"""Write docs/support.md from the tests that ran: ``python tests/support/support_table.py``."""
+"""Write docs/support.md from the tests that ran: ``python tests/support/support_table.py``.
+
+``python tests/support/support_table.py libraries`` writes only its section about the libraries, and runs no test.
+"""
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from debias.hooks.registry import libraries
+from debias.testing.installed import installed, requirements
+
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "support.md"
+HEADING = "## Libraries"
 CAPABILITIES = ("out-of-bag", "held-out", "weights", "missing", "categories", "refit")
 NOT_ALWAYS_INSTALLED = {"AutoGluon TabularPredictor"}
 """Families whose library pins versions that the other tests do not: the session ``automl`` of .ci/noxfile.py."""
-LIBRARIES = (
-    "scikit-learn",
-    "xgboost",
-    "lightgbm",
-    "catboost",
-    "ydf",
-    "treelite",
-    "flaml",
-    "scikit-survival",
-    "pyspark",
-    "pandas",
-)
 MEANING = """\
 Written by `tests/support/support_table.py` from the tests in `tests/adapters/test_support.py`; the tests fail if a cell
 no longer holds. *yes*: ran, and its checks passed. *refused*: debias says why it does not. *no*: the library itself
@@ -37,6 +31,12 @@ does not take such columns.
 - *refit*: `debias.refit` gives the same model from the same seed, another from other rows, and leaves yours alone.
 
 What each model is scored on, and what is refused, is in [models](models.md) and [boosters](models-boosters.md).
+"""
+OF_LIBRARIES = """\
+Written from what each adapter declares (`LIBRARY` in its folder of `adapters/debias_adapters/`) and from
+`pyproject.toml`. Extras are installed as in the [quickstart](quickstart.md). *minimum*: the oldest version that debias
+works with; saved models may be of an older Spark. *tested*: the versions of the tests, by [session](versions.md) where
+there is a record.
 """
 
 
@@ -55,18 +55,38 @@ class Outcomes:
 
 def page(cells: dict[str, dict[str, str]]) -> str:
     """Return the page as Markdown, with the rows of families whose library is not installed here as they were."""
-    ran = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    found = [*filter(None, (installed(each.distribution, each.module) for each in libraries())), installed("pandas")]
+    ran = ", ".join(f"{each.distribution} {each.version}" for each in found if each is not None)
     lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, found in cells.items():
         lines.append(f"| {family} | " + " | ".join(found[each] for each in CAPABILITIES) + " |")
     table = "\n".join(lines)
-    return f"# What is supported\n\n{MEANING}\nRun with {ran}.\n\n{table}\n"
+    return f"# What is supported\n\n{MEANING}\nRun with {ran}.\n\n{table}\n\n{libraries_section()}"
+
+
+def libraries_section() -> str:
+    """Return the section about the libraries, as their adapters declare them."""
+    minimum = {name: requirement.minimum for name, requirement in requirements().items()}
+    lines = ["| library | extra | minimum | tested | page |", "|---|---|---|---|---|"]
+    for each in libraries():
+        extra = f"`{each.extra}`" if each.extra else "always installed"
+        tested = " to ".join(dict.fromkeys(each.tested or ("unknown",)))
+        page = f"[{(each.page or '').rpartition('/')[2]}]({each.page}.md)"
+        lines.append(f"| {each.name} | {extra} | {minimum[each.distribution]} | {tested} | {page} |")
+    table = "\n".join(lines)
+    return f"{HEADING}\n\n{OF_LIBRARIES}\n{table}\n"
+
+
+def read_libraries() -> str:
+    """Return the section about the libraries as it stands on the page."""
+    _, heading, section = PAGE.read_text().partition(HEADING)
+    return heading + section
 
 
 def read() -> dict[tuple[str, str], str]:
     """Return the cells of the page by family and capability."""
     found = {}
-    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+    for line in PAGE.read_text().partition(HEADING)[0].splitlines() if PAGE.exists() else []:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| ") and cells[0] != "model":
             found.update({(cells[0], each): cell for each, cell in zip(CAPABILITIES, cells[1:], strict=True)})
@@ -74,6 +94,9 @@ def read() -> dict[tuple[str, str], str]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["libraries"]:
+        PAGE.write_text(PAGE.read_text().partition(HEADING)[0] + libraries_section())
+        sys.exit()
     outcomes = Outcomes()
     before = {}
     for (family, capability), cell in read().items():

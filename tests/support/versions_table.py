@@ -24,22 +24,8 @@ from support import support_table
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "versions.md"
 RECORDS = ROOT / "docs" / "results" / "versions"
-EXTRAS = (
-    "xgboost",
-    "lightgbm",
-    "catboost",
-    "imbalanced-learn",
-    "quantile-forest",
-    "ydf",
-    "treelite",
-    "flaml",
-    "scikit-survival",
-    "files",
-    "report",
-    "mlflow",
-    "skore",
-)
-"""Extras of pyproject.toml whose packages the page lists, after those that debias always needs."""
+NOT_LISTED = {"autogluon", "spark", "all", "test", "docs", "integration"}
+"""Extras of pyproject.toml that no session of the page installs, or that repeat others."""
 SESSIONS = (
     "floors",
     "released-2025-03",
@@ -58,6 +44,8 @@ ADDED_SINCE = {
     "YDF GradientBoostedTrees",
     "treelite",
     "FLAML AutoML",
+    "quantile-forest",
+    "BalancedRandomForest",
     "RandomSurvivalForest",
     "ExtraSurvivalTrees",
     "SurvivalTree",
@@ -74,8 +62,8 @@ def requirements() -> dict[str, str]:
     """Return the packages that debias needs, and those of its extras, with their minimum versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = [*project["dependencies"]]
-    for extra in EXTRAS:
-        listed += project["optional-dependencies"][extra]
+    for extra, packages in project["optional-dependencies"].items():
+        listed += packages if extra not in NOT_LISTED else []
     minimum = {}
     for requirement in map(Requirement, listed):
         if requirement.name != project["name"]:

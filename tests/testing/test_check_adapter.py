@@ -36,19 +36,19 @@ def checked():
     added = []
 
     def add(plugin, name):
-        debias.register(plugin, name)
+        debias.plugin.register(plugin, name)
         added.append(plugin)
 
     def check(y=None, X=None, model=None, second=None, tryfirst=False, **changed):
         data = np.random.default_rng(0).normal(size=(80, 4))
         target = data[:, 0] + np.random.default_rng(1).normal(size=80)
         forest = ToyForest(n_trees=5).fit(data, target) if model is None else model
-        marked = {name: debias.hookimpl(function) for name, function in changed.items() if function is not None}
+        marked = {name: debias.plugin.hookimpl(function) for name, function in changed.items() if function is not None}
         dropped = {name for name, function in changed.items() if function is None}
         hooks = {name: function for name, function in HOOKS.items() if name not in dropped}
         add(SimpleNamespace(**hooks | marked), "the_toy")
         if second is not None:
-            add(SimpleNamespace(debias_extract=debias.hookimpl(second, tryfirst=tryfirst)), "another")
+            add(SimpleNamespace(debias_extract=debias.plugin.hookimpl(second, tryfirst=tryfirst)), "another")
         return check_adapter(forest, data if X is None else X, target if y is None else y)
 
     yield check
@@ -87,6 +87,7 @@ def test_a_model_whose_pickles_differ_is_not_said_to_be_changed(checked):
     assert "debias_extract" in checked(model=OfChangingPickles(n_trees=5).fit(X, y))
 
 
+@pytest.mark.quick
 def test_the_toy_adapter_is_right(checked):
     assert checked() == tuple(name for name in HOOKS)
 
@@ -96,17 +97,17 @@ def test_hooks_that_are_left_out_are_seen_in_what_is_returned(checked):
     assert checked(**left_out) == ("debias_extract", "debias_leaves", "debias_predict_raw")
 
 
-def test_a_model_nobody_recognises():
-    with pytest.raises(AssertionError, match=r"no adapter recognises .*ToyForest.*debias\.register\(module\)"):
+def test_a_model_nobody_recognises_fails():
+    with pytest.raises(AssertionError, match=r"no adapter recognises .*ToyForest.*debias\.plugin\.register\(module\)"):
         check_adapter(ToyForest(), None, None)
 
 
-def test_a_model_two_recognise(checked):
+def test_a_model_two_recognise_fails(checked):
     with pytest.raises(AssertionError, match="recognised more than once, by another, the_toy: .* must be disjoint"):
         checked(second=toy.debias_extract)
 
 
-def test_a_wrapper_without_models(checked):
+def test_a_wrapper_without_models_fails(checked):
     def debias_unwrap(model):
         return Unwrapped("toy", ()) if toy.is_mine(model) else None
 
@@ -114,7 +115,7 @@ def test_a_wrapper_without_models(checked):
         checked(debias_extract=None, debias_unwrap=debias_unwrap)
 
 
-def test_a_wrapper_that_maps_columns_to_nothing(checked):
+def test_a_wrapper_that_maps_columns_to_nothing_fails(checked):
     def debias_unwrap(model):
         inner = Inner(None, "the forest", columns=np.zeros(4, dtype=np.int64))
         return Unwrapped("toy", (inner,)) if isinstance(model, SimpleNamespace) else None
@@ -161,12 +162,12 @@ def numbered_leaves(model, X):
 
 
 def without_bags(model):
-    return debias.InBag.from_rows([np.arange(80)] * 5, 80)
+    return debias.plugin.InBag.from_rows([np.arange(80)] * 5, 80)
 
 
 def other_bags(model):
     rng = np.random.default_rng(5)
-    return debias.InBag.from_rows([rng.integers(0, 80, 80) for _ in range(5)], 80)
+    return debias.plugin.InBag.from_rows([rng.integers(0, 80, 80) for _ in range(5)], 80)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def other_bags(model):
         ({"debias_extract": refusing("debias_extract")}, "debias_extract of the_toy refuses the model: not today"),
         ({"debias_extract": not_mine}, "answers <object.*which is not one of its models: return None"),
         ({"debias_extract": fails_for_others}, "fails for a object: AttributeError.*an adapter returns None"),
-        ({"debias_extract": no_ensemble}, "returns a dict, not a debias.TreeEnsemble"),
+        ({"debias_extract": no_ensemble}, "returns a dict, not a debias.plugin.TreeEnsemble"),
         ({"debias_extract": drawing}, "other trees the second time"),
         ({"debias_extract": changing}, "the adapter the_toy changes the ToyForest"),
         ({"debias_extract": with_fields(feature_names=("a", "a", "b", "c"))}, r"several features \['a'\]"),
@@ -201,8 +202,8 @@ def other_bags(model):
         ({"debias_predict_native": lambda model, X: model.predict(X)}, r"debias_predict_native returns shape \(\d+,\)"),
         ({"debias_predict_native": lambda model, X: np.exp(model.predict(X))[:, None]}, "link functions do not belong"),
         ({"debias_predict_native": lambda model, X: model.predict(X.iloc)}, "debias_predict_native fails for"),
-        ({"debias_in_bag": lambda model: model.bags}, "not a debias.InBag: create one with InBag.from_rows"),
-        ({"debias_in_bag": lambda model: debias.InBag.from_rows(model.bags[:2], 80)}, "of 80 rows for 2 trees"),
+        ({"debias_in_bag": lambda model: model.bags}, "not a debias.plugin.InBag: create one with InBag.from_rows"),
+        ({"debias_in_bag": lambda model: debias.plugin.InBag.from_rows(model.bags[:2], 80)}, "of 80 rows for 2 trees"),
         ({"debias_in_bag": without_bags}, "no row is out of any bag: raise debias.InBagUnavailableError"),
         ({"debias_in_bag": other_bags}, "the bags do not reproduce.*in training order"),
         ({"debias_extract": with_fields(count=None)}, "debias_extract returns no `count`"),

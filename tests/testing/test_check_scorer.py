@@ -14,21 +14,21 @@ from debias.testing import check_scorer
              "shap_oob", "gini_merit(form='merit')", "chi_square"]
 )  # fmt: skip
 def test_ours_keep_their_promises(name):
-    check_scorer(debias.scorer(name))
+    check_scorer(debias.plugin.scorer(name))
 
 
 def test_what_asks_the_library_is_checked_on_a_model(diabetes, models):
     with pytest.raises(AssertionError, match="refuses all models or data.*Pass model="):
-        check_scorer(debias.scorer("native"))
-    check_scorer(debias.scorer("native"), models("sklearn").fit(*diabetes), *diabetes)
+        check_scorer(debias.plugin.scorer("native"))
+    check_scorer(debias.plugin.scorer("native"), models("sklearn").fit(*diabetes), *diabetes)
 
 
 def made(function, name="broken", unit="x", **more):
-    return debias.scorer_plugin(name, unit=unit, **more)(function)
+    return debias.plugin.scorer_plugin(name, unit=unit, **more)(function)
 
 
 def made_of_data(function, **more):
-    return debias.data_scorer_plugin("broken", unit="x", **more)(function)
+    return debias.plugin.data_scorer_plugin("broken", unit="x", **more)(function)
 
 
 def zeros(ensemble, rows):
@@ -39,7 +39,7 @@ def on_data(data):
     return np.zeros(data.n_features)
 
 
-class Lenient(debias.TreeScorer):
+class Lenient(debias.plugin.TreeScorer):
     """Takes any option."""
 
     name, unit = "lenient", "x"
@@ -56,7 +56,7 @@ class NoPair(Lenient):
         return np.zeros(ensemble.n_features)
 
     def with_options(self, **options):
-        raise debias.CompositionError("none")
+        raise debias.plugin.CompositionError("none")
 
 
 class NoDictionary(NoPair):
@@ -133,7 +133,7 @@ def all_factors(ensemble, rows):
 
 
 def refuses(ensemble, rows):
-    raise debias.CompositionError("only models of another library")
+    raise debias.plugin.CompositionError("only models of another library")
 
 
 def first_values(data):
@@ -168,10 +168,10 @@ def with_a_lock(ensemble, rows, *, lock=None):
 @pytest.mark.parametrize(
     ("scorer", "message"),
     [
-        (object(), "is not a scorer: it has no gives, inner, name, .*Inherit from debias.TreeScorer"),
+        (object(), "is not a scorer: it has no gives, inner, name, .*Inherit from debias.plugin.TreeScorer"),
         (made(zeros, name="inverse-depth"), "cannot be used in an expression"),
         (made(zeros, unit=""), "say in words what one unit"),
-        (debias.scorer("shadow(mdi)"), "check_meta_method checks its meta-method"),
+        (debias.plugin.scorer("shadow(mdi)"), "check_meta_method checks its meta-method"),
         (Lenient(), "accepts an unknown option.*keyword-only"),
         (NoPair(), r"returns ndarray, not the pair \(values, details\)"),
         (NoDictionary(), "details that are not a dictionary"),

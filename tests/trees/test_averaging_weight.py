@@ -7,12 +7,12 @@ import pytest
 
 import debias
 from debias.hooks.registry import scorers
-from debias.testing.toy_forests import TASKS, toy_rows
+from debias.testing.scorers import TASKS, toy_rows
 from debias.trees.fingerprint import trees_digest
 from debias.trees.shapley import shapley_values
 
 OF_TREES = sorted(
-    name for name, scorer in scorers().items() if isinstance(scorer, debias.TreeScorer) and name != "native"
+    name for name, scorer in scorers().items() if isinstance(scorer, debias.plugin.TreeScorer) and name != "native"
 )
 
 

@@ -11,9 +11,8 @@ from sklearn.ensemble import RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.trees.bins import CUTS_AT_MOST, LEAVES_AT_MOST, Bins
 from debias.trees.objectives import SQUARED_ERROR
-from debias.trees.routing import FEW_ROWS, Router, bins_for
+from debias.trees.routing import CUTS_AT_MOST, FEW_ROWS, LEAVES_AT_MOST, Bins, Router, bins_for
 
 
 def random_ensemble(rng, n_trees, n_leaves, n_features, cuts, dtype, width=1):
@@ -31,7 +30,7 @@ def random_ensemble(rng, n_trees, n_leaves, n_features, cuts, dtype, width=1):
         parts.append((left, right, feature, threshold))
         start.append(start[-1] + len(left))
     left, right, feature, threshold = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return debias.TreeEnsemble(
+    return debias.plugin.TreeEnsemble(
         tree_start=np.array(start),
         feature=feature,
         threshold=threshold,
@@ -164,7 +163,7 @@ USES = {
     "later batch": lambda model, X, y: debias.score(model, [(X[:500], y[:500]), (X, y)], rows="held-out"),
     "sums": lambda model, X, y: debias.NodeSums(model).update(X, y),
     "train": lambda model, X, y: debias.score(model, -X[:500], y[:500], "ufi", train=(X, y)),
-    "p-values": lambda model, X, y: debias.audit(model, X, y, rows="held-out", test="naive"),
+    "p-values": lambda model, X, y: debias.audit(model, X, y, rows="held-out", test="naive", dependence=False),
 }
 
 
@@ -217,6 +216,7 @@ def test_a_pickled_ensemble_leaves_behind_what_can_be_worked_out_again():
     assert not again.value.flags.writeable
 
 
+@pytest.mark.thorough
 def test_trees_that_a_byte_does_not_number_have_no_bins():
     rng = np.random.default_rng(3)
     cuts = np.arange(CUTS_AT_MOST + 50.0)
@@ -234,7 +234,7 @@ def test_trees_that_a_byte_does_not_number_have_no_bins():
     for n_splits, fits in ((CUTS_AT_MOST, True), (CUTS_AT_MOST + 1, False)):
         nodes = comb(n_splits)
         size = nodes["left"].size
-        ensemble = debias.TreeEnsemble(
+        ensemble = debias.plugin.TreeEnsemble(
             **{name: getattr(chain, name) for name in ("base", "averaged", "objective", "feature_names", "named")},
             **{name: getattr(chain, name) for name in ("classes", "routing_dtype", "source", "version")},
             **nodes,

@@ -6,14 +6,14 @@ from support.stumps import stump
 
 
 def test_inner_values_are_rebuilt_from_the_leaves():
-    ensemble = debias.TreeEnsemble(**stump())
+    ensemble = debias.plugin.TreeEnsemble(**stump())
     assert ensemble.value[:, 0].tolist() == [2.5, 1.0, 3.0]
     assert ensemble.parent.tolist() == [-1, 0, 0]
 
 
 def test_arrays_are_read_only_and_views_are_copied():
     mine = np.arange(6, dtype=np.float64).reshape(3, 2)[:, :1]
-    ensemble = debias.TreeEnsemble(**stump(value=mine))
+    ensemble = debias.plugin.TreeEnsemble(**stump(value=mine))
     with pytest.raises(ValueError, match="read-only"):
         ensemble.value[0] = 0
     mine[1] = 7.0  # the caller's array stays the caller's
@@ -63,20 +63,22 @@ def test_arrays_are_read_only_and_views_are_copied():
     ],
 )
 def test_broken_trees_are_refused(changes, message):
-    with pytest.raises(debias.ExtractionError, match=message):
-        debias.TreeEnsemble(**stump(**changes))
+    with pytest.raises(debias.errors.ExtractionError, match=message):
+        debias.plugin.TreeEnsemble(**stump(**changes))
 
 
 def test_labels_that_fit_the_outputs_are_taken():
     two = {"value": np.zeros((3, 2)), "base": np.zeros(2)}
-    assert debias.TreeEnsemble(**stump(classes=np.arange(2), **two)).n_outputs == 2
-    assert debias.TreeEnsemble(**stump(class_sets=(np.arange(1), np.arange(1)), **two)).n_responses == 2
-    assert debias.TreeEnsemble(**stump(classes=np.arange(2), averaged=False)).n_outputs == 1  # one margin, two classes
+    assert debias.plugin.TreeEnsemble(**stump(classes=np.arange(2), **two)).n_outputs == 2
+    assert debias.plugin.TreeEnsemble(**stump(class_sets=(np.arange(1), np.arange(1)), **two)).n_responses == 2
+    assert (
+        debias.plugin.TreeEnsemble(**stump(classes=np.arange(2), averaged=False)).n_outputs == 1
+    )  # one margin, two classes
 
 
 def test_a_cycle_is_refused():
-    with pytest.raises(debias.ExtractionError, match="node 2 of tree 0 has a child that does not come after it"):
-        debias.TreeEnsemble(
+    with pytest.raises(debias.errors.ExtractionError, match="node 2 of tree 0 has a child that does not come after it"):
+        debias.plugin.TreeEnsemble(
             **stump(
                 tree_start=np.array([0, 5]),
                 feature=np.array([0, -1, 0, -1, -1]),
@@ -91,6 +93,6 @@ def test_a_cycle_is_refused():
 
 
 def test_tree_gives_a_view_of_one_tree():
-    tree = debias.TreeEnsemble(**stump()).tree(0)
+    tree = debias.plugin.TreeEnsemble(**stump()).tree(0)
     assert tree.left.tolist() == [1, -1, -1]
     assert tree.weight is None

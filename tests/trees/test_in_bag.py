@@ -15,7 +15,7 @@ def draw(tree):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float32, np.longdouble, ">f8", object])
 def test_weights_of_any_real_type_are_taken(dtype):
-    bags = debias.InBag(lambda tree: draw(tree).astype(dtype), N_ROWS, 2, samples=lambda tree: draw(tree) > 0)
+    bags = debias.plugin.InBag(lambda tree: draw(tree).astype(dtype), N_ROWS, 2, samples=lambda tree: draw(tree) > 0)
     for part, at in ((bags, slice(None)), (bags.part(3, 9), slice(3, 9))):
         for of_tree in (part.draw, part.multiplicity):
             assert of_tree(1).dtype == np.float64
@@ -41,11 +41,11 @@ def test_weights_of_any_real_type_are_taken(dtype):
 )
 def test_arrays_of_another_shape_are_refused(changes, message):
     with pytest.raises(debias.RowsError, match=message):
-        debias.InBag(**{"draw": draw, "n_rows": N_ROWS, "n_trees": 2} | changes)
+        debias.plugin.InBag(**{"draw": draw, "n_rows": N_ROWS, "n_trees": 2} | changes)
 
 
 def test_functions_that_return_another_number_of_rows_are_refused():
-    bags = debias.InBag(draw, N_ROWS, 2, multiplicity=lambda tree: np.ones(3), samples=lambda tree: np.ones(4))
+    bags = debias.plugin.InBag(draw, N_ROWS, 2, multiplicity=lambda tree: np.ones(3), samples=lambda tree: np.ones(4))
     with pytest.raises(debias.RowsError, match=r"multiplicity of an InBag has shape \(3,\)"):
         bags.multiplicity(0)
     with pytest.raises(debias.RowsError, match=r"samples of an InBag has shape \(4,\)"):

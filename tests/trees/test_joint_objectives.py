@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from debias import RowsError, extract
+from debias import RowsError
 from debias.data.response import encode
-from debias.trees.joint_objectives import CoxObjective, cumulative_hazard
+from debias.plugin import extract
+from debias.trees.ranking_objectives import Pairwise
+from debias.trees.survival_objectives import CoxObjective, cumulative_hazard
 
 COLUMNS = CoxObjective(signed=False)
 
@@ -108,3 +110,12 @@ def test_a_response_of_survival_times_in_another_form_is_refused():
     missing = np.column_stack([np.full(40, np.nan), np.ones(40)])
     with pytest.raises(RowsError, match="missing or infinite in 40 rows"):
         encode(missing, ensemble, 40)
+
+
+def test_the_first_response_of_a_loss_that_compares_rows_is_that_of_all_rows():
+    y, query = np.array([[2.0], [0.0], [1.0], [1.0], [0.0]]), np.array([0, 0, 0, 1, 1])
+    loss = Pairwise()
+    found = loss.first_response(loss.target_of(y, 1), np.zeros(1), query=query)
+    assert np.array_equal(found, loss.joint_response(y, np.zeros((5, 1)), np.ones(5), query))
+    assert loss.why_unscored(has_queries=True) is None
+    assert "pass debias.Dataset(X, y, qid=...), the query of each row" in loss.why_unscored(has_queries=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from debias.trees.joint_objectives import CoxObjective
+from debias.trees.survival_objectives import CoxObjective
 from support import survival
 
 N = 20_000

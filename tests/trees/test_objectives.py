@@ -15,7 +15,7 @@ from debias.trees.objectives import LOSSES, CustomObjective, Objective
     ],
 )
 def test_an_unknown_loss_is_refused_with_the_list(name, message):
-    with pytest.raises(debias.CompositionError, match=message):
+    with pytest.raises(debias.plugin.CompositionError, match=message):
         Objective(name)
 
 

@@ -20,7 +20,7 @@ MODELS = {
 def fitted(kind, n=80):
     cuts = None if kind == "forest" else [-0.5, 1.0]
     X, y = simulated.rows(n, 4, (1, 1), cuts=cuts, seed=0)
-    ensemble = debias.extract(MODELS[kind].fit(X, y))
+    ensemble = debias.plugin.extract(MODELS[kind].fit(X, y))
     return ensemble, np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
 
 
@@ -43,7 +43,7 @@ def test_outputs_are_those_of_the_changed_matrix(kind, columns, at_once, monkeyp
 def test_a_feature_that_no_tree_splits_on_changes_nothing():
     X, y = simulated.rows(80, 4, (1, 1), seed=0)
     X = np.column_stack([X, np.zeros(len(X))])
-    ensemble = debias.extract(RandomForestRegressor(3, random_state=0).fit(X, y))
+    ensemble = debias.plugin.extract(RandomForestRegressor(3, random_state=0).fit(X, y))
     X = np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
     outputs = ChangedRows(ensemble, X).outputs(np.array([4]), np.array([[1.0], [9.0]], dtype=np.float32))
     expected = raw_output(ensemble, route(ensemble, X))

@@ -14,7 +14,7 @@ from support import stumps
 
 
 def stump(threshold, dtype, **changes):
-    return debias.TreeEnsemble(
+    return debias.plugin.TreeEnsemble(
         **stumps.stump(
             threshold=np.array([threshold, 0.0, 0.0]),
             missing_left=np.array([True, False, False]),
@@ -30,6 +30,7 @@ def stump(threshold, dtype, **changes):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(max_examples=200)
 @given(threshold=st.floats(allow_nan=False), steps=st.integers(-3, 3))
+@pytest.mark.quick
 def test_values_at_and_next_to_a_threshold_go_the_way_it_says(dtype, threshold, steps):
     """The packed threshold has the precision of the values; no value may change sides by that."""
     with np.errstate(over="ignore", under="ignore"):
@@ -61,7 +62,7 @@ def test_rows_left_out_have_no_leaf_whatever_the_number_of_rows():
 
 def test_threads_give_the_same_leaves(diabetes, models):
     X, y = diabetes
-    ensemble = debias.extract(models("sklearn").fit(X, y))
+    ensemble = debias.plugin.extract(models("sklearn").fit(X, y))
     matrix = X.to_numpy(dtype=np.float32)
     skip = np.random.default_rng(0).random((ensemble.n_trees, len(X))) < 0.5
     for n_jobs in (2, 3, -1):
@@ -94,9 +95,10 @@ def test_categories_go_where_their_set_says(dtype, listed, x, listed_left, missi
     assert leaf == (1 if left else 2)
 
 
-def test_categories_and_thresholds_in_one_tree():
+@pytest.mark.quick
+def test_categories_and_thresholds_in_one_tree_route_by_hand():
     """A threshold at the root, category sets below it, the second of which is empty."""
-    ensemble = debias.TreeEnsemble(
+    ensemble = debias.plugin.TreeEnsemble(
         **{name: getattr(stump(0.0, np.float64), name) for name in ("base", "objective", "routing_dtype", "classes")},
         tree_start=np.array([0, 3, 10]),
         feature=np.array([0, -1, -1, 0, 1, 1, -1, -1, -1, -1]),
@@ -140,7 +142,7 @@ def test_broken_category_sets_are_refused(changes, complaint):
         "listed_left": np.array([True]),
     }
     stump(0.0, np.float64, **sets)
-    with pytest.raises(debias.ExtractionError, match=complaint):
+    with pytest.raises(debias.errors.ExtractionError, match=complaint):
         stump(0.0, np.float64, **sets | changes)
 
 

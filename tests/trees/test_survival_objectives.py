@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from debias import CompositionError, RowsError
-from debias.trees.interval_objective import AftObjective
+from debias import RowsError
+from debias.plugin import CompositionError
+from debias.trees.survival_objectives import AftObjective
 
 SCIPY = {"normal": stats.norm, "logistic": stats.logistic, "extreme": stats.gumbel_l}
 

@@ -15,8 +15,7 @@ from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
-from debias_adapters import CATBOOST
-from debias_adapters.catboost import refit
+from debias_adapters.catboost import LIBRARY
 from debias_adapters.catboost.encoding import Encoded, encoding_of
 from debias_adapters.catboost.objectives import OF_CLASSES, OF_SEVERAL_RESPONSES, objective_of
 from debias_adapters.catboost.reading import Nodes, as_text, from_document, margins, trees
@@ -27,10 +26,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias_adapters.catboost.encoding import Encoding
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the encoder of categories and the trees that split on its codes, for a model with categories."""
     if not _is_catboost(model) or not model.is_fitted() or not model.get_cat_feature_indices():
@@ -60,9 +66,9 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_cross_validated(results: Any) -> CrossValidated | None:
-    """Return the models of ``catboost.cv(..., return_models=True)``, which gives a pair of figures and models."""
+    """Return the models of ``catboost.cv(..., return_models=True)``, which gives a pair of scores and models."""
     if not isinstance(results, tuple) or len(results) != 2 or not isinstance(results[1], list):
         return None
     if not results[1] or not all(map(_is_catboost, results[1])):
@@ -70,7 +76,7 @@ def debias_cross_validated(results: Any) -> CrossValidated | None:
     return CrossValidated("pair of catboost.cv", tuple(results[1]))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Read the model's JSON: splits, leaf values and training weights of leaves; None for a model to be unwrapped."""
     if isinstance(model, Encoded):
@@ -82,7 +88,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     return None if model.get_cat_feature_indices() else _ensemble(model, None)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the node of each leaf index that CatBoost returns."""
     if not _is_mine(model):
@@ -101,7 +107,7 @@ def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]
     return nodes
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return margins."""
     if not _is_mine(model):
@@ -110,7 +116,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return margins(numeric, numbers).reshape(len(X), -1)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins, with one thread; None for a model with categories, whose encoder compares them."""
     if not _is_catboost(model):
@@ -118,7 +124,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     return margins(model, X, thread_count=1).reshape(X.shape[0], -1)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: the trees are boosted."""
     if not _is_mine(model):
@@ -126,7 +132,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     raise InBagUnavailableError.of_boosted(with_article(_source(_of_user(model))))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return how much predictions change on average, CatBoost's default. It needs no rows, also for a ranker.
 
@@ -139,7 +145,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return model.encoding.summed(change) if isinstance(model, Encoded) else change, "prediction values change"
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -151,10 +157,10 @@ def debias_refit(
     """Refit with as many trees as the model has, without early stopping."""
     if not _is_mine(model):
         return None
-    return refit.refit_model(_of_user(model), X, y, sample_weight, seed, params)
+    return _refitted(_of_user(model), X, y, sample_weight, seed, params)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     """Load ``.cbm`` files. Only CatBoost can read them, so a separate process tries it first."""
     if path.is_dir():
@@ -245,7 +251,7 @@ def _ensemble(model: Any, encoding: Encoding | None) -> TreeEnsemble:
         sampled_share=1.0,  # weights of leaves are those of all rows, also where splits were chosen on some of them
         source=_source(model),
         version=sys.modules["catboost"].__version__,
-        tested_versions=CATBOOST,
+        tested_versions=LIBRARY.tested_versions,
         notes=(STOPPED_EARLY,) if _was_stopped(model, settings) else (),
         **splits,
     )
@@ -265,3 +271,36 @@ def _summed_up(
             if left[node] >= 0:
                 total[node] = total[begin + left[node]] + total[begin + right[node]]
     return total
+
+
+def _refitted(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[Any] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any:
+    """Fit a new model of the same class and parameters, with as many trees as the model has."""
+    stopping_names = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
+    count_names = ("iterations", "n_estimators", "num_boost_round", "num_trees")
+    settings = {
+        name: value for name, value in model.get_params().items() if name not in (*stopping_names, *count_names)
+    }
+    # Settings that CatBoost chose by the number of rows or rounds, or for an evaluation set, stay the same.
+    automatic_names = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
+    all_settings = model.get_all_params()
+    settings |= {name: all_settings[name] for name in automatic_names if name in all_settings and name not in settings}
+    settings |= {
+        "iterations": model.tree_count_,
+        "cat_features": model.get_cat_feature_indices() or None,
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+    }
+    for name in ("verbose", "silent", "verbose_eval", "metric_period"):
+        settings.pop(name, None)
+    if seed is not None:
+        settings.pop("random_state", None)
+        settings["random_seed"] = seed
+    refitted = type(model)(**{**settings, **(params or {})})
+    return refitted.fit(X, y, sample_weight=sample_weight)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import Objective, UnscoredObjective, expit
 from debias.trees.ranking_objectives import Deviation, Pairwise, RankingObjective
+from debias.trees.survival_objectives import CoxObjective
 
 OF_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
 """Objectives of one label. The response of the others is a number or several; for CrossEntropy a probability."""

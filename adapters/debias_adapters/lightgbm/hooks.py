@@ -20,8 +20,7 @@ from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters import LIGHTGBM
-from debias_adapters.lightgbm import bags, changed_leaves, files, refit
+from debias_adapters.lightgbm import LIBRARY, bags, changed_leaves, file_checks, refit
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
 if TYPE_CHECKING:
@@ -29,11 +28,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
+
 MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
 """Objectives whose margins are on the scale of y. The leaf values of their forests are averages of y."""
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the boosters of a cross-validation, ``lgb.cv(..., return_cvbooster=True)["cvbooster"]``."""
     lightgbm = sys.modules.get("lightgbm")
@@ -47,7 +54,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     return Unwrapped("CVBooster", inner, note=note)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_cross_validated(results: Any) -> CrossValidated | None:
     """Return the boosters of ``lgb.cv(..., return_cvbooster=True)``, or of the CVBooster in it."""
     lightgbm = sys.modules.get("lightgbm")
@@ -63,7 +70,7 @@ def debias_cross_validated(results: Any) -> CrossValidated | None:
     return CrossValidated("CVBooster", tuple(bag.boosters), tuned_on_test=tuned)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Parse the model text, which has leaf values and counts in full precision."""
     if not _is_mine(model):
@@ -105,7 +112,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
-        tested_versions=LIGHTGBM,
+        tested_versions=LIBRARY.tested_versions,
         mean_values=averaged and not leaves_changed and _leaves_are_means(text, objective),
         gain=trees.gain,
         cover=None if leaves_changed else trees.count.astype(np.float64),
@@ -122,7 +129,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     return replace(ensemble, averaging_weight=weight, weight=weight)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Predict leaf indices. The nodes of a tree are its inner nodes, followed by its leaves."""
     if not _is_mine(model):
@@ -132,7 +139,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return leaves + n_inner.astype(np.int32)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return margins. The raw score of a forest is a sum over trees; its prediction is the mean."""
     if not _is_mine(model):
@@ -140,7 +147,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return _mean_of_forest(model, _booster(model).predict(X, raw_score=True, num_threads=1), len(X))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins."""
     if not _is_mine(model):
@@ -150,7 +157,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
         return _mean_of_forest(model, model.predict(X, raw_score=True, num_threads=1), X.shape[0])
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Redraw the bags of a forest. Refuse boosted trees, which have seen every training row."""
     if not _is_mine(model):
@@ -181,7 +188,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     return InBag(lambda tree: in_bag[tree // text.n_outputs] * row_weight, len(y), len(text.trees))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
     """Return whether the wrapper weighs classes."""
     if not _is_mine(model):
@@ -190,7 +197,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
     return TrainingWeights(classes=weighed, multiplied=weighed)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_`` of a wrapper, the default ``feature_importance()`` of a Booster."""
     if not _is_mine(model):
@@ -200,7 +207,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return np.asarray(importances, dtype=np.float64), kind
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -220,7 +227,7 @@ def debias_refit(
     return refit.refit_wrapper(model, text, X, y, sample_weight, seed, params)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load text files of ``save_model``, which are checked before LightGBM reads them."""
     if path.is_dir():
@@ -235,7 +242,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install lightgbm"
         ) from error
-    text = files.checked(path.read_bytes().decode(), str(path))
+    text = file_checks.checked(path.read_bytes().decode(), str(path))
     try:
         with tempfile.TemporaryDirectory() as folder:  # before 4.7, LightGBM restores no parameters from strings
             checked_file = Path(folder, "model.txt")

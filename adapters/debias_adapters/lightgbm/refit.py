@@ -63,8 +63,8 @@ def refit_booster(
         )
     if not model.params and params is None:  # before 4.7, LightGBM restores parameters from files, but not from strings
         raise UnsupportedModelError(
-            "this LightGBM Booster kept no hyper-parameters; pass them as params={...} (params={} if it was trained "
-            "with the defaults)"
+            "this LightGBM Booster kept no hyper-parameters; pass them as refits=debias.Refits(params={...}) "
+            "(params={} if it was trained with the defaults), or as params= of debias.refit"
         )
     settings = {
         name: value

@@ -9,8 +9,8 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError, with_article
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.joint_objectives import CoxObjective
-from debias_adapters import SCIKIT_SURVIVAL
+from debias.trees.survival_objectives import CoxObjective
+from debias_adapters.scikit_survival import LIBRARY
 from debias_adapters.sklearn.reading import common_arrays, names_of
 
 NOT_SCORED = {
@@ -32,7 +32,7 @@ def extract(model: Any) -> TreeEnsemble:
     compiled = trees(model)
     scale = getattr(model, "_scale", np.ones(len(compiled)))[: len(compiled)]
     arrays = common_arrays(compiled)
-    arrays |= {"version": sys.modules["sksurv"].__version__, "tested_versions": SCIKIT_SURVIVAL}
+    arrays |= {"version": sys.modules["sksurv"].__version__, "tested_versions": LIBRARY.tested_versions}
     return TreeEnsemble(
         **arrays,
         **names_of(model),

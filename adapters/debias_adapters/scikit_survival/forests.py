@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.spread import spread
+from debias.positions import evenly_spaced
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.joint_objectives import CoxObjective
-from debias_adapters import SCIKIT_SURVIVAL
+from debias.trees.survival_objectives import CoxObjective
+from debias_adapters.scikit_survival import LIBRARY
 from debias_adapters.sklearn import bags
 from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise, with_doubt
 from debias_adapters.sklearn.reading import common_arrays, names_of
@@ -33,7 +33,11 @@ def extract(model: Any) -> TreeEnsemble:
     """Return the trees of a fitted forest, or a single tree."""
     estimators = _estimators(model)
     arrays = common_arrays(trees(model))
-    arrays |= {"impurity": None, "version": sys.modules["sksurv"].__version__, "tested_versions": SCIKIT_SURVIVAL}
+    arrays |= {
+        "impurity": None,
+        "version": sys.modules["sksurv"].__version__,
+        "tested_versions": LIBRARY.tested_versions,
+    }
     ensemble = TreeEnsemble(
         **arrays,
         **names_of(model),
@@ -107,7 +111,7 @@ def _gives_root_risks(model: Any, redrawn: InBag, time: NDArray[np.float64], eve
     """
     _, number = np.unique(time, return_inverse=True)
     at_event = np.bincount(number, weights=event) > 0
-    for tree in spread(redrawn.n_trees, ROOTS_TO_CHECK):
+    for tree in evenly_spaced(redrawn.n_trees, ROOTS_TO_CHECK):
         weight = redrawn.draw(tree)
         events = np.bincount(number, weights=weight * event)
         at_risk = np.cumsum(np.bincount(number, weights=weight)[::-1])[::-1]

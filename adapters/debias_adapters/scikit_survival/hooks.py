@@ -10,7 +10,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.scikit_survival import boosting, forests
+from debias_adapters.scikit_survival import LIBRARY, boosting, forests
 from debias_adapters.sklearn.reading import apply_trees, predicted
 from debias_adapters.sklearn.refit import fitted, refit_attribute
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
@@ -32,7 +33,13 @@ SCORERS = (
 )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the model inside a scorer, which gives it another ``score`` for searches and predicts the same."""
     if not _is_one(model, "metrics", SCORERS):
@@ -42,7 +49,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     return Unwrapped(type(model).__name__, (inner,), rewrap=partial(refit_attribute, "estimator_", model))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees."""
     if _is_one(model, "ensemble", ("ComponentwiseGradientBoostingSurvivalAnalysis",)):
@@ -55,7 +62,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     return boosting.extract(model) if _is_boosted(model) else forests.extract(model)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the leaves that each tree's apply returns."""
     if not _is_mine(model):
@@ -63,19 +70,19 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return apply_trees(boosting.trees(model) if _is_boosted(model) else forests.trees(model), X)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return the risk scores of forests, and the log hazard ratios of boosted models."""
     return predicted(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return the same as debias_predict_raw for the user's rows."""
     return predicted(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Redraw the bags of a forest, and compare times and events with its roots; refuse boosted models."""
     if not _is_mine(model):
@@ -85,19 +92,19 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     return forests.in_bag(model, y, sample_weight)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
     """Return the sample weights that a forest keeps."""
     return TrainingWeights(getattr(model, "_sample_weight", None)) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_`` of a boosted model. Forests report none."""
     return (model.feature_importances_, "mean decrease in impurity") if _is_boosted(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,

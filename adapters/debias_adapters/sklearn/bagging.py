@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees. Each tree numbers its own features: map them to the features of the model."""
     if not _is_mine(model):
@@ -58,7 +58,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     return refuse_grown_otherwise(ensemble)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Apply each tree to its own features."""
     if not _is_mine(model):
@@ -68,7 +68,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return np.stack(leaves, axis=1).astype(np.int32)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Average the predictions of the compiled trees, as predict and predict_proba do."""
     if not _is_mine(model):
@@ -78,13 +78,13 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return np.asarray(total / len(model.estimators_), dtype=np.float64)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return what predict or predict_proba returns."""
     return predicted(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Redraw the rows of each tree from its seed."""
     if not _is_mine(model):
@@ -92,7 +92,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     return bags.of_bagging(model, y, sample_weight)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
     """Return the sample weights, and whether the trees have class weights."""
     if not _is_mine(model):
@@ -101,7 +101,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
     return TrainingWeights(getattr(model, "_sample_weight", None), classes=trees.get("class_weight") is not None)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,

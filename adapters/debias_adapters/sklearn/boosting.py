@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees stage by stage. Stored leaf values do not include the learning rate."""
     if not _is_mine(model):
@@ -47,25 +47,25 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the leaves that each tree's apply returns."""
     return apply_trees(_trees(model), X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return margins of a classifier, and predictions of a regressor, whose link is the identity."""
     return _raw(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return the same as debias_predict_raw for the user's rows."""
     return _raw(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: other trees have seen the rows that are not in the sample of one tree."""
     if not _is_mine(model):
@@ -73,13 +73,13 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``."""
     return (model.feature_importances_, "mean decrease in impurity") if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,

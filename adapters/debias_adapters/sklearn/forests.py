@@ -13,7 +13,7 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.parallel import over_parts
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
-from debias_adapters.sklearn import bags
+from debias_adapters.sklearn import LIBRARY, bags
 from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise, with_doubt
 from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, quiet, values_are_means
 from debias_adapters.sklearn.refit import fitted
@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees of a forest, or take a single tree."""
     _refuse(model)
@@ -60,7 +67,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     return with_doubt(model, refuse_grown_otherwise(ensemble))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the leaves that each tree's apply returns."""
     if not _is_mine(model):
@@ -68,13 +75,13 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return apply_trees(_trees(model), X)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Average the predictions of the compiled trees: what predict and predict_proba return, with less overhead."""
     return _averaged(model, X) if _is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Average the predictions for the user's rows, converted as predict and predict_proba convert them."""
     if not _is_mine(model):
@@ -84,7 +91,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     return _averaged(model, converted)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Redraw the bootstrap samples from the seeds of the trees, one tree at a time."""
     if not _is_mine(model):
@@ -92,7 +99,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     return bags.of_forest(model, y, sample_weight)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
     """Return the weights a forest keeps: sample weights times class weights."""
     if not _is_mine(model):
@@ -101,7 +108,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
     return TrainingWeights(getattr(model, "_sample_weight", None), classes=weighed, multiplied=weighed)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``, computed as in scikit-learn, without the overhead of its thread pool."""
     if not _is_mine(model):
@@ -117,7 +124,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return mean / mean.sum(), "mean decrease in impurity"
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,

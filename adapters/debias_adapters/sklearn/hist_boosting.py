@@ -11,7 +11,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
-from debias_adapters import SCIKIT_LEARN
+from debias_adapters.sklearn import LIBRARY
 from debias_adapters.sklearn.reading import names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees. The trees number categorical features first; leaf values include the learning rate."""
     if not _is_mine(model):
@@ -54,7 +54,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float64),
         source=source,
         version=sys.modules["sklearn"].__version__,
-        tested_versions=SCIKIT_LEARN,
+        tested_versions=LIBRARY.tested_versions,
         count=nodes["count"],
         sampled_share=1.0,
         gain=np.where(leaf, 0.0, nodes["gain"]),
@@ -63,7 +63,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Predict with trees whose node values are node numbers: no public function returns leaves."""
     if not _is_mine(model):
@@ -81,7 +81,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return leaves
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return margins; the categories in `X` are encoded already."""
     if not _is_mine(model):
@@ -92,7 +92,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return raw
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins; the model encodes the categories."""
     if not _is_mine(model):
@@ -101,7 +101,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
         return np.asarray(model._raw_predict(X, n_threads=1), dtype=np.float64)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: every tree is grown on all rows."""
     if not _is_mine(model):
@@ -109,7 +109,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
     """Return whether classes were weighed."""
     if not _is_mine(model):
@@ -118,7 +118,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
     return TrainingWeights(classes=weighed, multiplied=weighed)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,

@@ -12,7 +12,7 @@ import numpy as np
 
 from debias.data.user_columns import copied
 from debias.errors import UnsupportedModelError
-from debias.spread import spread
+from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def probed(transformer: Any, X: Any) -> list[tuple[int, ...]]:
     """
     kind = type(transformer).__name__
     rng = np.random.default_rng(0)
-    some, more = (_rows(X, spread(_n_rows(X), most)) for most in (ROWS, ROWS_TO_CHECK))
+    some, more = (_rows(X, evenly_spaced(_n_rows(X), most)) for most in (ROWS, ROWS_TO_CHECK))
     before = _outputs(transformer, some)
     n_columns = some.shape[1] if len(some.shape) == 2 else 1
     if n_columns == 1:

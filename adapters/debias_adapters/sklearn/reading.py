@@ -13,7 +13,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.parallel import over_parts
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias_adapters import SCIKIT_LEARN
+from debias_adapters.sklearn import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
         "sparse_absent": 0.0,
         "routing_dtype": np.dtype(np.float32),
         "version": sys.modules["sklearn"].__version__,
-        "tested_versions": SCIKIT_LEARN,
+        "tested_versions": LIBRARY.tested_versions,
     }
 
 

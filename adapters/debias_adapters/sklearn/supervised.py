@@ -17,7 +17,7 @@ import numpy as np
 
 from debias.data.user_columns import copied
 from debias.hooks.wrapping import Supervised
-from debias.spread import spread
+from debias.positions import evenly_spaced
 from debias_adapters.sklearn.columns import rows_before, rows_of_part
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _tried_rows(step: Any, rows: Rows | None, y: Any) -> tuple[Any, NDArray[Any]
     from sklearn.utils import _safe_indexing
 
     if rows is not None:
-        some, response = spread(len(y), ROWS_TO_TRY), np.asarray(y)
+        some, response = evenly_spaced(len(y), ROWS_TO_TRY), np.asarray(y)
         with contextlib.suppress(Exception):  # an earlier step may not take them, or not in this container
             return _safe_indexing(rows(), some), response[some]
     rng, n_columns = np.random.default_rng(0), getattr(step, "n_features_in_", 1)

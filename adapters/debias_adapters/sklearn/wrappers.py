@@ -11,7 +11,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Inner, Supervised, Unwrapped
-from debias_adapters.sklearn import folds, refit
+from debias_adapters.sklearn import cross_validation, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
 from debias_adapters.sklearn.known_labels import labels_before
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from debias.hooks.cross_validated import CrossValidated
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the models inside a meta-estimator."""
     for (module, names), unwrap in WRAPPERS.items():
@@ -37,19 +37,21 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     return None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_cross_validated(results: Any) -> CrossValidated | None:
     """Return the models of the folds of a calibrated classifier, or how those of a search are trained again."""
     calibration, search = sys.modules.get("sklearn.calibration"), sys.modules.get("sklearn.model_selection._search")
     if calibration is not None and isinstance(results, calibration.CalibratedClassifierCV):
-        return folds.of_calibrated(results)
-    return folds.of_search(results) if search is not None and isinstance(results, search.BaseSearchCV) else None
+        return cross_validation.of_calibrated(results)
+    return (
+        cross_validation.of_search(results) if search is not None and isinstance(results, search.BaseSearchCV) else None
+    )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_splits(cv: int, X: Any, y: Any, is_classifier: bool) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Divide rows as ``cv=5`` does in scikit-learn."""
-    return folds.divided(cv, X, y, is_classifier)
+    return cross_validation.divided(cv, X, y, is_classifier)
 
 
 def _pipeline(model: Any) -> Unwrapped:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import UnsupportedModelError
-from debias_adapters.xgboost import files
+from debias_adapters.xgboost import file_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def saved(directory: Path, kind: str, params: dict[str, Any]) -> Any:
         ) from error
     parts = sorted((directory / "model").glob("part-*"))
     text = b"".join(line for part in parts for line in part.read_bytes().splitlines())
-    data = files.checked(text, str(directory))
+    data = file_checks.checked(text, str(directory))
     model = getattr(xgboost, kind.replace("Spark", "").replace("Model", ""))(
         missing=float(params.get("missing", "nan"))
     )

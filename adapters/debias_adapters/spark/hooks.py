@@ -9,7 +9,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.spark import fitted, saved
+from debias_adapters.spark import LIBRARY, fitted, saved
 from debias_adapters.spark.boosters import booster_of
 from debias_adapters.spark.pipelines import SparkPipeline
 from debias_adapters.spark.trees import SparkTrees
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return a fitted model as data that needs no Java; of a pipeline, the trees and the columns that they see."""
     if isinstance(model, SparkPipeline):
@@ -44,25 +51,25 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     return Unwrapped(kind, (Inner(booster, "booster", feature_names=names or None),))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Return the nodes that Spark shows or saves, with their in-bag statistics."""
     return model.ensemble() if isinstance(model, SparkTrees) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return Spark's leaves; of a model from files, those of a walk through its records, row by row."""
     return model.leaves(X) if isinstance(model, SparkTrees) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return class probabilities, means, or the margin of boosted trees."""
     return model.predict(X) if isinstance(model, SparkTrees) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: boosted trees have seen every row, and Spark draws the bags of forests by partition."""
     if not isinstance(model, SparkTrees):
@@ -75,13 +82,13 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return Spark's ``featureImportances``."""
     return (model.reported_importance(), "featureImportances") if isinstance(model, SparkTrees) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     """Load a directory that Spark saved. Parquet is read by native code, so a separate process tries it first."""
     metadata = saved.metadata_of(path) if path.is_dir() else None

@@ -11,7 +11,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective
-from debias_adapters import SPARK
+from debias_adapters.spark import LIBRARY
 from debias_adapters.spark.nodes import MOST
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class SparkTrees:
             notes=(UNCOMPARED,) if self.live is None else (),
             source=self.source,
             version=self.version,
-            tested_versions=SPARK,
+            tested_versions=LIBRARY.tested_versions,
             **sets,
         )
 

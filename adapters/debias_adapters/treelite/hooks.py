@@ -13,9 +13,8 @@ import debias
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.objectives import Objective
-from debias_adapters import TREELITE
-from debias_adapters.treelite.objectives import objective_of
+from debias.trees.objectives import Objective, UnscoredObjective
+from debias_adapters.treelite import LIBRARY
 from debias_adapters.treelite.reading import Header, nodes_of
 
 if TYPE_CHECKING:
@@ -24,14 +23,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
+    from debias_adapters.treelite.reading import Header
 
 SOURCE = "treelite Model"
 FLOAT_TYPES = (2, 3)
 """Codes of float32 and float64 in files."""
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the treelite model that a forest of cuML exports."""
     ensemble = sys.modules.get("cuml.ensemble")
@@ -45,7 +52,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     return Unwrapped(kind, (Inner(model.as_treelite(), "exported forest", response=encode),))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Read treelite's arrays of nodes; None for a model of another library."""
     if not _is_treelite(model):
@@ -64,12 +71,12 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         output_dtype=np.dtype(model.output_type),
         source=SOURCE,
         version=sys.modules["treelite"].__version__,
-        tested_versions=TREELITE,
+        tested_versions=LIBRARY.tested_versions,
         **{**nodes, **(_averaged(header, nodes) if _is_mean(header) else _added(header, nodes))},
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the node ids that treelite returns."""
     if not _is_treelite(model):
@@ -77,20 +84,20 @@ def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]
     return np.asarray(_gtil().predict_leaf(model, X, nthread=1), dtype=np.int32).reshape(len(X), -1)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return means or margins."""
     return _predict(model, X) if _is_treelite(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return means or margins; None for frames, which treelite does not take."""
     is_array = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     return _predict(model, X) if _is_treelite(model) and is_array else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: a model of treelite keeps nothing that its bags could be drawn from."""
     if not _is_treelite(model):
@@ -101,7 +108,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     """Load a checkpoint of treelite. Only treelite reads it, so a separate process tries it first."""
     if path.is_dir() or not _is_checkpoint(path):
@@ -203,3 +210,37 @@ def _codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     if unknown.size:
         raise RowsError(f"y has the label {unknown.tolist()[0]!r}, but the model was trained on {classes.tolist()}")
     return np.searchsorted(classes, labels)
+
+
+_GUESS = (
+    "treelite does not keep the loss that a model was trained for; it is scored with the {}, because its output is {!r}"
+)
+
+
+def objective_of(header: Header, source: str) -> tuple[Objective, tuple[str, ...]]:
+    """Return the objective of a model whose trees are added, and a note where several losses have such an output.
+
+    Raises
+    ------
+    UnsupportedModelError
+        There is no loss for such an output.
+    """
+    name, alpha = header.postprocessor, header.sigmoid_alpha
+    if header.task == "kLearningToRank":
+        return UnscoredObjective(name, reason="it compares rows of one group with each other"), ()
+    if name == "identity":
+        return Objective("squared_error"), (_GUESS.format("squared error", name),)
+    if name == "signed_square":
+        return Objective("squared_error", root=True), ()
+    if name == "exponential":
+        return Objective("poisson", (0.0,)), (_GUESS.format("Poisson loss", name),)
+    if name in ("sigmoid", "multiclass_ova"):
+        return Objective("logistic", (alpha,)), ()
+    if name == "softmax":
+        return Objective("softmax"), ()
+    if name == "hinge":
+        return Objective("hinge"), ()
+    if name == "logarithm_one_plus_exp":
+        reason = "row weights are part of its link function, and the model does not store them"
+        return UnscoredObjective(name, reason=reason, link=lambda margin: np.log1p(np.exp(margin))), ()
+    raise UnsupportedModelError(f"this {source} has the output function {name!r}, for which debias has no loss")

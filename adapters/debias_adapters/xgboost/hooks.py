@@ -12,8 +12,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters import XGBOOST
-from debias_adapters.xgboost import files, reading, refit
+from debias_adapters.xgboost import LIBRARY, file_checks, reading, refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,10 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Read the trees from the binary form of the booster."""
     if not _is_mine(model):
@@ -64,7 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
-        tested_versions=XGBOOST,
+        tested_versions=LIBRARY.tested_versions,
         gain=trees.gain,
         cover=trees.cover,
         cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)
@@ -81,7 +87,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Predict leaf indices. XGBoost's numbers of nodes count pruned nodes too."""
     if not _is_mine(model):
@@ -94,7 +100,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return leaves
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return margins."""
     if not _is_mine(model):
@@ -102,7 +108,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return np.asarray(_predict(model, X, output_margin=True), dtype=np.float64).reshape(len(X), -1)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins. For a Booster, the rows are put into a DMatrix, as users do."""
     if not _is_mine(model):
@@ -116,7 +122,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: boosted trees have seen every row, and forests of XGBoost do not keep their bags."""
     if not _is_mine(model):
@@ -131,7 +137,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     raise InBagUnavailableError.of_boosted(f"an XGBoost {type(model).__name__}")
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_`` of a wrapper, the default ``get_score()`` of a Booster."""
     if not _is_mine(model):
@@ -144,7 +150,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return np.array([float(score.get(name, 0.0)) for name in names]), "weight"
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -167,7 +173,7 @@ def debias_refit(
     return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_restore(model: Any, params: Any) -> Any | None:
     """Restore the hyper-parameters of a Booster from a file, or make it the booster of a wrapper."""
     if not _is_mine(model):
@@ -175,7 +181,7 @@ def debias_restore(model: Any, params: Any) -> Any | None:
     return refit.restored(_booster(model), params)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load JSON or UBJSON files of ``save_model``, which are checked before XGBoost reads them."""
     if path.is_dir():
@@ -190,7 +196,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is an XGBoost model, but xgboost is not installed: pip install xgboost"
         ) from error
-    data = files.checked(path.read_bytes(), str(path))
+    data = file_checks.checked(path.read_bytes(), str(path))
     try:
         return xgboost.Booster(model_file=data)
     except xgboost.core.XGBoostError as error:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.trees.interval_objective import AftObjective
-from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import Objective
 from debias.trees.ranking_objectives import AveragePrecision, Ndcg, Pairwise, RankingObjective
+from debias.trees.survival_objectives import AftObjective, CoxObjective
 from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:

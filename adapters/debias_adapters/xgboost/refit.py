@@ -70,7 +70,7 @@ def refit_wrapper(
     settings: dict[str, Any] = {"early_stopping_rounds": None, "callbacks": None}
     if not _is_forest(model):
         settings["n_estimators"] = rounds
-    with _told_before():
+    with _without_deprecations():
         clean = clone(model)
         clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
         return clean.fit(X, y, sample_weight=sample_weight)
@@ -127,7 +127,7 @@ def restored(booster: Any, params: Any) -> Any:
         )
     settings = params.get_params()
     require_known(copy, {**settings, "objective": None if callable(params.objective) else params.objective})
-    with _told_before():
+    with _without_deprecations():
         fitted = type(params)(**settings)
     copy.set_attr(**{PARAMS_ATTRIBUTE: "{}"})
     try:
@@ -198,7 +198,8 @@ def _require_params(booster: Any, params: Mapping[str, Any] | None, kind: str) -
     elif not json.loads(booster.save_config())["learner"].get("metrics") and booster.attr(PARAMS_ATTRIBUTE) is None:
         raise UnsupportedModelError(
             f"this XGBoost {kind} was loaded from a file, which does not keep its hyper-parameters; pass them as "
-            "params={...} (params={} if it was trained with the defaults)"
+            "refits=debias.Refits(params={...}) (params={} if it was trained with the defaults), or as params= of "
+            "debias.refit"
         )
 
 
@@ -244,7 +245,7 @@ def _is_forest(model: Any) -> bool:
 
 
 @contextmanager
-def _told_before() -> Iterator[None]:
+def _without_deprecations() -> Iterator[None]:
     """Hide what XGBoost 3.3 and 3.4 say of models they deprecate: users were told so when they made the model."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`XGBRF\w+` is deprecated", FutureWarning)

@@ -11,11 +11,9 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.objectives import Objective
-from debias_adapters import YDF
-from debias_adapters.ydf import bags, refit
+from debias.trees.objectives import Objective, UnscoredObjective, expit
+from debias_adapters.ydf import LIBRARY, bags, refit
 from debias_adapters.ydf.columns import columns_of, dictionary
-from debias_adapters.ydf.objectives import LOSSES, margins_of, objective_of
 from debias_adapters.ydf.reading import Trees
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
 
 TASKS = {
@@ -38,7 +37,13 @@ _VOTES = (
 )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the library."""
+    return [LIBRARY]
+
+
+@debias.plugin.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Read YDF's nodes; None for a model of another library."""
     if not _is_ydf(model):
@@ -78,13 +83,13 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         output_dtype=np.dtype(np.float32),
         source=source,
         version=sys.modules["ydf"].version.version,
-        tested_versions=YDF,
+        tested_versions=LIBRARY.tested_versions,
         **values,
         **sets,
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the node of each leaf number that YDF returns; it numbers leaves in the order of nodes."""
     if not _is_ydf(model):
@@ -97,7 +102,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     return nodes
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return class probabilities, means or margins."""
     if not _is_ydf(model):
@@ -105,7 +110,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     return columns_of(model, _source(model)).ask(model, X, partial(_predict, model))
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return class probabilities, means or margins; None for arrays, which YDF does not take."""
     if not _is_ydf(model) or not hasattr(X, "columns"):
@@ -115,7 +120,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     return _predict(model, X)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Draw the bags of a random forest again, with the seed that gives what the roots store."""
     if not _is_ydf(model):
@@ -126,7 +131,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     return bags.of_forest(model, source, y, sample_weight)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return the sum of the scores of the splits; the number of splits, if the model was saved without scores."""
     if not _is_ydf(model):
@@ -137,7 +142,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return np.array([of_feature.get(feature, 0.0) for feature in model.input_feature_names()]), name
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -152,7 +157,7 @@ def debias_refit(
     return refit.refit_model(model, _source(model), X, y, sample_weight, seed, params)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     """Load a directory of YDF or TensorFlow Decision Forests. Only YDF reads it: a separate process tries it first."""
     is_tensorflow = (path / "saved_model.pb").is_file()
@@ -265,3 +270,51 @@ def _predict(model: Any, rows: Any) -> NDArray[np.float64]:
     if not _is_boosted(model) and model.task().name == "CLASSIFICATION" and predicted.ndim == 1:
         return np.column_stack([1 - predicted, predicted])
     return np.asarray(margins_of(name, predicted)).reshape(len(predicted), -1)
+
+
+LOSSES = {
+    "BINOMIAL_LOG_LIKELIHOOD": Objective("logistic"),
+    "MULTINOMIAL_LOG_LIKELIHOOD": Objective("softmax"),
+    "SQUARED_ERROR": Objective("squared_error"),
+    "MEAN_AVERAGE_ERROR": Objective("absolute_error"),
+    "POISSON": Objective("poisson", (0.0,)),
+}
+DEFAULTS = ("BINOMIAL_LOG_LIKELIHOOD", "MULTINOMIAL_LOG_LIKELIHOOD", "SQUARED_ERROR")
+_OF_GROUPS = "it compares rows of one group with each other"
+UNSCORED: dict[str, tuple[str, Any]] = {
+    "LAMBDA_MART_NDCG": (_OF_GROUPS, None),
+    "LAMBDA_MART_NDCG5": (_OF_GROUPS, None),
+    "XE_NDCG_MART": (_OF_GROUPS, None),
+    "COX_PROPORTIONAL_HAZARD": ("it compares each row with the rows at risk at its time", None),
+    "BINARY_FOCAL_LOSS": ("debias has no formula for its loss", expit),
+}
+"""Losses that give rows no gradient that debias knows: the reason, and the link function."""
+
+
+def objective_of(model: Any, source: str) -> tuple[str, Objective]:
+    """Return YDF's name of the loss a model was trained for, and the objective.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The loss is a function of the user, which models do not keep.
+    """
+    from yggdrasil_decision_forests.model.gradient_boosted_trees import gradient_boosted_trees_pb2 as messages
+
+    name = messages.Loss.Name(model._model.loss())
+    logs = model.training_logs()
+    # For a loss of the user, the model names the default of the task. But only YDF's own loss logs a metric beside it.
+    if name in DEFAULTS and logs and not logs[0].training_evaluation.to_dict().keys() - {"loss"}:
+        raise UnsupportedModelError(
+            f"this {source} was trained for a loss of the user, which it does not keep. Supported are "
+            f"{', '.join([*LOSSES, *UNSCORED])}"
+        )
+    if name in LOSSES:
+        return name, LOSSES[name]
+    reason, link = UNSCORED.get(name, ("debias has no formula for its loss", None))
+    return name, UnscoredObjective(name, reason=reason, link=link)
+
+
+def margins_of(name: str, predictions: Any) -> Any:
+    """Return margins from what ``predict`` returns: log of the mean for POISSON; other losses predict margins."""
+    return np.log(predictions) if name == "POISSON" else predictions

@@ -36,8 +36,9 @@ def refit_model(
     """
     if params is None:
         raise UnsupportedModelError(
-            f"{with_article(source)} does not keep the settings of its learner; pass them as params={{...}} "
-            f"(params={{}} if it was trained with the defaults of YDF)"
+            f"{with_article(source)} does not keep the settings of its learner; pass them as "
+            "refits=debias.Refits(params={...}) (params={} if it was trained with the defaults), or as params= of "
+            "debias.refit"
         )
     import ydf
 

@@ -6,43 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.changes import FADED, NOT_COMPARED, STRONGER, UNCHANGED, UNDETECTED, WEAKER
-from debias.results.report.drawn import MOST_DRAWN, refuse_most
-from debias.results.report.figures import INFORMATIVE, MUTED, NOISE, UNTESTED, name_rows, settings
-from debias.results.report.pages import cells_or_dash, packages_of_reports, render, rows_of
-from debias.results.report.svg import Styles, to_svg
-from debias.text import counted, shown
+from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_most, settings
+from debias.results.report.pages import Styles, picture, render
+from debias.results.tables import DASH, Table
+from debias.results.vocabulary import ChangeVerdict
+from debias.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from debias.results.changes import Changes
 
-STYLES = {
-    FADED: ("X", "\N{HEAVY MULTIPLICATION X}", NOISE),
-    WEAKER: ("v", "\N{BLACK DOWN-POINTING TRIANGLE}", NOISE),
-    STRONGER: ("^", "\N{BLACK UP-POINTING TRIANGLE}", INFORMATIVE),
-    UNDETECTED: ("x", "\N{MULTIPLICATION SIGN}", UNTESTED),
-    UNCHANGED: ("o", "\N{BLACK CIRCLE}", UNTESTED),
-    NOT_COMPARED: ("s", "\N{BLACK SQUARE}", UNTESTED),
-}
-"""Marker, the same as a character, and colour of each verdict."""
-CLASSES = {NOISE: "indistinguishable", INFORMATIVE: "informative", UNTESTED: "untested"}
-MARKS = {verdict: (CLASSES[colour], character) for verdict, (_, character, colour) in STYLES.items()}
-"""Marks of verdicts in tables of pages."""
-READING = (
+
+READING: tuple[tuple[str | ChangeVerdict, str], ...] = (
     (
         "Changed",
         "means that the response depends on the feature in another way than before, by more than chance at the "
         "stated error rate. Other rows alone are no change: they are in the column “shift”.",
     ),
     (
-        "Faded",
+        ChangeVerdict.FADED,
         "means that the score of a feature was above 0 by more than chance, is not now, and that its response changed "
         "downwards. It is far below 0 if the effect turned round.",
     ),
     (
-        "No longer distinguishable",
+        ChangeVerdict.UNDETECTED,
         "means that it was distinguishable from noise and is not now, but no change was detected. This may be for lack "
         "of rows.",
     ),
@@ -54,11 +42,11 @@ READING = (
     ),
     ("Shift", "is the difference between the rows of the two windows at the splits of the model on the feature."),
     (
-        "Not compared",
+        ChangeVerdict.NOT_COMPARED,
         "means that the change could not be tested, for example because hardly any rows of the two windows are in the "
         "same leaves. The warnings say why.",
     ),
-    ("No change detected", "does not prove that nothing changed. With more rows a change may be detected."),
+    (ChangeVerdict.UNCHANGED, "does not prove that nothing changed. With more rows a change may be detected."),
 )
 
 
@@ -69,7 +57,7 @@ def draw_changes(axes: Any, table: pd.DataFrame, most: int = MOST_DRAWN) -> None
     ----------
     axes : matplotlib Axes
     table : DataFrame
-        ``Changes.table``: index ``feature``; columns ``before``, ``after``, ``verdict``, ``shifted``.
+        ``Changes.to_frame()``: index ``feature``; columns ``before``, ``after``, ``verdict``, ``shifted``.
     most : int
         Draw at most this many features, in the order of the table: the strongest evidence for a change first.
     """
@@ -79,12 +67,12 @@ def draw_changes(axes: Any, table: pd.DataFrame, most: int = MOST_DRAWN) -> None
     before, after = (drawn[side].to_numpy(dtype=np.float64) for side in ("before", "after"))
     verdicts = drawn["verdict"].to_numpy(dtype=object)
     axes.plot(before, place, "o", mfc="none", mec=MUTED, ms=6, mew=1, label="before")
-    for verdict, (marker, _, colour) in STYLES.items():
-        which = verdicts == verdict
+    for verdict in ChangeVerdict:
+        which, look = verdicts == verdict, verdict.display
         if which.any():
-            axes.hlines(place[which], before[which], after[which], color=colour, lw=1.6)
-            style = {"color": colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
-            axes.plot(after[which], place[which], marker, label=f"recently, {verdict}", **style)
+            axes.hlines(place[which], before[which], after[which], color=look.colour, lw=1.6)
+            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
+            axes.plot(after[which], place[which], look.marker, label=f"recently, {verdict.text}", **style)
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     name_rows(axes, list(drawn.index), n_left, "with less evidence for a change")
     for row, shifted in enumerate(drawn["shifted"].to_numpy(dtype=bool)):
@@ -100,12 +88,10 @@ def changes_on_axes(axes: Any, changes: Changes, most: int) -> Any:
         raise ValueError(f"there is nothing to draw: {changes.not_compared_because}")
     with settings():
         if axes is None:
-            import matplotlib.pyplot as plt
-
             refuse_most(most)
             n_lines = min(most, len(changes.feature_names)) + (len(changes.feature_names) > most)
-            axes = plt.subplots(figsize=(6.8, 1.6 + 0.26 * n_lines), layout="constrained")[1]
-        draw_changes(axes, changes.table, most)
+            axes = new_axes(6.8, 1.6 + 0.26 * n_lines)
+        draw_changes(axes, changes.to_frame(), most)
         axes.set_xlabel("score (mdi_oob)")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     return axes
@@ -137,16 +123,14 @@ def changes_page(changes: Changes, title: str | None = None) -> str:
 
 def table_of_changes(changes: Changes) -> dict[str, Any]:
     """Return the table of all features as the templates take it."""
-    table = changes.table
-    columns = {"feature": [shown(str(name)) for name in table.index], "verdict": list(table["verdict"])}
-    for name, heading in OF_TABLE.items():
-        columns[heading] = cells_or_dash(name, table[name])
-    columns["shifted"] = ["yes" if shifted else "" for shifted in table["shifted"]]
+    frame = changes.to_frame()
+    names = ("verdict", *OF_TABLE, "shifted")
+    table = Table.of(frame, names, OF_TABLE, unknown=DASH)
     caption = (
         "Sorted by evidence for a change of the response. Before and recently are scores; their difference is the sum "
         "of the parts by the response and by the rows."
     )
-    return {"name": "changes", "heading": "What changed", "table": rows_of(columns, MARKS), "caption": caption}
+    return {"name": "changes", "heading": "What changed", "table": table.to_html(), "caption": caption}
 
 
 OF_TABLE = {
@@ -165,14 +149,12 @@ OF_TABLE = {
 
 def _headline(changes: Changes) -> str:
     n_tested, n_features = int(changes.tested.sum()), len(changes.feature_names)
-    n_changed = int(changes.figures["changed"].sum())
+    n_changed = int(changes.statistics["changed"].sum())
     of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'feature')} tested"
     return f"{n_changed:,} of {of} changed." if n_changed else f"No change was detected in {of}."
 
 
 def _figure(changes: Changes, styles: Styles) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
     n_features = len(changes.feature_names)
     n_lines = min(n_features, MOST_DRAWN) + (n_features > MOST_DRAWN)
     some = f" Shown are {MOST_DRAWN} of {n_features:,} features." if n_features > MOST_DRAWN else ""
@@ -180,15 +162,14 @@ def _figure(changes: Changes, styles: Styles) -> dict[str, Any]:
         "Score of each feature before (hollow point) and recently (marker of the verdict), the strongest evidence for "
         f"a change on top.{some}"
     )
-    with packages_of_reports(), settings("changes"):
-        figure = Figure(figsize=(9.6, 1.6 + 0.24 * n_lines), layout="constrained")
+
+    def draw(figure: Any) -> None:
         axes = figure.subplots()
-        draw_changes(axes, changes.table)
+        draw_changes(axes, changes.to_frame())
         axes.set_xlabel("score (mdi_oob)")
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
-        svg = to_svg(figure, "changes", "Before and recently", caption, styles)
-    return {"heading": "Before and recently", "caption": caption, "svg": svg, "wide": True, "table": None}
+
+    size = (9.6, 1.6 + 0.24 * n_lines)
+    return picture("changes", "Before and recently", caption, styles, size, draw, legend_columns=2)
 
 
 def _facts(changes: Changes) -> list[tuple[str, str]]:
@@ -198,7 +179,8 @@ def _facts(changes: Changes) -> list[tuple[str, str]]:
         ("features", f"{len(changes.feature_names):,}"),
     ]
     if changes.compared:
-        facts += [(name, f"{int(changes.figures[name].sum()):,}") for name in ("changed", "faded", "shifted")]
+        named = {"changed": "changed", "faded": ChangeVerdict.FADED.text, "shifted": "shifted"}
+        facts += [(title, f"{int(changes.statistics[name].sum()):,}") for name, title in named.items()]
     return facts
 
 

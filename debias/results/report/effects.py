@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED, settings
+from debias.results.report.figures import GRID, INK, MUTED, refuse_most, require_matplotlib, settings
+from debias.results.vocabulary import Verdict
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -34,8 +36,17 @@ FEW_TICKS = 3
 """So few numbers are all the ticks of their axis."""
 
 
-def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, columns: int) -> NDArray[Any]:
-    """Draw one small picture for each curve, on a new figure or on the user's axes, and return the axes."""
+def draw_effects(
+    curves: PartialDependence, audit: Audit | None, axes: Any, columns: int, most: int | None = None
+) -> NDArray[Any]:
+    """Draw a small picture for each of the first curves, on a new figure or the user's axes, and return the axes."""
+    refuse_most(columns, "columns")
+    require_matplotlib()
+    n_left = 0
+    if most is not None:
+        refuse_most(most)
+        n_left = max(0, len(curves.curves) - most)
+        curves = replace(curves, curves=dict(list(curves.curves.items())[:most]))
     with settings():
         is_new = axes is None
         axes = _axes(axes, len(curves.curves), columns)
@@ -48,6 +59,8 @@ def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, colu
             place.grid(axis="y", color=GRID, lw=0.6)
             place.set_axisbelow(True)
         _share_range(axes)
+        if n_left:
+            axes[-1].set_title(f"+{n_left:,} more", loc="right", fontsize=8.5, color=MUTED)
         what = f"mean {curves.unit}"
         if len(curves.output_names) == 1 and curves.output_names != ("prediction",):
             what += f" of {shortened(curves.output_names[0], 16)}"
@@ -88,19 +101,20 @@ def _title(axes: Any, curve: Curve, audit: Audit | None) -> tuple[str, str]:
     from matplotlib.transforms import offset_copy
 
     name = shortened(curve.feature, 30)
-    if audit is None or curve.feature not in audit.main.feature_names:
+    if audit is None or curve.feature not in audit.tested_scores.feature_names:
         axes.set_title(name, loc="left", fontsize=9.5, weight="bold")
         return INK, "o"
-    k = audit.main.feature_names.index(curve.feature)
+    k = audit.tested_scores.feature_names.index(curve.feature)
     verdict = audit.verdict[k]
+    look = verdict.display
     axes.set_title(name, loc="left", fontsize=9.5, weight="bold", pad=18)
     share = audit.where_tested(audit.share)[k]
-    text = f"{LABEL['untested'] if verdict == 'untested' else verdict}, share {percent_in_table(share)}"
-    above = {"xycoords": "axes fraction", "textcoords": "offset points", "color": COLOUR[verdict], "fontsize": 8.5}
+    text = f"{verdict.phrase if verdict is Verdict.UNTESTED else verdict.text}, share {percent_in_table(share)}"
+    above = {"xycoords": "axes fraction", "textcoords": "offset points", "color": look.colour, "fontsize": 8.5}
     axes.annotate(text, (0, 1), (12, 8), va="center", **above)
     above_frame = offset_copy(axes.transAxes, axes.figure, 4, 8, units="points")
-    axes.plot(0, 1, MARKER[verdict], color=COLOUR[verdict], ms=5, mew=1.5, transform=above_frame, clip_on=False)
-    return COLOUR[verdict], MARKER[verdict]
+    axes.plot(0, 1, look.marker, color=look.colour, ms=5, mew=1.5, transform=above_frame, clip_on=False)
+    return look.colour, look.marker
 
 
 def _draw_curve(axes: Any, curve: Curve, output: int, style: tuple[str, str, Any], label: str) -> None:

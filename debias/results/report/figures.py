@@ -1,7 +1,4 @@
-"""The figures of audits and scores, on matplotlib axes.
-
-Colours come from the palette of Okabe and Ito. Every colour goes with a marker, so no meaning depends on colour alone.
-"""
+"""The figures of audits and scores, on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -12,21 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
+from debias.errors import CompositionError
 from debias.results.sentences import sufficient_z
+from debias.results.vocabulary import VERMILION, Display, Verdict
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
+    from debias.results.comparison import Comparison
     from debias.results.scores import Scores
 
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
-INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"
-COLOUR = {"informative": INFORMATIVE, "indistinguishable": NOISE, "untested": UNTESTED}
-MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
-LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
+MOST_DRAWN = 30
+"""A picture shows at most this many features unless the caller says otherwise."""
+HIGHEST = 10
+"""A picture shows this many of the features that the model reports highest."""
+FEW = 2
+"""A picture leaves out no features if there are at most this many, and there is room."""
+LABEL_HEIGHT = 0.19
+"""Inches between two names beside a line."""
 MOST_IN_SLOPES = 16
 """The figure of ranks shows this many features."""
 SETTINGS: dict[Any, Any] = {
@@ -56,49 +59,115 @@ def settings(salt: str = "debias") -> Iterator[None]:
         yield
 
 
+def require_matplotlib() -> None:
+    """Raise an ImportError that says what to install if matplotlib is missing."""
+    try:
+        import matplotlib.pyplot  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"a picture needs matplotlib: pip install matplotlib ({error})") from error
+
+
+def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int64], int]:
+    """Return the features that a picture shows, and how many it leaves out.
+
+    Parameters
+    ----------
+    audit : Audit
+    most : int
+        Largest number of features.
+
+    Returns
+    -------
+    features : array of int64 of shape (n_drawn,)
+        The features reported highest (10, but at most half of `most`), and then the informative ones with the
+        largest debiased score while there is room; of an audit without a test, those with a share above 0. If no
+        importance is reported, the highest scores take its place. Sorted by debiased share, the largest first.
+    n_left : int
+        Number of features left out. One or two are drawn if there is room.
+
+    Raises
+    ------
+    ValueError
+        `most` is less than 1.
+    """
+    score, share = audit.tested_scores.values, audit.share
+    reported = score if audit.reported is None or not audit.reported.any() else audit.reported
+    of_interest = share > 0 if audit.tested_scores.selected is None else audit.tested_scores.selected
+    return _drawn(np.lexsort((-score, -share)), reported, of_interest, most)
+
+
+def drawn_of_scores(scores: Scores, most: int = MOST_DRAWN) -> tuple[NDArray[np.int64], int]:
+    """Return the features that a picture of one scorer shows, the largest score first, and how many it leaves out.
+
+    As :func:`drawn_features`, with the highest scores in place of those reported highest.
+    """
+    by_score = np.argsort(-scores.values, kind="stable")
+    return _drawn(by_score, scores.values, scores.values > 0 if scores.selected is None else scores.selected, most)
+
+
+def refuse_most(most: int, name: str = "max_features") -> None:
+    """Refuse a largest number that is not a whole number, 1 or more; `name` is the argument."""
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+        raise ValueError(f"{name} must be a whole number and at least 1, not {most!r}")
+
+
+def _drawn(
+    order: NDArray[np.int64], reported: NDArray[np.float64], of_interest: NDArray[np.bool_], most: int
+) -> tuple[NDArray[np.int64], int]:
+    refuse_most(most)
+    drawn = np.zeros(reported.size, dtype=bool)
+    drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
+    room = most - int(drawn.sum())
+    drawn[[k for k in order if of_interest[k] and not drawn[k]][:room]] = True
+    if (~drawn).sum() <= min(FEW, most - drawn.sum()):
+        drawn[:] = True
+    return order[drawn[order]].astype(np.int64), int((~drawn).sum())
+
+
 def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw debiased shares with their intervals and the reported shares, the largest on top."""
     features, n_left = drawn_features(audit, most)
     place, verdicts = np.arange(len(features)), audit.verdict
-    total = np.maximum(audit.main.values, 0.0).sum() or 1.0
-    if audit.main.standard_error is not None:
-        interval = audit.main.interval().to_numpy()[features] / total
+    total = np.maximum(audit.tested_scores.values, 0.0).sum() or 1.0
+    if audit.tested_scores.standard_error is not None:
+        interval = audit.tested_scores.interval().to_numpy()[features] / total
         for row, (lower, upper) in enumerate(interval):
-            if verdicts[features[row]] == "untested" and audit.tested:
+            verdict = verdicts[features[row]]
+            if verdict is Verdict.UNTESTED and audit.tested:
                 continue
-            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[features[row]]], lw=1.6, solid_capstyle="butt")
+            axes.plot([lower, upper], [row, row], color=verdict.display.colour, lw=1.6, solid_capstyle="butt")
     if audit.reported is not None:
         axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
     _dots(axes, audit, audit.where_tested(audit.share)[features], place, features)
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
-    name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, _shares_left(audit, features))
+    name_rows(axes, [audit.tested_scores.feature_names[k] for k in features], n_left, _shares_left(audit, features))
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw the test statistic of each feature, and the band in which noise would lie."""
-    assert audit.main.z is not None
+    assert audit.tested_scores.z is not None
     features, n_left = drawn_features(audit, most)
     place = np.arange(len(features))
     low, high = _noise_band(audit, features)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="90% of noise", zorder=0)
     axes.use_sticky_edges = False  # else bars end at the frame
-    z = audit.where_tested(audit.main.z)
+    z = audit.where_tested(audit.tested_scores.z)
     _dots(axes, audit, z[features], place, features)
-    if audit.main.threshold is not None:
+    if audit.tested_scores.threshold is not None:
         label = "family-wise limit" if sufficient_z(audit) is None else "minimum detectable z"
         dashes = (0, (4, 3))
-        axes.vlines(audit.main.threshold, -0.5, len(features) - 0.5, color=INK, lw=1, ls=dashes, label=label)
+        axes.vlines(audit.tested_scores.threshold, -0.5, len(features) - 0.5, color=INK, lw=1, ls=dashes, label=label)
     left = np.delete(z, features)
     about_left = "" if np.isnan(left).all() else f"z from {np.nanmin(left):z.1f} to {np.nanmax(left):z.1f}"
-    name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, about_left)
+    name_rows(axes, [audit.tested_scores.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel("z (score divided by its spread)")
 
 
 def noise_distribution(audit: Audit) -> str:
     """Return the name of the distribution from which the band of noise comes."""
-    if audit.main.null is not None:
+    if audit.tested_scores.null is not None:
         return "from permuted responses"
     return "standard normal" if _independent(audit) is None else "Student's t"
 
@@ -110,14 +179,14 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     verdicts, reported_shares, shares = audit.verdict, audit.reported, audit.where_tested(audit.share)
     before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -reported_shares[k]))}
     for after, k in enumerate(features):
-        verdict = verdicts[k]
-        dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
+        look = verdicts[k].display
+        dashes = look.dashes if verdicts[k] is Verdict.INDISTINGUISHABLE else "-"
         is_known = not np.isnan(shares[k])
         x, places = ([0, 1], [before[k], after]) if is_known else ([0], [before[k]])
-        axes.plot(x, places, color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6)
-        name = shortened(audit.main.feature_names[k], 16)
+        axes.plot(x, places, color=look.colour, lw=1.4, ls=dashes, marker=look.marker, ms=5, mew=1.6)
+        name = shortened(audit.tested_scores.feature_names[k], 16)
         reported = percent_in_table(audit.reported[k])
-        share = percent_in_table(shares[k]) if is_known else LABEL["untested"]
+        share = percent_in_table(shares[k]) if is_known else Verdict.UNTESTED.phrase
         axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
@@ -141,7 +210,7 @@ def draw_values(audit: Audit, axes: Any) -> None:
     k = int(np.nanargmax(audit.reported - share))
     if audit.reported[k] - share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
-        name, at = shortened(audit.main.feature_names[k], 18), (x[k], audit.reported[k])
+        name, at = shortened(audit.tested_scores.feature_names[k], 18), (x[k], audit.reported[k])
         away = (-7 if side == "right" else 7, 4)
         axes.annotate(name, at, away, textcoords="offset points", ha=side, va="bottom", fontsize=8.5)
     axes.set_xscale("log")
@@ -162,13 +231,13 @@ def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
         reach = scores.interval().to_numpy()[features]
         axes.hlines(place, reach[:, 0], reach[:, 1], color=MUTED, lw=1.4)
     chosen = np.zeros(len(features), bool) if scores.selected is None else scores.selected[features]
-    for which, verdict in ((chosen, "informative"), (~chosen, "untested" if scores.selected is None else "")):
-        name = verdict or "indistinguishable"
+    left_out: tuple[Display, str | None] = (Verdict.INDISTINGUISHABLE.display, "not selected")
+    if scores.selected is None:
+        left_out = (Verdict.UNTESTED.display, None)
+    for which, (look, label) in ((chosen, (Verdict.INFORMATIVE.display, "selected")), (~chosen, left_out)):
         if which.any():
-            label = {"informative": "selected", "indistinguishable": "not selected"}.get(name)
-            axes.plot(
-                values[which], place[which], MARKER[name], color=COLOUR[name], ms=6, mew=1.8, ls="none", label=label
-            )
+            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "label": label}
+            axes.plot(values[which], place[which], look.marker, **style)
     if scores.selected is not None:
         axes.legend(loc="lower right", edgecolor=GRID)  # where the smallest scores are
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
@@ -178,19 +247,188 @@ def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
 
 
+def draw_bars(audit: Audit, axes: Any, most: int) -> None:
+    """Draw the debiased share of each feature as a bar and the reported share as a diamond, the largest on top.
+
+    Both are numbers on the right too. The last row has the sums of the features that are left out.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    features, n_left = drawn_features(audit, most)
+    share, reported = audit.where_tested(audit.share), audit.reported
+    for verdict in Verdict:
+        rows, look = np.flatnonzero(audit.which(verdict)[features]), verdict.display
+        if rows.size:
+            fill = {"color": "none", "edgecolor": look.colour} if look.hatch else {"color": look.colour}
+            axes.barh(rows, share[features[rows]], height=0.62, hatch=look.hatch, label=verdict.phrase, **fill)
+    names = [shortened(audit.tested_scores.feature_names[k]) for k in features]
+    parts = [features[row : row + 1] for row in range(features.size)]
+    if n_left:
+        names.append(f"+{n_left:,} more")
+        parts.append(np.setdiff1d(np.arange(share.size), features))
+    columns = {"debiased": share} if reported is None else {"debiased": share, "reported": reported}
+    for column, (heading, shares) in enumerate(columns.items()):
+        away = 50 + 52 * column
+        style: dict[str, Any] = {
+            "xycoords": axes.get_yaxis_transform(),
+            "textcoords": "offset points",
+            "ha": "right",
+            "fontsize": 8.5,
+        }
+        axes.annotate(heading, (1, -0.5), (away, 2), color=MUTED, **style)
+        for row, part in enumerate(parts):
+            axes.annotate(percent_in_table(_sum(shares[part])), (1, row), (away, 0), va="center", **style)
+    if reported is not None:
+        where = range(features.size)
+        axes.plot(reported[features], where, "D", mfc="white", mec=INK, ms=5, ls="none", label="reported", zorder=3)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+    axes.grid(axis="x", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("share of the importance (bars: debiased)")
+
+
+def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
+    """Draw a line for each feature, from its reported share on the left to its debiased share on the right."""
+    assert audit.reported is not None
+    features, n_left = drawn_features(audit, most)
+    verdicts, labelled, share = audit.verdict, set[Verdict](), audit.where_tested(audit.share)
+    for k in features:
+        verdict = verdicts[k]
+        axes.plot(
+            [0, 1],
+            [audit.reported[k], share[k]],
+            color=verdict.display.colour,
+            ls=verdict.display.dashes,
+            lw=1.4,
+            marker=verdict.display.marker,
+            ms=5,
+            mew=1.6,
+            label=None if verdict in labelled else verdict.phrase,
+        )
+        labelled.add(verdict)
+    top = max(audit.reported[features].max(), audit.share[features].max(), 1e-9)
+    height = axes.get_window_extent().height / axes.figure.dpi
+    gap = top * LABEL_HEIGHT / max(height - 0.9, 1.0)
+    lowest = highest = 0.0
+    for side, shares in ((0, audit.reported), (1, share)):
+        known = features[~np.isnan(shares[features])]
+        order = known[np.argsort(shares[known], kind="stable")]
+        places = apart(shares[order], gap)
+        lowest, highest = min(lowest, places[0]), max(highest, places[-1])
+        for k, place in zip(order, places, strict=True):
+            name, percentage = shortened(audit.tested_scores.feature_names[k], 18), percent_in_table(shares[k])
+            text = f"{percentage}  {name}" if side else f"{name}  {percentage}"
+            beside = side + (0.13 if side else -0.13)
+            axes.plot([side + (0.03 if side else -0.03), beside], [shares[k], place], color=MUTED, lw=0.5)
+            axes.text(
+                beside + (0.02 if side else -0.02),
+                place,
+                text,
+                ha="left" if side else "right",
+                va="center",
+                fontsize=8.5,
+            )
+    head = highest + 1.6 * gap
+    axes.text(-0.15, head, "reported", ha="right", weight="bold")
+    axes.text(1.15, head, "debiased", ha="left", weight="bold")
+    if n_left:
+        axes.text(0.5, head, f"+{n_left:,} more", ha="center", color=MUTED, fontsize=8.5)
+    axes.set(xlim=(-1.25, 2.25), ylim=(lowest - 0.8 * gap, head + gap))
+    axes.axis("off")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
+
+
+def apart(at: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
+    """Return ascending positions moved as little as possible, so that neighbours are at least `gap` apart."""
+    from scipy.optimize import isotonic_regression
+
+    steps = gap * np.arange(at.size)
+    places: NDArray[np.float64] = isotonic_regression(at - steps).x + steps
+    return places
+
+
+def _sum(shares: NDArray[np.float64]) -> float:
+    """Return the sum of the shares that are known; NaN if none is."""
+    return float("nan") if np.isnan(shares).all() else float(np.nansum(shares))
+
+
+def draw_ranks(comparison: Comparison, axes: Any, most: int = MOST_DRAWN) -> None:
+    """Draw a line for each feature through its ranks by the scorers, 1 on top; the largest disagreement stands out."""
+    refuse_most(most)
+    ranks = comparison.ranks
+    order = np.argsort(ranks.mean(axis=1).to_numpy(), kind="stable")[:most]
+    drawn, n_left = ranks.iloc[order].to_numpy(), len(ranks) - len(order)
+    names = [shortened(str(name), 18) for name in ranks.index[order]]
+    reach = np.ptp(drawn, axis=1)
+    widest = int(np.argmax(reach)) if reach.any() else None
+    last = drawn.shape[1] - 1
+    for k, places in enumerate(drawn):
+        style: dict[str, Any] = {"color": MUTED, "lw": 1.2, "marker": "o", "ms": 4}
+        if k == widest:
+            style = {"color": VERMILION, "lw": 2, "marker": "s", "ms": 5, "label": "largest disagreement", "zorder": 3}
+        axes.plot(range(last + 1), places, **style)
+        for x, side, away in ((0, "right", -6), (last, "left", 6)):
+            beside = {"textcoords": "offset points", "ha": side, "va": "center", "fontsize": 8.5}
+            axes.annotate(names[k], (x, places[x]), (away, 0), color=style["color"] if k == widest else INK, **beside)
+    axes.set_xticks(range(last + 1), [shortened(name, 20) for name in ranks.columns])
+    axes.set_xlim(-0.6, last + 0.6)
+    axes.set_ylim(drawn.max() + 0.5, 0.5)
+    axes.set_ylabel("rank (1: largest score)")
+    if n_left:
+        axes.set_title(f"+{n_left:,} more", loc="right", fontsize=8.5, color=MUTED)
+    if widest is not None:
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 1.08), frameon=False)
+
+
+def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
+    """Draw the picture of an audit of a kind; see ``Audit.plot``."""
+    pictures = {"bar": draw_bars, "interval": draw_shares, "slope": draw_slopes_of_shares, "evidence": draw_evidence}
+    refuse_kind(kind, tuple(pictures))
+    if kind == "slope" and audit.reported is None:
+        raise CompositionError("kind='slope' begins at the reported importance, and this model reports none")
+    if kind == "evidence" and audit.tested_scores.z is None:
+        raise CompositionError("kind='evidence' draws the z of the test, and these scores have none")
+    return on_axes(pictures[kind], audit, axes, most)
+
+
+def refuse_kind(kind: Any, kinds: tuple[str, ...]) -> None:
+    """Raise a CompositionError unless there is such a kind of picture."""
+    if kind not in kinds:
+        raise CompositionError(f"kind={kind!r} is not one of {', '.join(map(repr, kinds))}")
+
+
 def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
     """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
+    refuse_most(most)
+    require_matplotlib()
     with settings():
         if axes is None:
-            import matplotlib.pyplot as plt
-
-            features, n_left = drawn_of_scores(result, most) if draw is draw_scores else drawn_features(result, most)
-            n_rows = len(features) + bool(n_left)
-            axes = plt.subplots(figsize=(6.4, 1.2 + 0.24 * n_rows), layout="constrained")[1]
+            axes = new_axes(6.4, 1.2 + 0.24 * _n_lines(draw, result, most))
         draw(result, axes, most)
         if axes.get_legend() is None and axes.get_legend_handles_labels()[0]:
             axes.legend(loc="best", edgecolor=GRID)
     return axes
+
+
+def new_axes(width: float, height: float) -> Any:
+    """Return the axes of a new pyplot figure of a size in inches."""
+    require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    with settings():
+        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _n_lines(draw: Any, result: Any, most: int) -> int:
+    """Return the number of lines of a picture: its features, and one for those that are left out."""
+    if draw is draw_ranks:
+        return min(most, len(result.ranks)) + 1
+    features, n_left = drawn_of_scores(result, most) if draw is draw_scores else drawn_features(result, most)
+    return len(features) + bool(n_left)
 
 
 def _shares_left(audit: Audit, drawn: NDArray[np.int64]) -> str:
@@ -205,8 +443,8 @@ def _noise_band(audit: Audit, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the 5% and 95% quantiles of z of noise, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
-    if audit.main.null is not None:
-        return np.quantile(audit.main.null[:, drawn], [0.05, 0.95], axis=0)
+    if audit.tested_scores.null is not None:
+        return np.quantile(audit.tested_scores.null[:, drawn], [0.05, 0.95], axis=0)
     rows = _independent(audit)
     upper = np.full(len(drawn), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[drawn]
     return np.stack([-upper, upper])
@@ -214,7 +452,7 @@ def _noise_band(audit: Audit, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _independent(audit: Audit) -> NDArray[np.float64] | None:
     """Return the number of independent rows of each score, as the test used it; None if the test does not say."""
-    test = audit.main.details.get("test", {})
+    test = audit.tested_scores.details.get("test", {})
     rows = test.get("effective_rows", test.get("n_independent"))
     return None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), audit.share.shape)
 
@@ -228,19 +466,18 @@ def _dots(
     flipped: bool = False,
     size: float = 6.0,
 ) -> None:
-    verdicts = np.array(audit.verdict, dtype=object)[features]
-    for verdict, colour in COLOUR.items():
-        which = verdicts == verdict
+    for verdict in Verdict:
+        which, look = audit.which(verdict)[features], verdict.display
         if which.any():
             points = (place[which], values[which]) if flipped else (values[which], place[which])
             axes.plot(
                 *points,
-                MARKER[verdict],
-                color=colour,
+                look.marker,
+                color=look.colour,
                 ms=size,
                 mew=0.3 * size,
                 ls="none",
-                label=LABEL[verdict],
+                label=verdict.phrase,
                 zorder=3,
             )
 

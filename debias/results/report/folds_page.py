@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.cells import cells
-from debias.results.fold_sentences import headline
-from debias.results.report.drawn import MOST_DRAWN, refuse_most
-from debias.results.report.figures import COLOUR, LABEL, MARKER, MUTED, name_rows, settings
-from debias.results.report.pages import cells_or_dash, packages_of_reports, render, rows_of
-from debias.results.report.svg import Styles, to_svg
-from debias.text import shown
+from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_most, settings
+from debias.results.report.pages import Styles, picture, render
+from debias.results.sentences import headline_of_folds
+from debias.results.tables import DASH, Table, cells
+from debias.results.vocabulary import Verdict
+from debias.text import escaped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +60,12 @@ def draw_folds(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, most: int =
     )
     mean, verdicts = drawn["mean"].to_numpy(dtype=np.float64), drawn["verdict"].to_numpy(dtype=object)
     low, high = (drawn[side].to_numpy(dtype=np.float64) for side in ("low", "high"))
-    for verdict, colour in COLOUR.items():
-        which = verdicts == verdict
+    for verdict in Verdict:
+        which, look = verdicts == verdict, verdict.display
         if which.any():
-            axes.hlines(place[which], low[which], high[which], color=colour, lw=1.6)
-            style = {"color": colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
-            axes.plot(mean[which], place[which], MARKER[verdict], label=f"mean, {LABEL[verdict]}", **style)
+            axes.hlines(place[which], low[which], high[which], color=look.colour, lw=1.6)
+            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
+            axes.plot(mean[which], place[which], look.marker, label=f"mean, {verdict.phrase}", **style)
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     left = table["mean"].to_numpy(dtype=np.float64)[most:]
     about_left = f"means from {np.nanmin(left):z.3g} to {np.nanmax(left):z.3g}" if np.isfinite(left).any() else ""
@@ -79,11 +78,8 @@ def folds_on_axes(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, unit: st
     own_figure = axes is None
     with settings():
         if axes is None:
-            import matplotlib.pyplot as plt
-
             refuse_most(most)
-            n_lines = min(most, len(table)) + (len(table) > most)
-            axes = plt.subplots(figsize=(6.4, 1.4 + 0.28 * n_lines), layout="constrained")[1]
+            axes = new_axes(6.4, 1.4 + 0.28 * (min(most, len(table)) + (len(table) > most)))
         draw_folds(axes, scores, table, most)
         axes.set_xlabel(unit)
         if own_figure:  # from the left edge of the figure on: beside long names there is too little room above the axes
@@ -101,11 +97,11 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    summary, first = audit.summary(), headline(audit)
+    summary, first = audit.summary(), headline_of_folds(audit)
     styles = Styles()
     facts = [("folds", f"{len(audit.audits):,}"), ("features", f"{len(audit.feature_names):,}")]
     if audit.tested:
-        facts += [("informative", f"{audit.verdict.count('informative'):,}")]
+        facts += [(Verdict.INFORMATIVE.text, f"{audit.which(Verdict.INFORMATIVE).sum():,}")]
     if audit.rank_stability is not None:
         facts += [("rank correlation of two folds", f"{audit.rank_stability:z.2f}")]
     return render(
@@ -121,9 +117,9 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
             {
                 "name": "features",
                 "heading": "All features",
-                "table": _table(audit.table),
+                "table": _table(audit.to_frame()),
                 "caption": "Sorted by share of the mean score. “in folds” is the number of folds whose own audit calls "
-                "the feature informative, of those that were tested.",
+                f"the feature {Verdict.INFORMATIVE.text}, of those that were tested.",
             },
             {
                 "name": "folds",
@@ -132,31 +128,31 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
                 "caption": "Each model was scored on the rows that were held out from it.",
             },
         ],
-        reading=READING,
+        reading=_reading(),
         provenance=_provenance(audit),
     )
 
 
-READING = (
-    ("Mean", "is the mean of the scores of the folds. For noise it is 0 on average."),
-    (
-        "The interval",
-        "is about the mean score of models that are trained on as many rows, over other data sets of the same kind. It "
-        "allows for the training rows that folds share, and it is approximate.",
-    ),
-    (
-        "Informative",
-        "means that the evidence of all folds together is too strong for noise, at the stated error rate. "
-        "Indistinguishable does not prove that a feature is noise: with more rows it may become informative.",
-    ),
-    ("Verdicts", "are about dependence, not causes, and about models of this kind on these rows."),
-)
+def _reading() -> tuple[tuple[str, str], ...]:
+    informative, noise = Verdict.INFORMATIVE.text, Verdict.INDISTINGUISHABLE.text
+    return (
+        ("Mean", "is the mean of the scores of the folds. For noise it is 0 on average."),
+        (
+            "The interval",
+            "is about the mean score of models that are trained on as many rows, over other data sets of the same "
+            "kind. It allows for the training rows that folds share, and it is approximate.",
+        ),
+        (
+            informative.capitalize(),
+            "means that the evidence of all folds together is too strong for noise, at the stated error rate. "
+            f"{noise.capitalize()} does not prove that a feature is noise: with more rows it may become {informative}.",
+        ),
+        ("Verdicts", "are about dependence, not causes, and about models of this kind on these rows."),
+    )
 
 
 def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
-    table = audit.table
+    table = audit.to_frame()
     n_left = max(0, len(table) - MOST_DRAWN)
     some = f" Shown are the {MOST_DRAWN} of {len(table):,} features with the largest share." if n_left else ""
     known = table["low"].notna().any()
@@ -164,39 +160,41 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
         f"Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
         f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict.{some}"
     )
-    with packages_of_reports(), settings("folds"):
-        figure = Figure(figsize=(9.6, 1.3 + 0.25 * (min(len(table), MOST_DRAWN) + bool(n_left))), layout="constrained")
-        axes = figure.subplots()
-        draw_folds(axes, audit.scores, table)
-        axes.set_xlabel(audit.first.main.unit)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False, fontsize=8.5)
-        svg = to_svg(figure, "folds", "Scores over folds", caption, styles)
     drawn = list(table.index[:MOST_DRAWN])
     numbers = audit.scores[drawn][:MOST_FOLDS]
-    columns = {"feature": [shown(str(name)) for name in drawn]}
-    columns |= {
-        shown(str(fold)): cells_or_dash("score", row)
-        for fold, row in zip(numbers.index, numbers.to_numpy(), strict=True)
-    }
     more = f"; the first {MOST_FOLDS} folds" if len(audit.audits) > MOST_FOLDS else ""
-    return {
-        "heading": "Scores over folds",
-        "caption": caption,
-        "svg": svg,
-        "wide": True,
-        "table": rows_of(columns),
-        "about_table": f"Scores of the features shown in each fold{more}",
-    }
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        draw_folds(axes, audit.scores, table)
+        axes.set_xlabel(audit.first.tested_scores.unit)
+
+    return picture(
+        "folds",
+        "Scores over folds",
+        caption,
+        styles,
+        (9.6, 1.3 + 0.25 * (len(drawn) + bool(n_left))),
+        draw,
+        legend_columns=3,
+        table=Table.of_cells(
+            {"feature": drawn}
+            | {
+                escaped(str(fold)): cells("score", row, DASH)
+                for fold, row in zip(numbers.index, numbers.to_numpy(), strict=True)
+            }
+        ).to_html(),
+        about_table=f"Scores of the features shown in each fold{more}",
+    )
 
 
 def _table(table: pd.DataFrame) -> dict[str, Any]:
-    columns = {"feature": [shown(str(name)) for name in table.index]}
+    columns = {"feature": list(map(str, table.index))}
     columns |= {
         heading: cells(name, table[name].to_numpy()) for name, heading in (("share", "share"), ("mean", "mean"))
     }
     if table["low"].notna().any():
-        low, high = (cells_or_dash("mean", table[side]) for side in ("low", "high"))
+        low, high = (cells("mean", table[side], DASH) for side in ("low", "high"))
         columns["95% interval"] = [f"{one} to {other}" for one, other in zip(low, high, strict=True)]
     columns["rank"] = cells("rank", table["rank"].to_numpy())
     ranks = zip(table["highest_rank"], table["lowest_rank"], strict=True)
@@ -204,30 +202,32 @@ def _table(table: pd.DataFrame) -> dict[str, Any]:
     counts = zip(table["informative_folds"], table["folds"], strict=True)
     columns["in folds"] = [f"{one:,} of {other:,}" for one, other in counts]
     if table["p_adjusted"].notna().any():
-        columns["adjusted p"] = cells_or_dash("p_adjusted", table["p_adjusted"])
-    columns["verdict"] = list(table["verdict"])
-    return rows_of(columns)
+        columns["adjusted p"] = cells("p_adjusted", table["p_adjusted"], DASH)
+    columns["verdict"] = cells("verdict", table["verdict"])
+    return Table.of_cells(columns).to_html()
 
 
 def _table_of_folds(audit: FoldsAudit) -> dict[str, Any]:
     each = list(audit.audits.values())
-    return rows_of(
+    return Table.of_cells(
         {
-            "fold": [shown(name) for name in audit.audits],
+            "fold": list(audit.audits),
             "training rows": ["not known" if n is None else f"{n:,}" for n in audit.n_train],
-            "held-out rows": [f"{one.main.n_rows:,}" for one in each],
-            "informative": [f"{one.verdict.count('informative'):,}" if one.tested else "not tested" for one in each],
+            "held-out rows": [f"{one.tested_scores.n_rows:,}" for one in each],
+            Verdict.INFORMATIVE.text: [
+                f"{one.which(Verdict.INFORMATIVE).sum():,}" if one.tested else Verdict.UNTESTED.phrase for one in each
+            ],
         }
-    )
+    ).to_html()
 
 
 def _provenance(audit: FoldsAudit) -> list[tuple[str, str]]:
-    first = audit.first.main.settings
+    first = audit.first.tested_scores.settings
     facts = {
         "model": first["model"],
         "version of its library": first["library_version"],
         "rows": audit.rows_in_words,
-        "scores": audit.main_scorer,
+        "scores": audit.tested_scorer,
         **{
             f"test: {name}".replace("_", " "): value
             for name, value in audit.test.items()

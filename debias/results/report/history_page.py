@@ -8,20 +8,19 @@ import numpy as np
 
 from debias.results.report.changes import READING as ABOUT_CHANGES
 from debias.results.report.changes import table_of_changes
-from debias.results.report.figures import settings
 from debias.results.report.history import (
     MOST_IN_HISTORY,
     MOST_IN_STRIP,
+    TimeAxis,
     draw_history,
     draw_strip,
     important,
     size_of_history,
     size_of_strip,
 )
-from debias.results.report.pages import cells_or_dash, packages_of_reports, render, rows_of
-from debias.results.report.svg import Styles, to_svg
-from debias.results.report.time_axis import TimeAxis
-from debias.text import counted, shown
+from debias.results.report.pages import Styles, packages_of_reports, picture, render
+from debias.results.tables import DASH, Table, cells
+from debias.text import counted, escaped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +112,7 @@ def history_page(
 
 
 def _sentences(scores: pd.DataFrame, time: TimeAxis, window: str | None) -> list[str]:
-    first, last = shown(time.texts[0]), shown(time.texts[-1])
+    first, last = escaped(time.texts[0]), escaped(time.texts[-1])
     span = f" from {first} to {last}" if len(scores) > 1 else f" ({first})"
     models = "" if len(time.begins) == 1 else f", with {len(time.begins):,} models"
     lines = [f"Scores of {counted(scores.shape[1], 'feature')} in {counted(len(scores), 'period')}{span}{models}."]
@@ -122,7 +121,7 @@ def _sentences(scores: pd.DataFrame, time: TimeAxis, window: str | None) -> list
     of_last = scores[time.newest].iloc[-1].dropna()
     largest = of_last[of_last > 0].sort_values(ascending=False, kind="stable")[:MOST_NAMED]
     if len(largest):
-        names = ", ".join(f"{shown(str(name))} ({value:.3g})" for name, value in largest.items())
+        names = ", ".join(f"{escaped(str(name))} ({value:.3g})" for name, value in largest.items())
         lines.append(f"The largest scores of the last period: {names}.")
     elif len(of_last):
         lines.append("No score of the last period is above 0.")
@@ -140,8 +139,6 @@ def _figure_of_lines(
     changes: Changes | None,
     recent: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
     features = important(scores)[:MOST_IN_HISTORY]
     some = "" if features.size == scores.shape[1] else f", of the {features.size} with the largest mean score"
     caption = f"Score of each feature over time{some}. Vertical ranges differ and include 0."
@@ -150,30 +147,27 @@ def _figure_of_lines(
     verdicts = None
     if changes is not None and changes.compared:
         verdicts = dict(zip(changes.feature_names, changes.verdict, strict=True))
-    with settings("lines"):
-        figure = Figure(figsize=size_of_history(features.size), layout="constrained")
-        draw_history(figure, scores, errors, time.series, verdicts=verdicts, recent=recent)
-        svg = to_svg(figure, "lines", "Scores over time", caption, styles)
     last = slice(-MOST_PERIODS, None)
-    columns = {"period": [shown(text) for text in time.texts[last]]}
+    columns = {"period": time.texts[last]}
     if time.marks:
-        columns["model"] = [shown(label) for label in time.series[last]]
+        columns["model"] = [escaped(label) for label in time.series[last]]
     for k in features:
-        columns[_distinct(shown(str(scores.columns[k])), columns)] = cells_or_dash("score", scores.iloc[last, k])
+        columns[_distinct(escaped(str(scores.columns[k])), columns)] = cells("score", scores.iloc[last, k], DASH)
     about = f"The last {MOST_PERIODS} of {len(scores):,} periods" if len(scores) > MOST_PERIODS else "All periods"
-    return {
-        "heading": "The most important features",
-        "caption": caption,
-        "svg": svg,
-        "wide": True,
-        "table": rows_of(columns),
-        "about_table": about,
-    }
+    return picture(
+        "lines",
+        "The most important features",
+        caption,
+        styles,
+        size_of_history(features.size),
+        lambda figure: draw_history(figure, scores, errors, time.series, verdicts=verdicts, recent=recent),
+        title="Scores over time",
+        table=Table.of_cells(columns).to_html(),
+        about_table=about,
+    )
 
 
 def _figure_of_strip(scores: pd.DataFrame, time: TimeAxis, styles: Styles) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
     n_features = min(scores.shape[1], MOST_IN_STRIP)
     some = (
         "all features" if n_features == scores.shape[1] else f"the {n_features:,} features with the largest mean score"
@@ -182,11 +176,15 @@ def _figure_of_strip(scores: pd.DataFrame, time: TimeAxis, styles: Styles) -> di
         f"Scores of {some}: one row a feature, one column a period. Blue is above 0, orange below, white is 0, and "
         "grey has no score. Colours follow the square root of the score."
     )
-    with settings("strip"):
-        figure = Figure(figsize=size_of_strip(n_features), layout="constrained")
-        draw_strip(figure.subplots(), scores, time.series)
-        svg = to_svg(figure, "strip", "All features over time", caption, styles)
-    return {"heading": "All features", "caption": caption, "svg": svg, "wide": True, "table": None}
+    return picture(
+        "strip",
+        "All features",
+        caption,
+        styles,
+        size_of_strip(n_features),
+        lambda figure: draw_strip(figure.subplots(), scores, time.series),
+        title="All features over time",
+    )
 
 
 def _table_of_features(scores: pd.DataFrame, time: TimeAxis) -> dict[str, Any]:
@@ -202,11 +200,16 @@ def _table_of_features(scores: pd.DataFrame, time: TimeAxis) -> dict[str, Any]:
         "highest": np.where(some, np.where(known, values, -np.inf).max(axis=0), np.nan),
         "last": last,
     }
-    columns = {"feature": [shown(str(name)) for name in ordered.columns]}
-    columns |= {name: cells_or_dash("score", column) for name, column in figures.items()}
+    columns = {"feature": list(map(str, ordered.columns))}
+    columns |= {name: cells("score", column, DASH) for name, column in figures.items()}
     columns["periods"] = [f"{number:,}" for number in n_known]
     caption = "Scores over all periods, sorted by the mean. “last” is the score of the last period that has one."
-    return {"name": "features", "heading": "Scores of all features", "table": rows_of(columns), "caption": caption}
+    return {
+        "name": "features",
+        "heading": "Scores of all features",
+        "table": Table.of_cells(columns).to_html(),
+        "caption": caption,
+    }
 
 
 def _table_of_models(periods: pd.DataFrame, models: pd.DataFrame, time: TimeAxis) -> dict[str, Any]:
@@ -214,15 +217,15 @@ def _table_of_models(periods: pd.DataFrame, models: pd.DataFrame, time: TimeAxis
     rows = {label: np.flatnonzero(labels == label) for label in time.begins}
     kind, version = models["model"].to_dict(), models["version"].to_dict()
     columns = {
-        "series": [shown(label) for label in rows],
-        "model": [shown(f"{kind[label]} {version[label]}") for label in rows],
-        "from": [shown(time.texts[own[0]]) for own in rows.values()],
-        "to": [shown(time.texts[own[-1]]) for own in rows.values()],
+        "series": list(rows),
+        "model": [escaped(f"{kind[label]} {version[label]}") for label in rows],
+        "from": [escaped(time.texts[own[0]]) for own in rows.values()],
+        "to": [escaped(time.texts[own[-1]]) for own in rows.values()],
         "periods": [f"{own.size:,}" for own in rows.values()],
         "rows": [f"{int(periods['n_rows'].to_numpy()[own].sum()):,}" for own in rows.values()],
     }
     caption = "In the order in which they began."
-    return {"name": "models", "heading": "Models", "table": rows_of(columns), "caption": caption}
+    return {"name": "models", "heading": "Models", "table": Table.of_cells(columns).to_html(), "caption": caption}
 
 
 def _distinct(name: str, others: dict[str, list[str]]) -> str:

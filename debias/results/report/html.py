@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.cells import cells
 from debias.results.performance import three_digits
 from debias.results.report import figures
-from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
-from debias.results.report.pages import packages_of_reports, render, rows_of
-from debias.results.report.svg import Styles, to_svg
+from debias.results.report.figures import HIGHEST, MOST_DRAWN, drawn_features
+from debias.results.report.pages import Styles, packages_of_reports, picture, render
 from debias.results.sentences import doubts, headline, reports_anything, sufficient_z, test_description
-from debias.text import UNKNOWN, percent_in_table, shown
+from debias.results.tables import Column, Table, rows_named
+from debias.results.vocabulary import ERROR_RATES, RowsKind, Verdict
+from debias.text import UNKNOWN, percent_in_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
     return render(
         name,
         styles,
-        title=title or f"Which features of this {audit.main.settings['model']} matter",
+        title=title or f"Which features of this {audit.tested_scores.settings['model']} matter",
         headline=first,
         sentences=[sentence for sentence in audit.summary() if sentence != first],
         facts=_facts(audit),
@@ -84,26 +84,27 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
 
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
-    facts = [("rows, " + audit.rows_in_words, f"{audit.main.n_rows:,}"), ("features", f"{audit.share.size:,}")]
+    facts = [("rows, " + audit.rows_in_words, f"{audit.tested_scores.n_rows:,}"), ("features", f"{audit.share.size:,}")]
     performance = audit.performance
     if performance is not None and performance.metric is not None:
-        facts += [(name, three_digits(figure)) for name, figure in performance.shown_figures()]
+        facts += [(name, three_digits(value)) for name, value in performance.named_values()]
     if audit.tested:
-        facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
-        test = audit.main.details.get("test", {})
-        error = {"fwer": "family-wise error rate", None: "error rate"}.get(test.get("error"), "false discovery rate")
-        n_noise = audit.verdict.count("indistinguishable")
+        facts.append((Verdict.INFORMATIVE.text, f"{audit.which(Verdict.INFORMATIVE).sum():,}"))
+        test = audit.tested_scores.details.get("test", {})
+        error, _ = ERROR_RATES[test.get("error")]
+        n_noise = audit.which(Verdict.INDISTINGUISHABLE).sum()
         if audit.unsupported_share is not None and 0 < n_noise < audit.share.size and reports_anything(audit):
-            others = "reported, indistinguishable" if audit.untested_features else "reported for the others"
+            noise = Verdict.INDISTINGUISHABLE.text
+            others = f"reported, {noise}" if audit.untested_features else "reported for the others"
             facts.append((others, percent_in_table(audit.unsupported_share)))
         if audit.untested_features and reports_anything(audit):
-            facts.append(("reported, not tested", percent_in_table(audit.untested_share)))
+            facts.append((f"reported, {Verdict.UNTESTED.phrase}", percent_in_table(audit.untested_share)))
         facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts
 
 
 def _provenance(audit: Audit) -> list[tuple[str, str]]:
-    provenance, test = audit.provenance, audit.main.details.get("test", {})
+    provenance, test = audit.provenance, audit.tested_scores.details.get("test", {})
     facts = {
         "model": provenance["model"],
         "trees": provenance["n_trees"],
@@ -149,34 +150,38 @@ def _about_table(audit: Audit) -> str:
 
 def _order(audit: Audit) -> NDArray[np.int64]:
     """Return the features in the order of the audit's own table: by share."""
-    return np.lexsort((-audit.main.values, -audit.share))
+    return np.lexsort((-audit.tested_scores.values, -audit.share))
 
 
 def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) -> dict[str, Any]:
     """Return headings and rows of formatted text for some features, in their order."""
-    main, verdict = audit.main, audit.verdict
-    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in features]}
-    if audit.reported is not None:
-        columns["reported"] = cells("reported", audit.reported[features])
-    columns["debiased"] = cells("share", audit.where_tested(audit.share)[features])
-    if main.standard_error is not None:
-        bounds = main.interval().to_numpy()[features] / (np.maximum(main.values, 0.0).sum() or 1.0)
-        columns["95% interval, splits fixed"] = [
-            UNKNOWN if main.feature_names[k] in audit.untested_features else f"{lower:z.1%} to {upper:z.1%}"
-            for k, (lower, upper) in zip(features, bounds, strict=True)
+    scores = audit.tested_scores
+    names = [scores.feature_names[k] for k in features]
+    frame = rows_named(audit.to_frame(), names)
+    of_test = ["z", "p_adjusted"] if scores.z is not None and scores.p_adjusted is not None else []
+    shown_columns = [
+        *(["reported"] if audit.reported is not None else []),
+        "share",
+        *of_test,
+        "verdict",
+        *(["dependence"] if audit.dependence is not None else []),
+        *(audit.scores if with_scores else []),
+    ]
+    table = Table.of(frame, shown_columns, {"share": "debiased"})
+    extra: dict[str, Column] = {}
+    if scores.standard_error is not None:
+        bounds = scores.interval().to_numpy()[features] / (np.maximum(scores.values, 0.0).sum() or 1.0)
+        title = "95% interval, splits fixed"
+        intervals = [
+            UNKNOWN if name in audit.untested_features else f"{lower:z.1%} to {upper:z.1%}"
+            for name, (lower, upper) in zip(names, bounds, strict=True)
         ]
-    if main.z is not None and main.p_adjusted is not None:
-        columns["z"] = cells("z", audit.where_tested(main.z)[features])
-        columns["adjusted p"] = cells("p_adjusted", audit.where_tested(main.p_adjusted)[features])
-    columns["verdict"] = [verdict[k] for k in features]
-    if audit.dependence is not None:
-        columns["dependence"] = [audit.dependence[k] for k in features]
+        extra["share"] = Column(title, title, intervals)
     if audit.n_values is not None:
-        columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
-    if with_scores:
-        columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
-        columns[audit.main_scorer] = cells(audit.main_scorer, audit.where_tested(main.values)[features])
-    return rows_of(columns) | {"left_out": audit.share.size - len(features)}
+        last = "dependence" if audit.dependence is not None else "verdict"
+        extra[last] = Column("values", "values", [f"{count:,}" for count in audit.n_values[features]])
+    columns = [each for column in table.columns for each in (column, extra.get(column.name)) if each is not None]
+    return Table(table.names, columns).to_html() | {"left_out": audit.share.size - len(features)}
 
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
@@ -188,7 +193,7 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
     ]
     if brief:
         return pictures
-    if audit.main.z is not None:
+    if audit.tested_scores.z is not None:
         about = _about_evidence(audit)
         pictures.append(_figure("evidence", "How sure", figures.draw_evidence, audit, styles, height, about))
     if audit.reported is not None:
@@ -203,25 +208,27 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
 
 
 def _about_shares(audit: Audit) -> str:
-    interval = " with its 95% confidence interval (splits fixed)" if audit.main.standard_error is not None else ""
+    interval = (
+        " with its 95% confidence interval (splits fixed)" if audit.tested_scores.standard_error is not None else ""
+    )
     about = f"Debiased share of each feature (filled marker){interval}"
     if audit.reported is not None:
         about += ", and the share the model reports (hollow diamond)"
-        if audit.main.rows != "train":
+        if audit.tested_scores.rows != RowsKind.TRAIN:
             about += ". If the filled marker is far to the left of the diamond, the model ranks the feature too high"
     return f"{about}.{_which(audit)}"
 
 
 def _about_evidence(audit: Audit) -> str:
-    noise = figures.noise_distribution(audit)
+    noise, informative = figures.noise_distribution(audit), Verdict.INFORMATIVE.text
     about = f"The test statistic z of each feature. For noise, 90% of z would lie in the grey band ({noise})."
-    if audit.main.threshold is None:
+    if audit.tested_scores.threshold is None:
         return about + _which(audit)
     about += " The dashed line is the z that a single feature must exceed in a family-wise test of all features."
-    if audit.main.details.get("test", {}).get("error") == "fwer":
-        about += " Later steps of the test have lower limits, so informative features may lie below the line."
+    if audit.tested_scores.details.get("test", {}).get("error") == "fwer":
+        about += f" Later steps of the test have lower limits, so {informative} features may lie below the line."
     else:
-        about += f" The verdicts come from another test ({test_description(audit)}), so informative features may lie "
+        about += f" The verdicts come from another test ({test_description(audit)}), so {informative} features may lie "
         about += "below the line" + ("." if sufficient_z(audit) is not None else ", and other features above it.")
     return about + _which(audit)
 
@@ -230,7 +237,7 @@ def _about_slopes(audit: Audit) -> str:
     drawn, n_left = drawn_features(audit, figures.MOST_IN_SLOPES)
     some = f"{len(drawn)} of {audit.share.size:,} features, ranked among themselves,"
     which = some if n_left else "each feature"
-    dashed = " Dashed lines mark features that are indistinguishable from noise." if audit.tested else ""
+    dashed = f" Dashed lines mark features that are {Verdict.INDISTINGUISHABLE.phrase}." if audit.tested else ""
     return f"Rank of {which} by the reported importance (left) and after debiasing (right).{dashed}"
 
 
@@ -247,7 +254,7 @@ def _which(audit: Audit) -> str:
     if not n_left:
         return ""
     highest = f"the {HIGHEST} {'reported highest' if reports_anything(audit) else 'with the highest score'}"
-    others = "the informative ones" if audit.tested else "those with a debiased share above 0"
+    others = f"the {Verdict.INFORMATIVE.text} ones" if audit.tested else "those with a debiased share above 0"
     return (
         f" Shown are {len(drawn)} of {n_features:,} features: {highest}, and {others} (the strongest, if there "
         f"are more than {MOST_DRAWN}). The table has all {n_features:,}."
@@ -264,25 +271,18 @@ def _figure(
     caption: str,
     most: int = MOST_DRAWN,
 ) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
-    with figures.settings(name):
-        figure = Figure(figsize=(4.9, height + 0.5), layout="constrained")
-        axes = figure.subplots()
-        draw(audit, axes)
-        handles, labels = axes.get_legend_handles_labels()
-        if handles:
-            figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
-        svg = to_svg(figure, name, heading, caption, styles)
-    return {
-        "name": name,
-        "heading": heading,
-        "caption": caption,
-        "wide": False,
-        "about_table": "The features shown, by debiased share",
-        "svg": svg,
-        "table": _table(audit, drawn_features(audit, most)[0], with_scores=False),
-    }
+    return picture(
+        name,
+        heading,
+        caption,
+        styles,
+        (4.9, height + 0.5),
+        lambda figure: draw(audit, figure.subplots()),
+        legend_columns=2,
+        wide=False,
+        about_table="The features shown, by debiased share",
+        table=_table(audit, drawn_features(audit, most)[0], with_scores=False),
+    )
 
 
 def _correlations(audit: Audit) -> str:

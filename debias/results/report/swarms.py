@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.drawn import drawn_features
-from debias.results.report.figures import GRID, LABEL, MUTED, settings
+from debias.results.report.figures import GRID, MUTED, drawn_features
+from debias.results.vocabulary import Verdict
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -59,10 +59,12 @@ def draw_swarms(
             axes.scatter(x[missing], y[missing], s=10, color=MUTED, marker="x", lw=0.8)
             notes["x: missing"] = None
         points = axes.scatter(x[~missing], y[~missing], s=7, c=of_row[~missing], cmap="viridis", vmin=0, vmax=1, lw=0)
-    _frame(axes, [_titled(shortened(audit.main.feature_names[k]), audit, k) for k in features])
+    _frame(axes, [_titled(shortened(audit.tested_scores.feature_names[k]), audit, k) for k in features])
     if n_left:
         axes.set_title(f"+{n_left:,} more", loc="right", fontsize=8.5, color=MUTED)
-    axes.set_xlabel(f"contributions of rows, times their number: their mean is {audit.main.scorer}\n{_DIRECTIONS}")
+    axes.set_xlabel(
+        f"contributions of rows, times their number: their mean is {audit.tested_scores.scorer}\n{_DIRECTIONS}"
+    )
     if points is not None:
         bar = axes.figure.colorbar(points, ax=axes, ticks=[0, 1], aspect=30, pad=0.02)
         bar.set_ticklabels(["low", "high"])
@@ -90,7 +92,7 @@ def draw_row(phi: NDArray[np.float64], audit: Audit, values: list[str], label: s
     features = order[:most]
     names = []
     for k in features:
-        name = shortened(audit.main.feature_names[k])
+        name = shortened(audit.tested_scores.feature_names[k])
         names.append(_titled(f"{name} = {values[k]}" if values[k] else name, audit, k))
     sizes = list(phi[features])
     if order.size > most:
@@ -103,14 +105,6 @@ def draw_row(phi: NDArray[np.float64], audit: Audit, values: list[str], label: s
     axes.margins(x=0.08)
     axes.set_title(f"Row {label}", loc="left", fontsize=10, weight="bold")
     axes.set_xlabel(f"contribution of this row, times the number of rows\n{_DIRECTIONS}")
-
-
-def new_axes(n_features: int) -> Any:
-    """Return new pyplot axes with room for two lines of text for each feature."""
-    with settings():
-        import matplotlib.pyplot as plt
-
-        return plt.subplots(figsize=(7.0, 1.3 + 0.44 * n_features), layout="constrained")[1]
 
 
 def swarm(x: NDArray[np.float64], width: float) -> NDArray[np.float64]:
@@ -153,5 +147,5 @@ def _frame(axes: Any, names: list[str]) -> None:
 def _titled(name: str, audit: Audit, k: int) -> str:
     """Return a name with the verdict and the share below it."""
     verdict = audit.verdict[k]
-    word = LABEL["untested"] if verdict == "untested" else verdict
+    word = verdict.phrase if verdict is Verdict.UNTESTED else verdict.text
     return f"{name}\n{word}, {percent_in_table(audit.where_tested(audit.share)[k])}"

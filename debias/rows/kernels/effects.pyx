@@ -231,6 +231,7 @@ cdef void fit_line(
         if n < least_inside or memory.en[seat] <= 0:
             continue
         centre = memory.sx[seat] / n
+        # The difference loses its digits if x hardly varies beside its mean: CONSTANT refuses such a line.
         v = memory.sxx[seat] - centre * memory.sx[seat]
         if not v > CONSTANT * memory.sxx[seat]:
             continue
@@ -239,6 +240,7 @@ cdef void fit_line(
         for b in range(width_in):
             slope[b] = factor * (y[b] - centre * s[b])
         if missing:
+            # `s_in` has the rows without x too, which take no part in the line: their sum of responses is put back.
             add(width_in, factor * centre, &memory.sy_missing[seat, 0], slope)
         spread_lanes(width_in, width, slope)
         add(width, 1.0, slope, &memory.a[seat, 0])
@@ -410,5 +412,6 @@ cdef inline void spread_lanes(Py_ssize_t width_in, Py_ssize_t width, double* slo
     cdef Py_ssize_t b, lanes = width // width_in
     if lanes == 1:
         return
+    # From the last lane to the first, because the slopes that are read stand at the beginning of the same array.
     for b in range(width - 1, -1, -1):
         slope[b] = slope[b // lanes]

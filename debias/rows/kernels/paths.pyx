@@ -43,6 +43,7 @@ def find_slots(
                     slot_of_node[node] = 2 * number[above] + (1 if left[above] == node else 2)
             a = left[node]
             b = right[node]
+            # In-bag means of both children are divided by their in-bag weights, with permuted responses too.
             if a >= 0 and evaluated[a] > 0 and evaluated[b] > 0 and trained[a] > 0 and trained[b] > 0:
                 number[node] = n
                 splits[n] = <int32_t> node
@@ -95,7 +96,9 @@ def sum_trees(
     with nogil:
         for tree in range(begin, end):
             first = tree_output[tree]
+            # Each tree before this one has two slots for each of its dividing splits, and one for its root.
             first_slot = 2 * start[tree] + tree
+            # A width that the compiler knows makes the usual case, one column, a loop without an inner loop.
             if sums.shape[1] == 1:
                 sum_slots(tree, slots, share, weight, y, first, start, slot_of_split, rows, sums, first_slot, 1)
             else:
@@ -139,6 +142,7 @@ def sum_squares_of_blocks(
                     continue
                 at = slots[tree, i]
                 while at >= 0:
+                    # The rows of a block are together, so a block ends in a slot when a row of another one comes there.
                     if row_in_block[at] >= 0 and block[row_in_block[at]] != block[i]:
                         of_block = total[at] * unit[first_slot + at]
                         squares[first_slot + at] += of_block * of_block
@@ -304,6 +308,7 @@ cdef inline void _walk_in_bags(
             for k in range(width):
                 move += pull[d, k] * (y[i, k] - mean[first_slot + at, k])
             move *= w / mean[first_slot + at, width]
+            # `pull` is that of the left mean minus that of the right one: on the right the sign is the other one.
             phi[column[d]] += -move if (at - 1) & 1 else move
             at = slot_of_split[d]
 

@@ -55,6 +55,7 @@ def add_groups(
                     for g in range(n_groups):
                         sums[n_groups, node, c] += sums[g, node, c]
                     for g in range(n_groups):
+                        # Only leaves subtract. Above them, sums without a group are added up as those of all rows.
                         sums[g, node, c] = sums[n_groups, node, c] - sums[g, node, c]
                 n[begin + node] += sums[n_groups, node, 0]
                 for k in range(width):
@@ -68,11 +69,13 @@ def add_groups(
                     for c in range(n_columns):
                         sums[g, node, c] = sums[g, a, c] + sums[g, b, c]
                     n_a, n_b = sums[g, a, 0], sums[g, b, 0]
+                    # With its group a side may have lost all rows: such a split contributes nothing, as in mdi_oob.
                     if n_a <= 0 or n_b <= 0:
                         continue
                     of_response = of_residual = 0.0
                     scale = 1 / (n_a + n_b)
                     for k in range(width):
+                        # (n_b s_a - n_a s_b) / n = s_a - n_a (s_a + s_b) / n: the sum on the left, about the mean.
                         difference = mu[begin + a, k] - mu[begin + b, k]
                         of_response += difference * (n_b * sums[g, a, 1 + k] - n_a * sums[g, b, 1 + k]) * scale
                         of_residual += (

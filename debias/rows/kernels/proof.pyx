@@ -60,6 +60,7 @@ def compare_tree(
             else:
                 for k in range(width):
                     s[node, k] += weight[i] * response[i, k]
+        # Parents precede children, so every child is complete before its parent takes it.
         for node in range(n_nodes - 1, -1, -1):
             if left[node] >= 0:
                 a, b = left[node], right[node]
@@ -67,7 +68,9 @@ def compare_tree(
                 counted[node] = counted[a] + counted[b]
                 for k in range(width):
                     s[node, k] = s[a, k] + s[b, k]
+            # Both are whole numbers, which doubles hold exactly: no tolerance.
             counts_agree[node] = counted[node] == count[node]
+            # A node that no in-bag row reaches has no mean to compare.
             agrees = n[node] > 0
             for k in range(width):
                 agrees = agrees and fabs(s[node, k] / n[node] - value[node, k]) <= tolerance

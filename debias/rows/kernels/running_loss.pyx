@@ -52,6 +52,7 @@ def add_log_loss(
     with nogil:
         for j in range(leaves.shape[1]):
             begin, size = start[j], start[j + 1] - start[j]
+            # No value is too small: a product then takes 600,000 rows at most, and nothing is divided by 0.
             largest = 1e-3
             n_slots = 0
             for node in range(size):
@@ -68,18 +69,21 @@ def add_log_loss(
                     slots[0, n_slots] = growth[up]
                     n_slots += 1
                     up = parent[begin + up]
+                # Four slots are multiplied at a time. Those that fill up the last four are never collected.
                 while n_slots % 4:
                     slots[0, n_slots] = 1.0
                     n_slots += 1
             first[size] = n_slots
             for k in range(n_slots):
                 slots[1, k] = 1.0
+            # Each factor q + p e^v lies between e^-|v| and e^|v|, as p + q = 1.
             at_once = max(1, <Py_ssize_t> (LARGEST_LOGARITHM / largest))
             for i in range(n_rows):
                 node = leaves[i, j]
                 response[node] += y[i]
                 q = 1.0 / (1.0 + odds[i])
                 p = odds[i] * q
+                # The odds are kept instead of the margin: one exponential for each node then replaces one for each row.
                 odds[i] *= growth[node]
                 k = first[node]
                 while k < first[node + 1]:
@@ -249,6 +253,7 @@ def add_weighted_log_loss(
                     k = feature[up]
                     ratio[k] *= here / below
                     drop[k] -= weight[i] * values[i] * (value[up, 0] - value[node, 0])
+                    # The logarithm is taken before the product overflows or vanishes, with room for one more ratio.
                     if not 1e-200 < ratio[k] < 1e200:
                         drop[k] += weight[i] * log(ratio[k])
                         ratio[k] = 1.0
@@ -330,6 +335,7 @@ cdef double _loss(
     if objective == 2:
         for c in range(n_outputs):
             f = margin[c] + (step[c - k] if 0 <= c - k < width else 0.0)
+            # The largest margin is subtracted before exponentials are taken, so that none overflows.
             top = max(top, f)
             if c == code:
                 observed = f
@@ -347,6 +353,7 @@ cpdef double _loss_of_one(int objective, double a, double y, double f) noexcept 
     if objective == 0:
         return r * r
     if objective == 1:
+        # log(1 + e^f) = max(f, 0) + log(1 + e^-|f|), which never overflows.
         return max(a * f, 0.0) - y * a * f + log1p(exp(-fabs(a * f)))
     if objective == 3:
         return r

@@ -74,6 +74,8 @@ def count_visits(
                 while at > 0:
                     d = start[tree] + ((at - 1) >> 1)
                     k = column[d]
+                    # The walk goes up, so the first place of a column that it meets is the deepest one. Places are
+                    # cumulated, so this one is enough. `last` also tells whether an earlier tree met the row.
                     if last[k] < now:
                         n_visits[k] += 1
                         n_rows[k] += last[k] < i * n_trees
@@ -210,6 +212,7 @@ def moments(
                             _add(&of_block[0], lanes, &sums[part, 0, k, 0], &sums[part, 1, k, 0])
                             of_block[:] = 0.0
                         continue
+                    # Even and odd rows have sums of their own, so that an addition does not wait for the one before.
                     _add(&phi[0], lanes, &of_rows[(r - begins) & 1, 0, 0], &of_rows[(r - begins) & 1, 1, 0])
                     if r + 1 == stop or (r + 1 - begins) % AT_ONCE == 0:
                         for b in range(lanes):

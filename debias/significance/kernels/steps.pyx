@@ -127,6 +127,7 @@ cdef inline void _write_differences(
         n_left = n[first_slot + left]
         n_right = n[first_slot + left + 1]
         for b in range(sums.shape[1]):
+            # A difference that is rounding would be studentised like a real one, so it is made 0.
             one = sums[left, b] / n_left
             other = sums[left + 1, b] / n_right
             step[at, 0, b] = unless_rounding(one - other, one)
@@ -151,6 +152,7 @@ cdef inline void _make_products(
         for k in range(n_columns):
             for b in range(lanes):
                 one = step[at, 0, k * lanes + b]
+                # See `contributions.class_product`: the difference of the class that is left out is minus the total.
                 step[at, 0, k * lanes + b] = unless_rounding(one + total[b], one)
 
 
@@ -172,6 +174,7 @@ cdef inline void _write_weighed_differences(
         if class_weight.shape[0] > 0:
             factor[b] = class_weight[b // lanes]
         else:
+            # Equal weights of the classes in each bag, whose class counts a permutation changes (balanced_subsample).
             factor[b] = 1.0 / sums[0, b] if sums[0, b] > 0 else 1.0
     for slot in range(2 * n_splits + 1):
         n[slot, :] = 0.0

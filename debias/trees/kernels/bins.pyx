@@ -68,6 +68,7 @@ def compile_trees(
                 if left[at] < 0:
                     continue
                 children[0], children[1] = place[left[at]], place[right[at]]
+                # A result has a place of its own while both children are read; theirs are free from then on.
                 if n_free:
                     n_free -= 1
                     place[node] = free[n_free]
@@ -109,6 +110,7 @@ def encode(
             k = columns[j]
             n_cuts = cut_start[k + 1] - cut_start[k]
             for cut in range(256):
+                # No value lies above infinity, so bisection in steps of powers of two needs no check of the end.
                 padded[cut] = cuts[cut_start[k] + cut] if cut < n_cuts else INFINITY
             widest = 1
             while 2 * widest <= n_cuts:
@@ -153,6 +155,7 @@ def route(
             begin = block * ROWS_AT_ONCE
             end = min(begin + ROWS_AT_ONCE, n_rows)
             for j in range(trees.shape[0]):
+                # All trees see one block of rows before the next one: `places` has the results of one block only.
                 reached = evaluate(codes, begin, end, steps, step_start[trees[j]], step_start[trees[j] + 1], places)
                 first = leaf_start[trees[j]]
                 for i in range(end - begin):

@@ -164,6 +164,7 @@ def round_down(const double[::1] values, floating[::1] rounded):
     cdef int64_t i
     with nogil:
         for i in range(values.shape[0]):
+            # For x in float32, x <= t and x <= (t rounded down) are the same; rounded up, a row would change sides.
             rounded[i] = _below(values[i]) if floating is float else values[i]
 
 

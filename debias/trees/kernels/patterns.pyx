@@ -18,6 +18,7 @@ import numpy as np
 from debias.trees.kernels.routing cimport goes_left
 
 cdef enum:
+    # A pattern is a uint16, and a table has 2^bits values for each feature.
     MOST_BITS = 16  # of a pattern
     MOST_ROWS = 8192  # are looked up together: a table that was read is used for all of them
     MOST_VALUES = 2097152  # of those rows are summed up at a time

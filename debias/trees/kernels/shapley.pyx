@@ -72,6 +72,7 @@ def edge_tables(const int32_t[::1] up, const double[::1] share, const double[::1
         for node in range(1, size):
             z, z_up = share[node], share[up[node]]
             stay[node] = z / z_up if z_up > 0 else 0.0
+            # Divided by the factor of the edge above on the same feature, which the product already contains.
             for q in range(n):
                 before = z_up * (1 - t[q]) + t[q]
                 after = z * (1 - t[q]) + t[q]

@@ -3,19 +3,18 @@
 Every generator takes one ``seed`` and returns a :class:`Simulation`; the same seed gives the same bytes. ``null=True``
 permutes the response at the end. This keeps its distribution and makes it independent of all features.
 
->>> from debias import simulate
+>>> from debias_bench import simulate
 >>> drawn = simulate.loh("E3", seed=0)
 >>> drawn.X.shape, drawn.relevant
 ((400, 11), ('B1',))
 """
 
-from debias.benchmarks.simulate._agarwal import agarwal
-from debias.benchmarks.simulate._deng import deng_t1, deng_t2
-from debias.benchmarks.simulate._hong import hong_case, hong_exor, rannum
-from debias.benchmarks.simulate._li import chip_style, li, strobl
-from debias.benchmarks.simulate._loh import loh, loh_missing
-from debias.benchmarks.simulate._shapes import shapes
-from debias.benchmarks.simulate._simulation import Simulation
+from debias_bench.simulate._agarwal import agarwal
+from debias_bench.simulate._deng import deng_t1, deng_t2
+from debias_bench.simulate._hong import hong_case, hong_exor, rannum
+from debias_bench.simulate._li import chip_style, li, shapes, strobl
+from debias_bench.simulate._loh import loh, loh_missing
+from debias_bench.simulate._simulation import Simulation
 
 __all__ = [
     "Simulation",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.simulate._simulation import Simulation, finish
-from debias.errors import RowsError
+from debias import RowsError
+from debias_bench.simulate._simulation import Simulation, finish
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

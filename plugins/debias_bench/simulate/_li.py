@@ -1,4 +1,4 @@
-"""The simulations of Li, Wang, Basu, Kumbier and Yu (2019), section 4."""
+"""The simulations of Li, Wang, Basu, Kumbier and Yu (2019), section 4; other effects of their features."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.simulate._simulation import Simulation, finish
-from debias.errors import RowsError
+from debias import RowsError
+from debias_bench.simulate._simulation import Simulation, finish
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,3 +193,53 @@ def _groups(X: pd.DataFrame, relevant: NDArray[np.int64]) -> list[list[str]]:
     """Return two groups: the relevant features, among which the paper gives no order, and the others."""
     names = [X.columns[k] for k in relevant]
     return [names, [name for name in X.columns if name not in names]]
+
+
+N_FEATURES, POOL_STEP = 50, 5
+SHAPES = {"U": (5, 20.0), "step": (5, 20.0), "xor": (4, 4.0)}
+"""Number of relevant features, and variance of the noise divided by that of the mean."""
+
+
+def shapes(shape: str, n_rows: int = 1000, *, null: bool = False, seed: int | None = None) -> Simulation:
+    """Draw fifty discrete features, the j-th with j + 1 values, of which four or five have an effect of a given shape.
+
+    Parameters
+    ----------
+    shape : {"U", "step", "xor"}
+        With z = X_j / j in [0, 1], the mean of y is the sum over relevant features of (2 z - 1)^2 ("U") or of
+        1 if z > 3/4 ("step"), or over two pairs of the product of the signs of z - 1/2 ("xor").
+    n_rows : int
+    null : bool
+        Whether to permute the response, so that it is independent of the features.
+    seed : int, optional
+
+    Returns
+    -------
+    Simulation
+        The relevant features are drawn from X5, X10, ..., X50, so a bias for or against features with many values
+        does not help. Normal noise has 20 times the variance of the mean, 4 times for "xor".
+
+    Raises
+    ------
+    RowsError
+        There is no such shape.
+    """
+    import pandas as pd
+
+    if shape not in SHAPES:
+        raise RowsError(f"there is no shape {shape!r}; the shapes are {', '.join(SHAPES)}")
+    n_relevant, noise = SHAPES[shape]
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({f"X{j}": rng.integers(0, j + 1, n_rows) for j in range(1, N_FEATURES + 1)})
+    relevant = np.sort(rng.choice(np.arange(POOL_STEP, N_FEATURES + 1, POOL_STEP), n_relevant, replace=False))
+    z = X.to_numpy()[:, relevant - 1] / relevant
+    if shape == "U":
+        mean = ((2 * z - 1) ** 2).sum(axis=1)
+    elif shape == "step":
+        mean = (z > 0.75).sum(axis=1).astype(np.float64)
+    else:
+        above = np.sign(z - 0.5)
+        mean = above[:, 0] * above[:, 1] + above[:, 2] * above[:, 3]
+    y = mean + rng.normal(scale=np.sqrt(noise * mean.var()), size=n_rows)
+    names = [f"X{j}" for j in relevant]
+    return finish(X, y, [names, [name for name in X.columns if name not in names]], null, rng)

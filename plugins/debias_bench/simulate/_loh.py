@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.simulate._simulation import Simulation, finish
-from debias.errors import RowsError, nearest
+from debias import RowsError
+from debias.errors import nearest
+from debias_bench.simulate._simulation import Simulation, finish
 
 if TYPE_CHECKING:
     import pandas as pd

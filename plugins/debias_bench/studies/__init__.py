@@ -7,32 +7,32 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from debias.benchmarks.studies import agarwal, data_sets, deng, hong, li, loh
-from debias.errors import RowsError
+from debias import RowsError
+from debias_bench.studies import data_sets, li, papers
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from debias.benchmarks.study import Study
+    from debias_bench.study import Study
 
 STUDIES: dict[str, Callable[[], Study]] = {
     "li-table1": li.table_1,
     "li-depth": li.depth,
     "li-matched": li.matched,
-    "loh-null": loh.null,
-    "loh-power": loh.power,
-    "loh-missing": loh.missing,
-    "deng": deng.study,
-    "deng-partial": deng.partial_permutation,
-    "hong": hong.contextual,
-    "merits": hong.merits,
+    "loh-null": papers.loh_null,
+    "loh-power": papers.loh_power,
+    "loh-missing": papers.loh_missing,
+    "deng": papers.deng,
+    "deng-partial": papers.deng_partial,
+    "hong": papers.hong,
+    "merits": papers.merits,
 }
 ON_DATA: dict[str, Callable[[pd.DataFrame], Study]] = {"li-chip": li.chip}
 """Studies that need a matrix from the user."""
 WITH_DATA: dict[str, Callable[[pd.DataFrame | None], Study]] = {
     "guide-sets": data_sets.guide_sets,
     "predictive-value": data_sets.predictive_value,
-    "mdi-plus": agarwal.study,
+    "mdi-plus": papers.mdi_plus,
 }
 """Studies that take one more data set from the user: the 2004 cars, or a matrix of real features."""
 

@@ -2,7 +2,7 @@
 
 Three columns: the first is relevant, the second depends on the first, the third is noise. The response does not depend
 on the second given the others (level), or its mean rises by `effect` with it (power). Run a table with
-``python -m debias.benchmarks.studies.conditional 300 100``: 300 rows, and 100 trials of each cell.
+``python -m debias_bench.studies.conditional 300 100``: 300 rows, and 100 trials of each cell.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def p_value(cell: Cell, trial: int) -> float:
     """Return the p-value of the second column in one trial; the same trial of other models has the same data."""
     X, y = draw(cell, np.random.default_rng(np.random.SeedSequence(trial, spawn_key=(cell.n,))))
     model = fit(cell, X[: cell.n], y[: cell.n], trial)
-    scorer = debias.scorer("conditional_importance", statistic=cell.statistic)
+    scorer = debias.plugin.scorer("conditional_importance", statistic=cell.statistic)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)
-        scores = debias.score(model, X[cell.n :], y[cell.n :], scorer, rows="held-out", seed=trial)
+        scores = debias.score(model, X[cell.n :], y[cell.n :], scorer, rows="held-out", random_state=trial)
     assert scores.p_value is not None
     return float(scores.p_value[TESTED])
 

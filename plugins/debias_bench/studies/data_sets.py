@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.benchmarks.simulate import Simulation
-from debias.benchmarks.studies.models import forest
-from debias.benchmarks.study import Design, Draw, Published, Study
-from debias.errors import RowsError
+from debias import RowsError
+from debias_bench.simulate import Simulation
+from debias_bench.study import Design, Draw, Published, Study, forest
 
 if TYPE_CHECKING:
     import pandas as pd

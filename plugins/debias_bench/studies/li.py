@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from debias.benchmarks import simulate
-from debias.benchmarks.simulate import Simulation
-from debias.benchmarks.studies.models import forest
-from debias.benchmarks.study import Design, Draw, Published, Study
+from debias_bench import simulate
+from debias_bench.simulate import Simulation
+from debias_bench.study import Design, Draw, Published, Study, forest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -268,9 +267,9 @@ def _strobl(seed: int) -> Draw:
     return Draw(simulate.strobl(seed=seed))
 
 
-def _published(table: str, figures: Mapping[str, tuple[float, ...]], **about: Any) -> tuple[Published, ...]:
+def _published(table: str, means: Mapping[str, tuple[float, ...]], **about: Any) -> tuple[Published, ...]:
     return tuple(
         Published(table, column, scorer, value, **about)
-        for scorer, values in figures.items()
+        for scorer, values in means.items()
         for column, value in zip(COLUMNS, values, strict=True)
     )

@@ -3,7 +3,7 @@
 The source is Hong, Hosking and Winograd (1996), section 3.
 
 >>> import debias
->>> from debias.benchmarks.simulate import hong_exor
+>>> from debias_bench.simulate import hong_exor
 >>> drawn = hong_exor(seed=0)  # the class is the parity of X1, X2 and X3
 >>> scores = debias.score(None, drawn.X, drawn.y, "contextual_merit").to_frame()["contextual_merit"]
 >>> sorted(scores.nlargest(3).index)
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
 from debias.parallel import allowed
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,9 +31,9 @@ ROWS_A_TASK = 64
 """Number of rows whose neighbours one task finds. Sums are taken in this order for any number of threads."""
 
 
-@debias.data_scorer_plugin("contextual_merit", unit="ratio to noise of the same values")
+@debias.plugin.data_scorer_plugin("contextual_merit", unit="ratio to noise of the same values")
 def contextual_merit(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     weights: str = "CM1",
     form: str = "normalized",
@@ -99,14 +100,14 @@ def contextual_merit(
     return scores, {"expected": expected.tolist()}
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return contextual merit."""
     return [contextual_merit]
 
 
 def _check(
-    data: debias.Data, weights: str, form: str, threshold: float, neighbours: int | None, replicates: int
+    data: debias.plugin.Data, weights: str, form: str, threshold: float, neighbours: int | None, replicates: int
 ) -> None:
     for name, value, known in (("weights", weights, ("CM1", "CM0")), ("form", form, ("normalized", "merit"))):
         if value not in known:
@@ -126,7 +127,7 @@ def _check(
         )
 
 
-def _scaled(data: debias.Data, threshold: float) -> NDArray[np.float64]:
+def _scaled(data: debias.plugin.Data, threshold: float) -> NDArray[np.float64]:
     """Return the features scaled so that d = min(abs(z_r - z_s), 1), also for missing values (eq. 27 and 28)."""
     Z = np.empty((data.n_features, data.n_rows))
     for z, column in zip(Z, data.columns, strict=True):

@@ -5,7 +5,7 @@ The source is Loh and Zhou (2020), sections 2, 6 and 7; for classes, Loh (2009).
 >>> import debias
 >>> from sklearn.datasets import load_diabetes
 >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
->>> scores = debias.score(None, X, y, "guide", replicates=50, seed=0)
+>>> scores = debias.score(None, X, y, "guide", replicates=50, random_state=0)
 >>> sorted(X.columns[scores.selected])
 ['bmi', 'bp', 's3', 's4', 's5', 's6']
 """
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
 from debias.parallel import allowed
+from debias.plugin import CompositionError
 from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ MOST_CLASSES = 1000
 """A contingency table has one cell per class and group, so the number of classes is limited."""
 
 
-@debias.data_scorer_plugin("guide", unit="ratio to its mean for noise")
+@debias.plugin.data_scorer_plugin("guide", unit="ratio to its mean for noise")
 def guide(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     adjusted: bool = True,
     replicates: int = 300,
@@ -125,13 +126,13 @@ def guide(
     return importance, details
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return GUIDE."""
     return [guide]
 
 
-def _check(data: debias.Data, replicates: int, alpha: float, task: str, levels: int, min_node_size: int) -> None:
+def _check(data: debias.plugin.Data, replicates: int, alpha: float, task: str, levels: int, min_node_size: int) -> None:
     if task not in ("auto", "classification", "regression"):
         raise CompositionError(f"guide: task={task!r} is not one of 'auto', 'classification', 'regression'")
     whole = (("replicates", replicates, 1), ("levels", levels, 1), ("min_node_size", min_node_size, 1))
@@ -144,7 +145,7 @@ def _check(data: debias.Data, replicates: int, alpha: float, task: str, levels: 
         raise RowsError(f"guide needs {2 * min_node_size} rows for one split, but there are {data.n_rows}")
 
 
-def _response(data: debias.Data, is_classification: bool) -> tuple[NDArray[np.float64], int]:
+def _response(data: debias.plugin.Data, is_classification: bool) -> tuple[NDArray[np.float64], int]:
     """Return the numbers and 0, or the class codes and the number of classes."""
     if not is_classification:
         y = data.numbers
@@ -160,7 +161,7 @@ def _response(data: debias.Data, is_classification: bool) -> tuple[NDArray[np.fl
 
 
 def _unadjusted(
-    data: debias.Data, responses: list[NDArray[np.float64]], n_classes: int, levels: int, min_node_size: int
+    data: debias.plugin.Data, responses: list[NDArray[np.float64]], n_classes: int, levels: int, min_node_size: int
 ) -> NDArray[np.float64]:
     """Return the scores of eq. 1 for each response, shape (n_responses, n_features)."""
     from debias_plugins.data_scorers.kernels.guide import unadjusted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias import CompositionError
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
+from debias.plugin import CompositionError
 from debias_plugins.data_scorers.merit_statistics import (
     APPROXIMATE_ENTROPY,
     CHI_SQUARE,
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 FORMS = ("normalized", "merit", "excess", "demerit", "log_p")
 
 
-@debias.data_scorer_plugin(
+@debias.plugin.data_scorer_plugin(
     "gini_merit",
     unit="ratio to noise of the same values",
     null_mean=lambda data, **options: _mean_for_noise(data, "gini_merit", **options),
 )
 def gini_merit(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     form: str = "normalized",
     branching: str = "full",
@@ -89,13 +90,13 @@ def gini_merit(
     return _score(data, GINI, form, branching, bins, replicates)
 
 
-@debias.data_scorer_plugin(
+@debias.plugin.data_scorer_plugin(
     "entropy_merit",
     unit="ratio to noise of the same values",
     null_mean=lambda data, **options: _mean_for_noise(data, "entropy_merit", **options),
 )
 def entropy_merit(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     form: str = "normalized",
     branching: str = "full",
@@ -122,9 +123,9 @@ def entropy_merit(
     return _score(data, ENTROPY if null == "exact" else APPROXIMATE_ENTROPY, form, branching, bins, replicates)
 
 
-@debias.data_scorer_plugin("gain_ratio", unit="mutual information above noise / H(F)")
+@debias.plugin.data_scorer_plugin("gain_ratio", unit="mutual information above noise / H(F)")
 def gain_ratio(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     form: str = "excess",
     branching: str = "full",
@@ -146,9 +147,9 @@ def gain_ratio(
     return _score(data, GAIN_RATIO, form, branching, bins, replicates)
 
 
-@debias.data_scorer_plugin("symmetric_uncertainty", unit="2 x mutual information above noise / (H(C) + H(F))")
+@debias.plugin.data_scorer_plugin("symmetric_uncertainty", unit="2 x mutual information above noise / (H(C) + H(F))")
 def symmetric_uncertainty(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     form: str = "excess",
     branching: str = "full",
@@ -171,13 +172,13 @@ def symmetric_uncertainty(
     return _score(data, SYMMETRIC_UNCERTAINTY, form, branching, bins, replicates)
 
 
-@debias.data_scorer_plugin(
+@debias.plugin.data_scorer_plugin(
     "chi_square",
     unit="ratio to noise of the same values",
     null_mean=lambda data, **options: _mean_for_noise(data, "chi_square", **options),
 )
 def chi_square(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     form: str = "normalized",
     branching: str = "full",
@@ -201,13 +202,13 @@ def chi_square(
     return _score(data, CHI_SQUARE, form, branching, bins, replicates)
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return the merits."""
     return [gini_merit, entropy_merit, gain_ratio, symmetric_uncertainty, chi_square]
 
 
-def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> Result:
+def _score(data: debias.plugin.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> Result:
     _check(data, merit, form, branching, bins, replicates)
     classes, codes = data.labels
     permuted = _permuted(data, codes, replicates) if branching == "binary" else None
@@ -239,7 +240,7 @@ def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
     return forms[form], details
 
 
-def _mean_for_noise(data: debias.Data, name: str, **options: Any) -> NDArray[np.float64] | None:
+def _mean_for_noise(data: debias.plugin.Data, name: str, **options: Any) -> NDArray[np.float64] | None:
     """Return the exact mean of plain merits under permutation; None for other forms and for best binary splits."""
     if options.get("form") != "merit" or options.get("branching") == "binary" or options.get("null") == "approximate":
         return None
@@ -248,7 +249,7 @@ def _mean_for_noise(data: debias.Data, name: str, **options: Any) -> NDArray[np.
     return np.asarray(details["expected"])
 
 
-def _check(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> None:
+def _check(data: debias.plugin.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> None:
     has = {"demerit": merit.impurity is not None, "log_p": merit is CHI_SQUARE}
     forms = [known for known in FORMS if has.get(known, True)]
     for name, value, known in (("form", form, forms), ("branching", branching, ["full", "bins", "binary"])):
@@ -267,7 +268,7 @@ def _check(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
         )
 
 
-def _permuted(data: debias.Data, codes: NDArray[np.int64], replicates: int) -> list[NDArray[np.int64]]:
+def _permuted(data: debias.plugin.Data, codes: NDArray[np.int64], replicates: int) -> list[NDArray[np.int64]]:
     rngs = map(np.random.default_rng, np.random.SeedSequence(data.seed).spawn(replicates))
     return [rng.permutation(codes) for rng in rngs]
 

@@ -36,9 +36,9 @@ class DebiasEvaluator(ModelEvaluator):  # type: ignore[misc]  # MLflow is not ty
 
     Its ``evaluator_config`` must have ``rows``, and may have every other argument of :func:`debias.audit`. With
     "held-out", the rows are the evaluation data; ``train`` is then for scorers that need training rows. With "oob",
-    they are the training rows in training order: pass them as ``train=(X, y)`` or ``(X, y, weight)``, or as the
-    evaluation data. ``policy`` and ``baseline`` are arguments of ``Audit.check``. ``prefix`` is the prefix of the names
-    of metrics and artifacts.
+    they are the training rows in training order: pass them as ``train=(X, y)`` or as a :class:`debias.Dataset`, or as
+    the evaluation data. ``policy`` and ``baseline`` are arguments of ``Audit.check``. ``prefix`` is the prefix of the
+    names of metrics and artifacts.
     """
 
     @classmethod
@@ -60,14 +60,14 @@ class DebiasEvaluator(ModelEvaluator):  # type: ignore[misc]  # MLflow is not ty
         for name in evaluator_config:
             if name not in KNOWN:
                 raise RowsError(f"evaluator_config has no {name!r}; it has {', '.join(KNOWN)}.{nearest(name, KNOWN)}")
-        X, y = dataset.features_data, dataset.labels_data
+        rows = debias.Dataset(dataset.features_data, dataset.labels_data)
         options = {name: evaluator_config[name] for name in AUDITED if name in evaluator_config}
         if options["rows"] == "oob" and "train" in options:
-            X, y, *weight = options.pop("train")
-            options |= dict(zip(["sample_weight"], weight, strict=False))
-        if y is None:
+            train = options.pop("train")
+            rows = train if isinstance(train, debias.Dataset) else debias.Dataset(*train)
+        if rows.y is None:
             raise RowsError("the evaluation data have no response: pass targets= to mlflow.models.evaluate")
-        audit = debias.audit(_inside(model), X, y, **options)
+        audit = debias.audit(_inside(model), rows, **options)
         policy, baseline = (evaluator_config.get(name) for name in OF_GATE)
         gate = None if policy is None else audit.check(policy, baseline)
         prefix = evaluator_config.get(HELD, "debias")
@@ -83,7 +83,7 @@ def log_audit(
     run_id: str | None = None,
     model_id: str | None = None,
 ) -> dict[str, float]:
-    """Log an audit to an MLflow run: its figures as metrics, its JSON, its HTML report and its plot as artifacts.
+    """Log an audit to an MLflow run: its numbers as metrics, its JSON, its HTML report and its plot as artifacts.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def log_audit(
     dict of str to float
         The metrics: ``unsupported_share``, ``n_informative``, ``n_indistinguishable``, ``min_detectable_z``,
         ``n_rows``, ``n_features``; ``failed_rules`` if there is a gate; ``share/NAME``, ``reported/NAME`` and
-        ``z/NAME`` for the 30 features with the largest shares, debiased or reported. Figures that the audit does not
+        ``z/NAME`` for the 30 features with the largest shares, debiased or reported. Numbers that the audit does not
         have are left out.
 
     Raises
@@ -147,7 +147,7 @@ def log_folds(audit: debias.FoldsAudit, *, prefix: str = "debias", run_id: str |
         The metrics without steps: ``n_folds``, ``n_features``, ``n_informative``, ``rank_stability``; and
         ``share/NAME``, ``mean/NAME``, ``standard_error/NAME`` and ``informative_folds/NAME`` for the 30 features with
         the largest shares. Their scores in the folds are ``fold_score/NAME``, with the number of the fold as step, from
-        0. Figures that are not known are left out.
+        0. Numbers that are not known are left out.
 
     Raises
     ------
@@ -156,12 +156,12 @@ def log_folds(audit: debias.FoldsAudit, *, prefix: str = "debias", run_id: str |
     """
     page = audit.to_html()
     run_id = _run(run_id)
-    table = audit.table.iloc[:MOST]
+    table = audit.to_frame().iloc[:MOST]
     spelled = _distinct_names(table.index)
     single: dict[str, float | None] = {
         "n_folds": len(audit.audits),
         "n_features": len(audit.feature_names),
-        "n_informative": audit.verdict.count("informative") if audit.tested else None,
+        "n_informative": int(audit.which("informative").sum()) if audit.tested else None,
         "rank_stability": audit.rank_stability,
     }
     for column in ("share", "mean", "standard_error", "informative_folds"):
@@ -274,21 +274,21 @@ def _inside(model: Any) -> Any:
 def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
     metrics: dict[str, float | None] = {
         "unsupported_share": audit.unsupported_share,
-        "n_informative": audit.verdict.count("informative") if audit.tested else None,
-        "n_indistinguishable": audit.verdict.count("indistinguishable") if audit.tested else None,
-        "min_detectable_z": audit.main.threshold,
-        "n_rows": audit.main.n_rows,
+        "n_informative": int(audit.which("informative").sum()) if audit.tested else None,
+        "n_indistinguishable": int(audit.which("indistinguishable").sum()) if audit.tested else None,
+        "min_detectable_z": audit.tested_scores.threshold,
+        "n_rows": audit.tested_scores.n_rows,
         "n_features": audit.share.size,
         "failed_rules": None if gate is None else len(gate.failures),
     }
     largest = audit.share if audit.reported is None else audit.share.clip(audit.reported)
     first = (-largest).argsort(kind="stable")[:MOST]
-    spelled = _distinct_names([audit.main.feature_names[k] for k in first])
+    spelled = _distinct_names([audit.tested_scores.feature_names[k] for k in first])
     for k in first:
-        name = spelled[audit.main.feature_names[k]]
+        name = spelled[audit.tested_scores.feature_names[k]]
         metrics[f"share/{name}"] = audit.share[k]
         metrics[f"reported/{name}"] = None if audit.reported is None else audit.reported[k]
-        metrics[f"z/{name}"] = None if audit.main.z is None else audit.main.z[k]
+        metrics[f"z/{name}"] = None if audit.tested_scores.z is None else audit.tested_scores.z[k]
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
@@ -297,7 +297,7 @@ def _picture(audit: debias.Audit) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
-    audit.plot(figure.subplots())
+    audit.plot(ax=figure.subplots())
     return figure
 
 

@@ -15,11 +15,11 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import debias
-from debias import CompositionError, InBagUnavailableError
+from debias import InBagUnavailableError
 from debias.data.row_order import refuse_other_order
+from debias.plugin import CompositionError
 from debias.significance.procedure import Procedure
-from debias_plugins.documentation import page
-from debias_plugins.validation import validate_data
+from debias_plugins.estimators import page, validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,13 +44,11 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     validation_fraction : float or None
         None: score on out-of-bag rows, for forests with bootstrap. Boosted models have no out-of-bag rows; for them
         pass the share of the rows that is held out from the fit and used for scoring.
-    alpha : float
-        Error rate of the test for "informative".
-    error : {"fwer", "fdr", "fdr_by"}
-        What `alpha` limits. "fwer": the probability to keep any noise feature. "fdr", "fdr_by": the expected share of
-        noise among the kept features.
-    n_permutations : int
-        Maximum number of permutations of the test.
+    test : {"auto", "permutation", "conservative", "naive"} or debias.Permutation
+        Test for "informative", as for :func:`debias.audit`.
+    error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
+        Error rate of this test. A number, or "fwer", limits the probability to keep any noise feature; "fdr" and
+        "fdr_by" limit the expected share of noise among the kept features.
     min_features_to_select, max_features : int, int or None
         Minimum and maximum number of features to keep; the features with the largest scores are kept.
     random_state : int, RandomState or None
@@ -72,8 +70,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     Notes
     -----
     A threshold of 0 keeps the features that help the model, and about half of the noise features. "informative" keeps
-    noise in at most one fit in twenty (for alpha=0.05). It drops features that are indistinguishable from noise with
-    these rows, which may cost accuracy: docs/selector.md shows how much on real data. A search can choose the
+    noise in at most one fit in twenty (for error_rate=0.05). It drops features that are indistinguishable from noise
+    with these rows, which may cost accuracy: docs/selector.md shows how much on real data. A search can choose the
     threshold.
 
     Examples
@@ -104,9 +102,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         scorer: Any = "mdi_oob",
         threshold: Any = None,
         validation_fraction: float | None = None,
-        alpha: float = 0.05,
-        error: str = "fwer",
-        n_permutations: int = 200,
+        test: Any = "auto",
+        error_rate: Any = 0.05,
         min_features_to_select: int = 1,
         max_features: int | None = None,
         random_state: Any = None,
@@ -116,9 +113,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.scorer = scorer
         self.threshold = threshold
         self.validation_fraction = validation_fraction
-        self.alpha = alpha
-        self.error = error
-        self.n_permutations = n_permutations
+        self.test = test
+        self.error_rate = error_rate
         self.min_features_to_select = min_features_to_select
         self.max_features = max_features
         self.random_state = random_state
@@ -145,9 +141,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             As for :func:`debias.score` and :func:`debias.audit`. Errors about parameters or data are ValueErrors.
         """
         least, most = self._limits()
-        Procedure(
-            "auto", self.alpha, self.error, self.n_permutations
-        )  # checks the parameters, also if nothing is tested
+        Procedure.of(self.test, self.error_rate)  # checks the parameters, also if nothing is tested
         if y is None:
             raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
         if _num_samples(X) < 2:
@@ -156,10 +150,10 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
         if getattr(self, "n_features_in_", None) == 0:
             raise ValueError(f"X has 0 feature(s) (shape={np.shape(X)}) while a minimum of 1 is required.")
-        scorer = debias.scorer(self.scorer)
+        scorer = debias.plugin.scorer(self.scorer)
         self.estimator_ = None
-        if isinstance(scorer, debias.DataScorer):
-            self.scores_ = debias.score(None, X, y, scorer, seed=self._seed(), n_jobs=self.n_jobs, **fit_params)
+        if isinstance(scorer, debias.plugin.DataScorer):
+            self.scores_ = debias.score(None, X, y, scorer, random_state=self._seed(), n_jobs=self.n_jobs, **fit_params)
         else:
             self.scores_ = self._of_model(X, y, scorer, fit_params)
         values, chosen = self.scores_.values, self._chosen()
@@ -197,10 +191,10 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         return self.support_
 
-    def _of_model(self, X: Any, y: Any, scorer: debias.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
+    def _of_model(self, X: Any, y: Any, scorer: debias.plugin.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
         if self.estimator is None:
             raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
-        options: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
+        options: dict[str, Any] = {"random_state": self._seed(), "n_jobs": self.n_jobs}
         if self.validation_fraction is None:
             options |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
             scored, response = X, y
@@ -210,15 +204,21 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
                     f"validation_fraction cannot be used with {', '.join(fit_params)}: rows are split before the fit"
                 )
             stratify = y if is_classifier(self.estimator) else None
-            split = {"test_size": self.validation_fraction, "random_state": options["seed"], "stratify": stratify}
+            split = {
+                "test_size": self.validation_fraction,
+                "random_state": options["random_state"],
+                "stratify": stratify,
+            }
             X, scored, y, response = train_test_split(X, y, **split)
             options |= {"rows": "held-out", "train": (X, y)}
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-        decides = debias.Gives.DECISION in scorer.gives
+        decides = debias.plugin.Gives.DECISION in scorer.gives
         try:
-            if self.threshold == "informative" and isinstance(scorer, debias.TreeScorer) and not decides:
-                test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
-                return debias.audit(self.estimator_, scored, response, [], main=scorer, **test, **options).main
+            if self.threshold == "informative" and isinstance(scorer, debias.plugin.TreeScorer) and not decides:
+                test: dict[str, Any] = {"test": self.test, "dependence": False, "error_rate": self.error_rate}
+                return debias.audit(
+                    self.estimator_, scored, response, [], tested=scorer, **test, **options
+                ).tested_scores
             return debias.score(self.estimator_, scored, response, scorer, **options)
         except InBagUnavailableError as error:
             raise InBagUnavailableError(

@@ -24,7 +24,7 @@ class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed
         The check reports an issue if a larger share of the reported importance falls on features indistinguishable from
         noise.
     **options
-        Further arguments of :func:`debias.audit`: ``alpha``, ``n_permutations``, ``seed``, ...
+        Further arguments of :func:`debias.audit`: ``error_rate``, ``test``, ``random_state``, ...
     """
 
     code = "DEB001"

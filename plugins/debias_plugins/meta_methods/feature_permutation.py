@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import digest_of
+from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.null_adjustment import against_draws, all_settled, check_level, check_rule, normalise
 from debias_plugins.meta_methods.permuted_columns import with_permuted
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("feature_permutation", options["rule"], options["tail"], options["replicates"])
     check_level("feature_permutation", options["alpha"], options["adaptive"])
 
 
-def _gives(options: Mapping[str, Any]) -> debias.Gives:
-    return debias.Gives.P_VALUE if options["rule"] in ("z", "pvalue") else debias.Gives.NOTHING
+def _gives(options: Mapping[str, Any]) -> debias.plugin.Gives:
+    return debias.plugin.Gives.P_VALUE if options["rule"] in ("z", "pvalue") else debias.plugin.Gives.NOTHING
 
 
-@debias.meta_method_plugin(
+@debias.plugin.meta_method_plugin(
     "feature_permutation",
     unit="{rule} to its permuted values of: {unit}",
     gives=_gives,
     check=_check,
 )
 def feature_permutation(
-    inner: debias.Scorer,
-    problem: debias.Problem,
+    inner: debias.plugin.Scorer,
+    problem: debias.plugin.Problem,
     *,
     replicates: int = 50,
     rule: str = "ratio",
@@ -69,7 +69,7 @@ def feature_permutation(
     v, _ = problem.score(inner)
     if rule in ("ratio", "difference"):
         mean = None
-        if isinstance(inner, debias.DataScorer) and isinstance(problem, debias.Data):
+        if isinstance(inner, debias.plugin.DataScorer) and isinstance(problem, debias.plugin.Data):
             mean = inner.null_mean(problem)
         if mean is not None:
             return normalise(v, mean[None, :], rule), {
@@ -91,7 +91,7 @@ def feature_permutation(
 
 
 def scores_of_permuted(
-    inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence
+    inner: debias.plugin.Scorer, problem: debias.plugin.Problem, child: np.random.SeedSequence
 ) -> NDArray[np.float64]:
     """Return the score of each feature when only this feature is permuted, shape (n_features,)."""
     rng, seed = np.random.default_rng(child), child_seed(child)
@@ -101,7 +101,7 @@ def scores_of_permuted(
     return scores
 
 
-@debias.hookimpl
-def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+@debias.plugin.hookimpl
+def debias_meta_methods() -> Sequence[debias.plugin.MetaMethod]:
     """Return feature permutation."""
     return [feature_permutation]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import CompositionError, DebiasError
+from debias import DebiasError
 from debias.p_values import Boundaries, exceeds, permutation_p_values
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

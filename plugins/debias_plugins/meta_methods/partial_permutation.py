@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import digest_of
+from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     share, replicates = options["share"], options["replicates"]
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-        raise debias.CompositionError(f"partial_permutation: share={share!r} must be above 0 and at most 1")
+        raise debias.plugin.CompositionError(f"partial_permutation: share={share!r} must be above 0 and at most 1")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise debias.CompositionError(
+        raise debias.plugin.CompositionError(
             f"partial_permutation: replicates={replicates!r} must be a whole number of 1 or more"
         )
 
 
-@debias.meta_method_plugin(
+@debias.plugin.meta_method_plugin(
     "partial_permutation",
     unit="share of replicates above a partly permuted copy",
-    gives=debias.Gives.P_VALUE,
+    gives=debias.plugin.Gives.P_VALUE,
     check=_check,
 )
 def partial_permutation(
-    inner: debias.Scorer, problem: debias.Problem, *, replicates: int = 200, share: float = 0.2
+    inner: debias.plugin.Scorer, problem: debias.plugin.Problem, *, replicates: int = 200, share: float = 0.2
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return the share of replicates in which a feature scores above its partly permuted copy.
 
@@ -65,7 +65,7 @@ def partial_permutation(
     copies = names_of_copies(tuple(name for columns in problem.members for name in columns))
     k = problem.n_features
     drawn = replicate(
-        scores_beside_copies,
+        scores_with_copies,
         inner,
         problem,
         copies,
@@ -85,9 +85,9 @@ def partial_permutation(
     }
 
 
-def scores_beside_copies(
-    inner: debias.Scorer,
-    problem: debias.Problem,
+def scores_with_copies(
+    inner: debias.plugin.Scorer,
+    problem: debias.plugin.Problem,
     copies: dict[str, str],
     share: float,
     child: np.random.SeedSequence,
@@ -97,7 +97,7 @@ def scores_beside_copies(
     return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
 
 
-@debias.hookimpl
-def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+@debias.plugin.hookimpl
+def debias_meta_methods() -> Sequence[debias.plugin.MetaMethod]:
     """Return partial permutation."""
     return [partial_permutation]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import digest_of
+from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.null_adjustment import against_draws, all_settled, check_level, check_rule
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("response_permutation", options["rule"], options["tail"], options["replicates"])
     check_level("response_permutation", options["alpha"], options["adaptive"])
 
 
-@debias.meta_method_plugin(
+@debias.plugin.meta_method_plugin(
     "response_permutation",
     unit="{rule} to permuted responses of: {unit}",
-    gives=debias.Gives.NULL | debias.Gives.P_VALUE,
+    gives=debias.plugin.Gives.NULL | debias.plugin.Gives.P_VALUE,
     check=_check,
 )
 def response_permutation(
-    inner: debias.Scorer,
-    problem: debias.Problem,
+    inner: debias.plugin.Scorer,
+    problem: debias.plugin.Problem,
     *,
     replicates: int = 100,
     rule: str = "z",
@@ -85,12 +85,14 @@ def response_permutation(
     return against_draws(v, drawn, rule, tail)
 
 
-def permuted_score(inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence) -> NDArray[np.float64]:
+def permuted_score(
+    inner: debias.plugin.Scorer, problem: debias.plugin.Problem, child: np.random.SeedSequence
+) -> NDArray[np.float64]:
     """Return the scores for one permuted response."""
     return problem.permuted(np.random.default_rng(child)).inside(child_seed(child)).score(inner)[0]
 
 
-@debias.hookimpl
-def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+@debias.plugin.hookimpl
+def debias_meta_methods() -> Sequence[debias.plugin.MetaMethod]:
     """Return response permutation."""
     return [response_permutation]

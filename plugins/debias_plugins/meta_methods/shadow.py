@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import digest_of
+from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     for name, known in (("rule", ("subtract", "max")), ("permute", ("joint", "column"))):
         if options[name] not in known:
-            raise debias.CompositionError(
+            raise debias.plugin.CompositionError(
                 f"shadow: {name}={options[name]!r} is not one of {', '.join(map(repr, known))}"
             )
     replicates = options["replicates"]
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise debias.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
+        raise debias.plugin.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
 
 
-def _gives(options: Mapping[str, Any]) -> debias.Gives:
-    return debias.Gives.P_VALUE if options["rule"] == "max" else debias.Gives.NOTHING
+def _gives(options: Mapping[str, Any]) -> debias.plugin.Gives:
+    return debias.plugin.Gives.P_VALUE if options["rule"] == "max" else debias.plugin.Gives.NOTHING
 
 
-@debias.meta_method_plugin("shadow", unit="rule {rule} against copies of: {unit}", gives=_gives, check=_check)
+@debias.plugin.meta_method_plugin("shadow", unit="rule {rule} against copies of: {unit}", gives=_gives, check=_check)
 def shadow(
-    inner: debias.Scorer,
-    problem: debias.Problem,
+    inner: debias.plugin.Scorer,
+    problem: debias.plugin.Problem,
     *,
     replicates: int = 20,
     rule: str = "subtract",
@@ -70,7 +70,7 @@ def shadow(
     copies = names_of_copies(tuple(name for columns in problem.members for name in columns))
     k = problem.n_features
     drawn = replicate(
-        scores_beside_copies,
+        scores_with_copies,
         inner,
         problem,
         copies,
@@ -94,9 +94,9 @@ def shadow(
     return hits / len(own), details
 
 
-def scores_beside_copies(
-    inner: debias.Scorer,
-    problem: debias.Problem,
+def scores_with_copies(
+    inner: debias.plugin.Scorer,
+    problem: debias.plugin.Problem,
     copies: dict[str, str],
     jointly: bool,
     child: np.random.SeedSequence,
@@ -106,7 +106,7 @@ def scores_beside_copies(
     return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
 
 
-@debias.hookimpl
-def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+@debias.plugin.hookimpl
+def debias_meta_methods() -> Sequence[debias.plugin.MetaMethod]:
     """Return shadow features."""
     return [shadow]

@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 OWN_RULES = ("guide", "fwer", "fdr", "fdr_by")
 
 
-def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     rule, alpha = options["rule"], options["alpha"]
     if rule not in OWN_RULES:
-        raise debias.CompositionError(f"threshold: rule={rule!r} is not one of {', '.join(map(repr, OWN_RULES))}")
+        raise debias.plugin.CompositionError(
+            f"threshold: rule={rule!r} is not one of {', '.join(map(repr, OWN_RULES))}"
+        )
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
-        raise debias.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
+        raise debias.plugin.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
     if inner.inner is not None and inner.options.get("adaptive"):
-        raise debias.CompositionError(
+        raise debias.plugin.CompositionError(
             f"{inner.name} stops when each p-value by itself is settled, but a threshold decides about all features "
             "together: leave adaptive out inside a threshold"
         )
-    if rule == "guide" and debias.Gives.NULL not in inner.gives:
-        raise debias.CompositionError(
+    if rule == "guide" and debias.plugin.Gives.NULL not in inner.gives:
+        raise debias.plugin.CompositionError(
             f"threshold(rule='guide') compares scores with those of permuted responses, and {inner.name} has none: "
             f"write threshold(response_permutation({innermost(inner).name}))"
         )
-    if not inner.gives & (debias.Gives.NULL | debias.Gives.P_VALUE):
-        raise debias.CompositionError(
+    if not inner.gives & (debias.plugin.Gives.NULL | debias.plugin.Gives.P_VALUE):
+        raise debias.plugin.CompositionError(
             f"threshold(rule={rule!r}) needs p-values, and {inner.name} has none. response_permutation, "
             "partial_permutation, shadow(rule='max') and feature_permutation(rule='pvalue') have p-values"
         )
 
 
-@debias.meta_method_plugin("threshold", unit="{unit}", gives=debias.Gives.DECISION, check=_check)
+@debias.plugin.meta_method_plugin("threshold", unit="{unit}", gives=debias.plugin.Gives.DECISION, check=_check)
 def threshold(
-    inner: debias.Scorer, problem: debias.Problem, *, alpha: float = 0.05, rule: str = "guide"
+    inner: debias.plugin.Scorer, problem: debias.plugin.Problem, *, alpha: float = 0.05, rule: str = "guide"
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Select features; the scores do not change.
 
@@ -74,7 +76,7 @@ def threshold(
     """
     values, details = problem.score(inner)
     details = dict(details)
-    null = details.get("null") if debias.Gives.NULL in inner.gives else None
+    null = details.get("null") if debias.plugin.Gives.NULL in inner.gives else None
     if null is not None:
         check_alpha("threshold", alpha, len(null))
     if rule == "guide":
@@ -109,7 +111,7 @@ def _step_down(unadjusted: NDArray[np.float64], null: NDArray[np.float64]) -> ND
     return step_down_max(z[0], z[1:])
 
 
-@debias.hookimpl
-def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+@debias.plugin.hookimpl
+def debias_meta_methods() -> Sequence[debias.plugin.MetaMethod]:
     """Return the threshold."""
     return [threshold]

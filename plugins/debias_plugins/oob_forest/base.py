@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from debias_plugins.documentation import page
-from debias_plugins.validation import validate_data
+from debias_plugins.estimators import page, validate_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable

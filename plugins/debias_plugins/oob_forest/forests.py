@@ -16,8 +16,8 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from debias_plugins.estimators import validate_data
 from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree, scaled
-from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

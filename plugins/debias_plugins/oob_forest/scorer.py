@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@debias.data_scorer_plugin("oob_forest", unit="out-of-bag decrease in impurity a tree")
+@debias.plugin.data_scorer_plugin("oob_forest", unit="out-of-bag decrease in impurity a tree")
 def oob_forest(
-    data: debias.Data,
+    data: debias.plugin.Data,
     *,
     n_estimators: int = 200,
     max_features: str | int | float | None = "auto",
@@ -53,9 +54,9 @@ def oob_forest(
     Examples
     --------
     >>> import debias
-    >>> from debias.benchmarks.simulate import deng_t1
+    >>> from debias_bench.simulate import deng_t1
     >>> drawn = deng_t1(300, seed=0)
-    >>> debias.score(None, drawn.X, drawn.y, "oob_forest", seed=0).to_frame()["oob_forest"].idxmax()[0]
+    >>> debias.score(None, drawn.X, drawn.y, "oob_forest", random_state=0).to_frame()["oob_forest"].idxmax()[0]
     'X'
     """
     from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
@@ -82,7 +83,7 @@ def oob_forest(
     return forest.feature_importances_, {"oob_score": forest.oob_score_}
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return the importance of an OOBForest."""
     return [oob_forest]

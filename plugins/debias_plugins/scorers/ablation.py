@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
-from debias.spread import spread
-from debias_plugins.scorers.dependence import dependent
-from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
+from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
+from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.plugin import Rows, TreeEnsemble
 
     Array = NDArray[np.float64]
 
@@ -32,9 +30,13 @@ VALUES_AT_ONCE = 2**24
 
 ROWS_TO_COMPARE = 20_000
 """At most this many rows, evenly spaced, tell which columns depend on one another."""
+MOST_CATEGORIES = 16
+"""Of a column of categories, this many frequent ones are compared."""
+COLUMNS_AT_ONCE = 2048
+"""Correlations of this many columns with all others are held in memory."""
 
 
-@debias.scorer_plugin("ablation", unit="covariance of effect and response")
+@debias.plugin.scorer_plugin("ablation", unit="covariance of effect and response")
 def ablation(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -113,8 +115,8 @@ def ablation(
         raise CompositionError(f"ablation(measure='loss') needs the loss, and {objective.no_loss}: leave measure out")
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
-    figures, saved, n_dependent = _figures(ensemble, rows, X, group, measure, least_correlation)
-    tests = {name: by_rows(of_rows, rows.weight, rows.blocks, error=error) for name, of_rows in figures.items()}
+    row_values, saved, n_dependent = _row_values(ensemble, rows, X, group, measure, least_correlation)
+    tests = {name: row_test(of_rows, rows.weight, rows.blocks, error=error) for name, of_rows in row_values.items()}
     tested = tests[measure] if measure != "both" else tests["effect"].or_other(tests["splits"])
     details = tested.of_members(group, size).details(alpha, rows.blocks is not None)
     if measure == "both":
@@ -126,13 +128,13 @@ def ablation(
     return (tested.mean / size)[group], details
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return ablation."""
     return [ablation]
 
 
-def _figures(
+def _row_values(
     ensemble: TreeEnsemble,
     rows: Rows,
     X: NDArray[np.floating[Any]],
@@ -140,12 +142,12 @@ def _figures(
     measure: str,
     least_correlation: float,
 ) -> tuple[dict[str, Array], Array | None, NDArray[np.int64]]:
-    """Return the figures of each row and group, the mean loss each group saves, and the number of dependent columns."""
+    """Return the values of each row and group, the mean loss each group saves, and the number of dependent columns."""
     n_groups, reached = int(group.max()) + 1, rows.node_sums.n
     share, weight = _shares(ensemble, reached), rows.weight / rows.weight.sum()
     used = np.unique(group[ensemble.feature[ensemble.splits]])
     names = ("effect", "splits") if measure == "both" else (measure,)
-    figures, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
+    row_values, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
     left_out = {} if measure == "loss" else _left_out(ensemble, X, group, used, least_correlation)
     leaves = _leaves(rows) if "splits" in names else None
     raw = _effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
@@ -174,20 +176,20 @@ def _figures(
                 loss_saved = _loss(ensemble, rows, raw - own) - loss
                 saved[g] = weight @ loss_saved
                 if measure == "loss":
-                    figures["loss"][:, g] = loss_saved
+                    row_values["loss"][:, g] = loss_saved
                     continue
             residual = residuals.get(left_out[g].tobytes())
             if residual is None:
                 residual = _residual(ensemble, rows, raw - own)
-            if "effect" in figures:
-                figures["effect"][:, g] = ((own - weight @ own) * (residual - weight @ residual)).sum(axis=1)
+            if "effect" in row_values:
+                row_values["effect"][:, g] = ((own - weight @ own) * (residual - weight @ residual)).sum(axis=1)
             if leaves is not None:
-                figures["splits"][:, g] = _steps(ensemble, leaves, reached, group == g, rows.weight, residual)
+                row_values["splits"][:, g] = _steps(ensemble, leaves, reached, group == g, rows.weight, residual)
 
     step = max(1, min(VALUES_AT_ONCE // (rows.n_rows * ensemble.n_outputs), -(-used.size // max(1, rows.n_jobs))))
     with allowed(rows.n_jobs) as threads:
         threads.map(add, [used[begin : begin + step] for begin in range(0, used.size, step)], "groups of features")
-    return figures, None if loss is None else saved, n_dependent
+    return row_values, None if loss is None else saved, n_dependent
 
 
 def _steps(
@@ -198,14 +200,14 @@ def _steps(
     weight: Array,
     residual: Array,
 ) -> Array:
-    """Return the figure of each row at the splits on the columns of a group, shape (n_rows,)."""
+    """Return the value of each row at the splits on the columns of a group, shape (n_rows,)."""
     from debias_plugins.scorers.kernels import ablation as kernels
 
-    figure = np.zeros(leaves.shape[1])
+    row_value = np.zeros(leaves.shape[1])
     nodes = (ensemble.feature, ensemble.left, ensemble.right, ensemble.parent, ensemble.centred_value, reached)
     arrays = (leaves, ensemble.tree_start, ensemble.tree_output, *nodes, member.view(np.uint8), weight)
-    kernels.add_steps(*arrays, np.ascontiguousarray(residual), figure)
-    return figure / ensemble.n_trees if ensemble.averaged else figure
+    kernels.add_steps(*arrays, np.ascontiguousarray(residual), row_value)
+    return row_value / ensemble.n_trees if ensemble.averaged else row_value
 
 
 def _leaves(rows: Rows) -> NDArray[np.int32]:
@@ -226,9 +228,74 @@ def _left_out(
     if ensemble.category_set is not None:
         categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
     pairs = np.eye(group.size, dtype=bool)
-    compared = X[spread(len(X), min(len(X), ROWS_TO_COMPARE))]
+    compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
     pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
     return {int(g): pairs[group == g].any(axis=0) for g in used}
+
+
+def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], least: float) -> NDArray[np.bool_]:
+    """Return which pairs of columns have an absolute correlation of at least `least` in one of several forms.
+
+    A column of numbers has two forms: its ranks, and the distance of its ranks from their middle, which shows
+    dependence that is not monotone. A column of categories has a form for each frequent category. A column with missing
+    values has one more form, which says where they are. Missing values have the mean of a form.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        Missing values are NaN.
+    categorical : array of bool of shape (n_columns,)
+        Whether the values of a column are codes without an order.
+    least : float
+
+    Returns
+    -------
+    array of bool of shape (n_columns, n_columns)
+        Symmetric, and True on the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias_plugins.scorers.ablation import dependent
+    >>> x = np.linspace(-1, 1, 50)
+    >>> other = np.tile([1.0, -1.0], 25)
+    >>> dependent(np.column_stack([x, x**2, other]), np.zeros(3, dtype=bool), 0.2).astype(int)
+    array([[1, 1, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+    n_columns = X.shape[1]
+    forms = [_forms(X[:, k], bool(categorical[k])) for k in range(n_columns)]
+    owner = np.repeat(np.arange(n_columns), [part.shape[1] for part in forms])
+    form = np.concatenate([np.empty((len(X), 0)), *forms], axis=1)
+    found = np.eye(n_columns, dtype=bool)
+    for begin in range(0, owner.size, COLUMNS_AT_ONCE):
+        some = slice(begin, begin + COLUMNS_AT_ONCE)
+        one, other = np.nonzero(np.abs(form[:, some].T @ form) >= least)
+        found[owner[some][one], owner[other]] = True
+    return found | found.T
+
+
+def _forms(column: NDArray[np.floating[Any]], categorical: bool) -> NDArray[np.float64]:
+    """Return the forms of a column that vary, shape (n_rows, n_forms), each with mean 0 and norm 1."""
+    from scipy.stats import rankdata
+
+    missing = np.isnan(column)
+    known = np.asarray(column, dtype=np.float64)[~missing]
+    if categorical:
+        values, count = np.unique(known, return_counts=True)
+        frequent = np.sort(values[np.argsort(-count, kind="stable")[:MOST_CATEGORIES]])
+        shown = (known[:, None] == frequent).astype(np.float64)
+    else:
+        rank = rankdata(known)
+        shown = np.column_stack([rank, np.abs(rank - (known.size + 1) / 2)])
+    forms = np.zeros((column.size, shown.shape[1] + 1))
+    if known.size:
+        forms[~missing, :-1] = shown - shown.mean(axis=0)
+    forms[:, -1] = missing - missing.mean()
+    norm = np.sqrt((forms**2).sum(axis=0))
+    varies = norm > 1e-9 * column.size
+    return forms[:, varies] / norm[varies]
 
 
 def _shares(ensemble: TreeEnsemble, n: Array) -> Array:

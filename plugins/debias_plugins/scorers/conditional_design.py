@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import TreeEnsemble
+    from debias.plugin import TreeEnsemble
 
 MOST_LEVELS = 20
 """Categories that get an indicator of their own, the most frequent ones; the others share the value 0."""

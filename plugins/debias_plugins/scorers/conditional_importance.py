@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
+from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
 from debias.progress import task
 from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
 from debias_plugins.scorers.conditional_mean import ConditionalMean
 from debias_plugins.scorers.conditional_sampler import Sampler
-from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.plugin import Rows, TreeEnsemble
 
     Array = NDArray[np.float64]
     Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -37,7 +37,7 @@ NUMBERS_AT_ONCE = 2**24
 """At most about this many draws, and this many outputs, are held in memory."""
 
 
-@debias.scorer_plugin("conditional_importance", unit="increase of the squared error")
+@debias.plugin.scorer_plugin("conditional_importance", unit="increase of the squared error")
 def conditional_importance(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -117,7 +117,7 @@ def conditional_importance(
     >>> X[:, 1] = 0.8 * X[:, 0] + 0.6 * X[:, 1]  # of no use once column 0 is known
     >>> y = X[:, 0] + X[:, 2] + rng.normal(size=600)
     >>> forest = RandomForestRegressor(50, max_features=1, random_state=0).fit(X[:300], y[:300])
-    >>> scores = debias.score(forest, X[300:], y[300:], "conditional_importance", rows="held-out", seed=0)
+    >>> scores = debias.score(forest, X[300:], y[300:], "conditional_importance", rows="held-out", random_state=0)
     >>> scores.selected
     array([ True, False,  True])
     """
@@ -140,9 +140,9 @@ def conditional_importance(
         )
     work = _Work(ensemble, rows, used_rows, grouping, statistic, n_draws, sampler, seed)
     tested = np.unique(group[ensemble.feature[ensemble.splits]])
-    figures, explained = work.figures(tested)
+    row_values, explained = work.row_values(tested)
     blocks = None if rows.blocks is None else rows.blocks[used_rows]
-    found = by_rows(figures, rows.weight[used_rows], blocks, error=error)
+    found = row_test(row_values, rows.weight[used_rows], blocks, error=error)
     details: dict[str, Any] = {**found.details(alpha, blocks is not None), "statistic": statistic}
     for name, absent in (("standard_error", 0.0), ("z", 0.0), ("p_value", 1.0), ("p_adjusted", 1.0)):
         details[name] = _spread(details[name], tested, group, absent)
@@ -158,8 +158,8 @@ def conditional_importance(
     return score / size[group], details
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return conditional importance."""
     return [conditional_importance]
 
@@ -205,13 +205,13 @@ class _Work:
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
         self.design = Design.of(self.known, self.categorical, n_splits)
 
-    def figures(self, tested: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return the figure of every row for each of some groups, shape (n_rows, len(tested)), and R^2 of the groups.
+    def row_values(self, tested: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return the value of every row for each of some groups, shape (n_rows, len(tested)), and R^2 of the groups.
 
         The groups are taken some at a time, because their draws are held in memory.
         """
         n = self.used.size
-        figures, explained = np.zeros((n, tested.size)), np.full(tested.size, np.nan)
+        row_values, explained = np.zeros((n, tested.size)), np.full(tested.size, np.nan)
         unchanged = self._outputs(self.X, tested[:0])[0]
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
         by_loss = self.statistic == "loss"
@@ -243,11 +243,11 @@ class _Work:
                     loss += self.n_classes_a_column * ((self.response - outputs) ** 2).sum(axis=2) / self.n_draws
                 if by_loss:
                     before = self.n_classes_a_column * ((self.response - unchanged) ** 2).sum(axis=1)
-                    figures[:, begin : begin + step] = (loss - before).T
+                    row_values[:, begin : begin + step] = (loss - before).T
                 else:
                     columns = threads.map(covariances, zip(part, mean, strict=True))
-                    figures[:, begin : begin + step] = np.column_stack(columns)
-        return figures, explained
+                    row_values[:, begin : begin + step] = np.column_stack(columns)
+        return row_values, explained
 
     def warnings(self, tested: NDArray[np.int64], explained: Array) -> list[str]:
         """Return what users should know about these rows and columns."""
@@ -388,7 +388,7 @@ def _folds(blocks: NDArray[np.int64], generator: np.random.Generator) -> list[Sp
 
 
 def _spread(of_tested: Array, tested: NDArray[np.int64], group: NDArray[np.int64], absent: float) -> Array:
-    """Return figures of the tested groups for every feature; `absent` for features of other groups."""
+    """Return values of the tested groups for every feature; `absent` for features of other groups."""
     of_groups = np.full(int(group.max()) + 1, absent)
     of_groups[tested] = of_tested
     return of_groups[group]

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import CompositionError, RowsError
+from debias import RowsError
 from debias.errors import nearest
-from debias.trees.joint_objectives import CoxObjective
-from debias_plugins.scorers.concordance import concordance
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.plugin import Rows, TreeEnsemble
 
 
 ROW_LOSSES = ("accuracy", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_log_loss", "neg_brier_score")
 """Metrics that are means over rows, and have a loss of each row."""
 OF_SHARES = ("logistic", "softmax", "squared_error")
 """Objectives of classifiers whose outputs are probabilities on the scale of y."""
+TIED = 1e-8
+"""Risks that differ by at most this much are tied, as in scikit-survival."""
+PAIRS_AT_ONCE = 2**22
+"""Pairs of rows that are compared at once by :func:`concordance`."""
 
 
 class Metric:
@@ -40,7 +43,7 @@ class Metric:
 
     def __init__(self, metric: str | Callable[..., float] | None, ensemble: TreeEnsemble, rows: Rows) -> None:
         self.ensemble = ensemble
-        of_survival = isinstance(ensemble.objective, CoxObjective)
+        of_survival = ensemble.objective.predicts_risk
         if of_survival and isinstance(metric, str) and metric != "concordance":
             raise CompositionError(
                 f"this {ensemble.source} predicts risks of censored times, which metric {metric!r} cannot "
@@ -133,7 +136,7 @@ class Metric:
     def require_row_losses(self) -> None:
         """Raise a CompositionError if the metric has no loss of each row."""
         of_numbers = ("neg_mean_squared_error", "neg_mean_absolute_error")
-        if isinstance(self.ensemble.objective, CoxObjective):
+        if self.ensemble.objective.predicts_risk:
             raise CompositionError(
                 f"metric {self.name!r} has no p-values by rows: it compares rows of survival times with each other, so "
                 "that no row has a loss by itself. Leave p_values out; debias.audit tests mdi_oob"
@@ -150,10 +153,9 @@ class Metric:
     def _concordance(
         self, raw: NDArray[np.float64], at: NDArray[np.int64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        objective = self.ensemble.objective
-        assert isinstance(objective, CoxObjective)
-        time, event = objective.times_and_events(self._y[at].reshape(at.size, -1))
-        values = concordance(time, event, raw[:, :, 0], weight)
+        bounds = self.ensemble.objective.time_bounds(self._y[at].reshape(at.size, -1))
+        assert bounds is not None
+        values = concordance(bounds[0], np.isfinite(bounds[1]), raw[:, :, 0], weight)
         if np.isnan(values).any():
             raise RowsError(
                 f"no two of {at.size} rows can be compared by concordance, because too few have an event: pass more "
@@ -239,3 +241,44 @@ def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
             return _columns(mean)
 
     return Classes() if ensemble.is_classifier else Numbers()
+
+
+def concordance(
+    time: NDArray[np.float64],
+    event: NDArray[np.bool_],
+    risk: NDArray[np.float64],
+    weight: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return Harrell's index: in which share of comparable pairs the row with the earlier event has the higher risk.
+
+    A pair is comparable if one row has an event, and the other is known to have none until then: its time is later, or
+    it was censored at the same time. Tied risks count one half.
+
+    Parameters
+    ----------
+    time : array of shape (n_rows,)
+    event : array of bool of shape (n_rows,)
+        False for rows that were censored at this time.
+    risk : array of shape (n_outcomes, n_rows)
+        Several predictions of each row.
+    weight : array of shape (n_rows,), optional
+        A pair counts as the product of the weights of its rows; ones by default.
+
+    Returns
+    -------
+    array of shape (n_outcomes,)
+        NaN if no pair is comparable.
+    """
+    weight = np.ones(time.size) if weight is None else weight
+    with_event = np.flatnonzero(event)
+    concordant, comparable = np.zeros(len(risk)), 0.0
+    step = max(1, PAIRS_AT_ONCE // (time.size * len(risk)))
+    for begin in range(0, with_event.size, step):
+        first = with_event[begin : begin + step]
+        outlives = (time > time[first, None]) | ((time == time[first, None]) & ~event)
+        pair_weight = outlives * weight[first, None] * weight
+        comparable += pair_weight.sum()
+        higher_by = risk[:, first, None] - risk[:, None, :]
+        share = np.where(np.abs(higher_by) <= TIED, 0.5, higher_by > 0)
+        concordant += np.einsum("kij,ij->k", share, pair_weight)
+    return concordant / comparable if comparable else np.full(len(risk), np.nan)

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
+from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
 from debias.progress import task
 from debias_plugins.scorers.metrics import Metric
-from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.plugin import Rows, TreeEnsemble
 
 OUTPUTS_AT_ONCE = 2**24
 """At most about this many outputs are held in memory."""
 
 
-@debias.scorer_plugin("permutation", unit="decrease of the metric")
+@debias.plugin.scorer_plugin("permutation", unit="decrease of the metric", compared=True)
 def permutation(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -136,13 +136,13 @@ def permutation(
     if strata is not None:
         details["strata"] = (strata.max(axis=1) + 1)[group].tolist()
     if saved is not None:
-        tested = by_rows(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
+        tested = row_test(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
         details |= tested.details(alpha, rows.blocks is not None)
     return (mean / size)[group], details
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return permutation importance."""
     return [permutation]
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import CompositionError, RowsError
+from debias import RowsError
+from debias.plugin import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Data
+    from debias.plugin import Data
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
-@debias.data_scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss")
+@debias.plugin.data_scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss")
 def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
     """Return the loss without any feature minus the loss with this feature alone: MPV, S_0 - S_j.
 
@@ -54,7 +55,7 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
     return _values(data, estimator, cv, sets=[[k] for k in features], reference=[], sign=1)
 
 
-@debias.data_scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss")
+@debias.plugin.data_scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss")
 def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
     """Return the loss with all features but this one minus the loss with all: CPV, S_-j - S, "drop column" or LOCO.
 
@@ -78,8 +79,8 @@ def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int |
     return _values(data, estimator, cv, sets=sets, reference=features, sign=-1)
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return both predictive values."""
     return [marginal_predictive_value, conditional_predictive_value]
 

@@ -16,7 +16,7 @@ from debias.progress import task
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias import Rows, TreeEnsemble
+    from debias.plugin import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -27,7 +27,7 @@ VALUES_AT_ONCE = 2**22
 """At most about this many SHAP values are held in memory, but at least those of one block of rows."""
 
 
-@debias.scorer_plugin("shap", unit="mean absolute SHAP value")
+@debias.plugin.scorer_plugin("shap", unit="mean absolute SHAP value", compared=True)
 def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the mean absolute SHAP value over the rows: it favours features with many values.
 
@@ -61,7 +61,7 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return total / rows.weight.sum(), {"game": GAME}
 
 
-@debias.scorer_plugin("shap_oob", unit="covariance of SHAP value and response")
+@debias.plugin.scorer_plugin("shap_oob", unit="covariance of SHAP value and response", compared=True)
 def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the covariance of SHAP values and response on rows a tree has not seen: mean 0 if no feature matters.
 
@@ -105,8 +105,8 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return total / len(scored) if ensemble.averaged else total, details
 
 
-@debias.hookimpl
-def debias_scorers() -> Sequence[debias.Scorer]:
+@debias.plugin.hookimpl
+def debias_scorers() -> Sequence[debias.plugin.Scorer]:
     """Return the SHAP scorers."""
     return [shap, shap_oob]
 

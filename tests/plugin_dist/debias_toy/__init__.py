@@ -1,1 +1,1 @@
-"""Two scorers, an adapter and a meta-method of a third party."""
+"""Two scorers, an adapter, a meta-method and a command of a third party."""

@@ -32,7 +32,7 @@ def table(tree):
         yield *split, node["mean"], node["rows"], node["distinct"], node["variance"]
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_extract(model):
     if not is_mine(model):
         return None
@@ -40,7 +40,7 @@ def debias_extract(model):
         raise debias.UnsupportedModelError("this ToyForest is not fitted: call fit(X, y) first")
     tables = [np.array(list(table(tree))) for tree in model.trees]
     feature, threshold, left, right, mean, weight, count, impurity = np.concatenate(tables).T
-    return debias.TreeEnsemble(
+    return debias.plugin.TreeEnsemble(
         tree_start=np.cumsum([0] + [len(nodes) for nodes in tables]),
         feature=feature,
         threshold=threshold,
@@ -68,7 +68,7 @@ def debias_extract(model):
     )
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_leaves(model, X):
     if not is_mine(model):
         return None
@@ -79,22 +79,22 @@ def debias_leaves(model, X):
     return leaves
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_raw(model, X):
     return model.predict(X)[:, None] if is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_predict_native(model, X):
     return model.predict(X)[:, None] if is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_in_bag(model):
-    return debias.InBag.from_rows(model.bags, model.n_rows) if is_mine(model) else None
+    return debias.plugin.InBag.from_rows(model.bags, model.n_rows) if is_mine(model) else None
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_refit(model, X, y, sample_weight, seed):
     if not is_mine(model):
         return None

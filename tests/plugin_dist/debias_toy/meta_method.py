@@ -4,8 +4,8 @@ import debias
 from debias.retraining.replicates import child_seed, replicate
 
 
-@debias.meta_method_plugin(
-    "beats_chance", unit="share of permuted responses beaten by: {unit}", gives=debias.Gives.NULL
+@debias.plugin.meta_method_plugin(
+    "beats_chance", unit="share of permuted responses beaten by: {unit}", gives=debias.plugin.Gives.NULL
 )
 def beats_chance(inner, problem, *, replicates=20):
     values, _ = problem.score(inner)
@@ -19,6 +19,6 @@ def by_chance(inner, problem, child):  # at the top level of a module: other pro
     return permuted.inside(child_seed(child)).score(inner)[0]
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_meta_methods():
     return [beats_chance]

@@ -3,7 +3,7 @@ import numpy as np
 import debias
 
 
-@debias.scorer_plugin("inverse_depth", unit="share of 1 / depth over splits", needs_rows=False)
+@debias.plugin.scorer_plugin("inverse_depth", unit="share of 1 / depth over splits", needs_rows=False)
 def inverse_depth(ensemble, rows, *, power=1.0):
     score = np.zeros(ensemble.n_features)
     for number in range(ensemble.n_trees):
@@ -15,6 +15,6 @@ def inverse_depth(ensemble, rows, *, power=1.0):
     return score / max(score.sum(), 1e-300)  # a model without splits scores 0
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_scorers():
     return [inverse_depth]

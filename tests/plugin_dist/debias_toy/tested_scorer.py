@@ -10,7 +10,7 @@ def share_of_rows(ensemble, rows, *, power=1.0):
     return (weight / of_root) ** power
 
 
-@debias.scorer_plugin("large_nodes", unit="covariance of tree and response", node_weight=share_of_rows)
+@debias.plugin.scorer_plugin("large_nodes", unit="covariance of tree and response", node_weight=share_of_rows)
 def large_nodes(ensemble, rows, *, power=1.0):
     splits, (left, right) = ensemble.splits, ensemble.children.T
     n, s = rows.node_sums.n, rows.node_sums.s  # weight and sum of the response, shapes (n_nodes,) and (n_nodes, width)
@@ -23,6 +23,6 @@ def large_nodes(ensemble, rows, *, power=1.0):
     return np.bincount(ensemble.feature[splits], weights=term, minlength=ensemble.n_features)
 
 
-@debias.hookimpl
+@debias.plugin.hookimpl
 def debias_scorers():
     return [large_nodes]

@@ -14,7 +14,7 @@ def rows():
 
 @pytest.mark.parametrize("name", ["inverse_depth", "large_nodes", "large_nodes(power=0.5)"])
 def test_scorer(name):
-    check_scorer(debias.scorer(name))
+    check_scorer(debias.plugin.scorer(name))
 
 
 def test_adapter(rows):
@@ -24,16 +24,16 @@ def test_adapter(rows):
 
 
 def test_meta_method():
-    check_meta_method(debias.meta_method("beats_chance", replicates=3))
+    check_meta_method(debias.plugin.meta_method("beats_chance", replicates=3))
 
 
 def test_an_audit_rests_on_the_scorer(rows):
-    audit = debias.audit(ToyForest().fit(*rows), *rows, main="large_nodes", seed=0)
-    assert audit.table.loc["x0", "verdict"] == "informative"
+    audit = debias.audit(ToyForest().fit(*rows), *rows, tested="large_nodes", random_state=0)
+    assert audit.to_frame().loc["x0", "verdict"] == "informative"
 
 
 def test_all_together(rows):
     forest = ToyForest().fit(*rows)
-    scores = debias.score(forest, *rows, "beats_chance(mdi_oob, replicates=19)", seed=0)
+    scores = debias.score(forest, *rows, "beats_chance(mdi_oob, replicates=19)", random_state=0)
     assert (scores.rows, scores.values.argmax()) == ("oob", 0)
     assert debias.score(forest, scorer="inverse_depth(power=2.0)").values.shape == (4,)

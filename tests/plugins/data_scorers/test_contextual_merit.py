@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import debias
-from debias.benchmarks.simulate import hong_case, hong_exor
+from debias_bench.simulate import hong_case, hong_exor
 
 
 def difference(a, b, categorical, reach):
@@ -78,7 +78,7 @@ def mixed(n=40, classes=3, seed=0):
 
 
 def score(X, y, **options):
-    return debias.score(None, X, y, "contextual_merit", seed=0, **options)
+    return debias.score(None, X, y, "contextual_merit", random_state=0, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"threshold": 0.3}, {"neighbours": 3}, {"neighbours": 100}])
@@ -105,7 +105,7 @@ def test_symbolic_data_tie_heavily_and_the_order_of_rows_does_not_matter(weights
     np.testing.assert_allclose(shuffled, merit, rtol=1e-12)
 
 
-def test_more_rows_than_a_block_and_a_task():
+def test_more_rows_than_a_block_and_a_task_give_the_merits_by_hand():
     """The kernel compares 512 rows at a time; the oracle here is numpy, one row at a time."""
     rng = np.random.default_rng(0)
     X, y = rng.random((1200, 3)), rng.integers(0, 2, 1200)
@@ -119,6 +119,7 @@ def test_more_rows_than_a_block_and_a_task():
     np.testing.assert_allclose(score(X, y, form="merit").values, merit, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_null_mean_of_cm1_is_that_of_permutations():
     X, y = mixed(n=30)
     rng = np.random.default_rng(0)
@@ -126,9 +127,9 @@ def test_the_null_mean_of_cm1_is_that_of_permutations():
     for f, name in enumerate(X.columns[:-1]):
         draws = [
             score(X.assign(**{name: X[name].to_numpy()[rng.permutation(30)]}), y, form="merit").values[f]
-            for _ in range(100)
+            for _ in range(40)
         ]
-        assert abs(np.mean(draws) - expected[f]) < 4 * np.std(draws) / np.sqrt(100)
+        assert abs(np.mean(draws) - expected[f]) < 4 * np.std(draws) / np.sqrt(40)
 
 
 def test_the_null_mean_of_cm0_is_that_of_the_permutations_it_drew():
@@ -144,7 +145,8 @@ def test_threads_do_not_change_a_number():
     X, y = mixed(n=300)
     for weights in ("CM0", "CM1"):
         one, two = (
-            debias.score(None, X, y, "contextual_merit", weights=weights, seed=3, n_jobs=n).values for n in (1, 2)
+            debias.score(None, X, y, "contextual_merit", weights=weights, random_state=3, n_jobs=n).values
+            for n in (1, 2)
         )
         np.testing.assert_array_equal(one, two)
 
@@ -161,12 +163,13 @@ def succeeds(case, weights, form, seed):
     return values[:3].min() > values[3:].max()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weights", ["CM0", "CM1"])
 def test_table_2_normalization_takes_the_variety_effect_away(weights):
     """The paper's verdicts: all succeed in A; only normalized merits do in B and C. Rates are in docs/merits.md."""
     for case in "ABC":
-        plain = np.mean([succeeds(case, weights, "merit", seed) for seed in range(20)])
-        normalized = np.mean([succeeds(case, weights, "normalized", seed) for seed in range(20)])
+        plain = np.mean([succeeds(case, weights, "merit", seed) for seed in range(9)])
+        normalized = np.mean([succeeds(case, weights, "normalized", seed) for seed in range(9)])
         assert (plain > 0.5) == (case == "A")
         assert normalized > 0.5
 
@@ -177,11 +180,11 @@ def test_table_2_normalization_takes_the_variety_effect_away(weights):
         ({"y": [1] * 6}, debias.RowsError, "one class only"),
         ({"y": np.linspace(0, 1, 6)}, debias.RowsError, "needs classes, but y is numeric"),
         ({"sample_weight": np.ones(6)}, debias.RowsError, "takes no sample_weight"),
-        ({"weights": "CM2"}, debias.CompositionError, "weights='CM2' is not one of 'CM1', 'CM0'"),
-        ({"form": "demerit"}, debias.CompositionError, "form='demerit' is not one of"),
-        ({"threshold": 0}, debias.CompositionError, "threshold=0"),
-        ({"neighbours": 0}, debias.CompositionError, "neighbours=0"),
-        ({"replicates": 1.5}, debias.CompositionError, "replicates=1.5"),
+        ({"weights": "CM2"}, debias.plugin.CompositionError, "weights='CM2' is not one of 'CM1', 'CM0'"),
+        ({"form": "demerit"}, debias.plugin.CompositionError, "form='demerit' is not one of"),
+        ({"threshold": 0}, debias.plugin.CompositionError, "threshold=0"),
+        ({"neighbours": 0}, debias.plugin.CompositionError, "neighbours=0"),
+        ({"replicates": 1.5}, debias.plugin.CompositionError, "replicates=1.5"),
     ],
 )
 def test_wrong_use_is_refused(given, error, message):

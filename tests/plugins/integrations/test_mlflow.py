@@ -12,7 +12,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.benchmarks.demo import demo_data
+from debias_bench.demo import demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # MLflow warns of itself at every turn
 FOREST_TYPES = ["sklearn.tree._tree.Tree"]
@@ -66,26 +66,26 @@ def test_mlflow_lists_the_evaluator():
 
 
 def test_training_rows_come_by_the_configuration_and_are_scored_out_of_bag(uri, data, forest):
-    result, run = evaluate(uri, data, rows="oob", train=data[:2], seed=0)
-    expected = debias.audit(forest, *data[:2], rows="oob", seed=0)
+    result, run = evaluate(uri, data, rows="oob", train=data[:2], random_state=0)
+    expected = debias.audit(forest, *data[:2], rows="oob", random_state=0)
     assert result.metrics["debias/unsupported_share"] == expected.unsupported_share
     assert result.metrics["debias/n_informative"] == expected.verdict.count("informative")
     stored = mlflow.get_run(run).data.metrics
     assert stored == pytest.approx(result.metrics)
-    for k, name in enumerate(expected.main.feature_names):
+    for k, name in enumerate(expected.tested_scores.feature_names):
         assert stored[f"debias/share/{name}"] == pytest.approx(expected.share[k])
         assert stored[f"debias/reported/{name}"] == pytest.approx(expected.reported[k])
-        assert stored[f"debias/z/{name}"] == pytest.approx(expected.main.z[k])
+        assert stored[f"debias/z/{name}"] == pytest.approx(expected.tested_scores.z[k])
     found = debias.Audit.from_json(artefact(run, "debias/audit.json"))
-    np.testing.assert_array_equal(found.main.values, expected.main.values)
+    np.testing.assert_array_equal(found.tested_scores.values, expected.tested_scores.values)
     assert found.provenance["status"] == "proven"
     assert "<!doctype html>" in artefact(run, "debias/report.html").lower()[:200]
     assert result.artifacts["debias/audit.json"].content == found.to_dict()
 
 
 def test_evaluation_rows_are_scored_as_held_out(uri, data, forest):
-    result, _ = evaluate(uri, data, rows="held-out", seed=0, prefix="fresh")
-    expected = debias.audit(forest, *data[2:], rows="held-out", seed=0)
+    result, _ = evaluate(uri, data, rows="held-out", random_state=0, prefix="fresh")
+    expected = debias.audit(forest, *data[2:], rows="held-out", random_state=0)
     assert result.metrics["fresh/unsupported_share"] == expected.unsupported_share
     assert result.metrics["fresh/n_rows"] == len(data[2])
 
@@ -95,7 +95,7 @@ def test_mlflow_gates_by_the_metrics(uri, data):
     from mlflow.models.evaluation.validation import ModelValidationFailedException
 
     policy = {"must_be_informative": ["bmi"], "must_not_matter": ["bmi"]}
-    result, run = evaluate(uri, data, rows="oob", train=data[:2], seed=0, policy=policy)
+    result, run = evaluate(uri, data, rows="oob", train=data[:2], random_state=0, policy=policy)
     assert json.loads(artefact(run, "debias/gate.json"))["passed"] is False
     assert r"must\_not\_matter: bmi" in artefact(run, "debias/gate.md")
     share = result.metrics["debias/unsupported_share"]
@@ -122,9 +122,9 @@ def test_models_are_not_audited_unless_asked(uri, data):
 @pytest.mark.parametrize(
     ("config", "kind", "message"),
     [
-        ({"rows": "oob", "alhpa": 0.1}, debias.RowsError, "Did you mean 'alpha'"),
+        ({"rows": "oob", "eror_rate": 0.1}, debias.RowsError, "Did you mean 'error_rate'"),
         ({"rows": "oob"}, debias.ProvenanceError, "trained on 300 rows, but X has 142"),
-        ({"rows": "held-out", "policy": {"min_row": 3}}, debias.PolicyError, "min_rows"),
+        ({"rows": "held-out", "policy": {"min_row": 3}}, debias.errors.PolicyError, "min_rows"),
     ],
 )
 def test_wrong_configurations_say_so(uri, data, config, kind, message):
@@ -142,7 +142,9 @@ def test_what_holds_no_trees_is_refused(data):
 def test_an_audit_is_logged_to_the_active_run_under_names_mlflow_takes(forest, data):
     hostile = ["a/b", "a:b", "<script>", "..", "x" * 400, "年齢"]
     X = data[0].iloc[:, :6].set_axis(hostile, axis=1)
-    audit = debias.audit(RandomForestRegressor(20, random_state=0).fit(X, data[1]), X, data[1], ["mdi_oob"], seed=0)
+    audit = debias.audit(
+        RandomForestRegressor(20, random_state=0).fit(X, data[1]), X, data[1], ["mdi_oob"], random_state=0
+    )
     with mlflow.start_run() as run:
         metrics = log_audit(audit, audit.check({"min_rows": 1}))
     assert mlflow.get_run(run.info.run_id).data.metrics == pytest.approx(metrics)
@@ -188,7 +190,7 @@ def test_the_page_runs(uri, data, forest, tmp_path, monkeypatch):
 
 
 def test_importing_debias_and_its_plugins_imports_neither_mlflow_nor_skore():
-    code = "import sys, debias; debias.plugins(); print([n for n in ('mlflow', 'skore') if n in sys.modules])"
+    code = "import sys, debias; debias.plugin.plugins(); print([n for n in ('mlflow', 'skore') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -204,13 +206,13 @@ def test_folds_are_logged_with_their_numbers_as_steps(data):
 
     X, y, cv = *data[:2], KFold(3)
     found = cross_validate(RandomForestRegressor(20, random_state=0), X, y, cv=cv, return_estimator=True)
-    audit = debias.audit_folds(found, X, y, cv=cv, scorers=["mdi_oob"], seed=0)
+    audit = debias.audit_folds(found, X, y, cv=cv, scorers=["mdi_oob"], random_state=0)
     with mlflow.start_run() as run:
         metrics = log_folds(audit)
     stored = mlflow.get_run(run.info.run_id).data.metrics
     assert {name: stored[name] for name in metrics} == pytest.approx(metrics)
     assert metrics["debias/n_folds"] == 3
-    for name, row in audit.table.iterrows():
+    for name, row in audit.to_frame().iterrows():
         for column in ("share", "mean", "informative_folds"):
             assert metrics[f"debias/{column}/{name}"] == pytest.approx(row[column])
         logged = [(step, value) for step, value, _ in steps(run.info.run_id, f"debias/fold_score/{name}")]

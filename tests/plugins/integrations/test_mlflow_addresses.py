@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.benchmarks.demo import demo_data
 from debias.cli import main
+from debias_bench.demo import demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # MLflow warns of itself at every turn
 FOREST_TYPES = ["sklearn.tree._tree.Tree"]

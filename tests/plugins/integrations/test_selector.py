@@ -14,29 +14,36 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import debias
-from debias.benchmarks.demo import BINARY, UNIQUE, demo_data
 from debias.selection import DebiasedImportance, DebiasedSelector
+from debias_bench.demo import BINARY, UNIQUE, demo_data
 from support import simulated
 from support.estimator_checks import with_checks
 
 FOREST = RandomForestRegressor(40, random_state=0)
 
 
+@with_checks([DebiasedSelector(RandomForestRegressor(5, random_state=0)), DebiasedSelector(scorer="gini_merit")])
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # few rows, few trees
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.integration
 @with_checks(
     [
-        DebiasedSelector(RandomForestRegressor(5, random_state=0)),
         DebiasedSelector(
-            RandomForestClassifier(5, random_state=0), threshold="informative", n_permutations=19, random_state=0
+            RandomForestClassifier(5, random_state=0),
+            threshold="informative",
+            random_state=0,
         ),
         DebiasedSelector(
             GradientBoostingRegressor(n_estimators=3, random_state=0), validation_fraction=0.3, random_state=0
         ),
         DebiasedSelector(scorer="guide", random_state=0),
-        DebiasedSelector(scorer="gini_merit"),
     ]
 )
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # few rows, few trees
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_pass_with_other_settings(estimator, check):
     check(estimator)
 
 
@@ -45,12 +52,13 @@ def data():
     return simulated.rows(200, 5, (0, 2, 0, 1), names="abcde")
 
 
+@pytest.mark.quick
 def test_what_the_audit_finds_informative_is_selected(data):
     X, y = data
-    selector = DebiasedSelector(FOREST, threshold="informative", random_state=3, alpha=0.1).fit(X, y)
-    audit = debias.audit(clone(FOREST).fit(X, y), X, y, ["mdi_oob"], alpha=0.1, seed=3)
-    np.testing.assert_array_equal(selector.scores_.p_adjusted, audit.main.p_adjusted)
-    np.testing.assert_array_equal(selector.get_support(), audit.main.selected)
+    selector = DebiasedSelector(FOREST, threshold="informative", random_state=3, error_rate=0.1).fit(X, y)
+    audit = debias.audit(clone(FOREST).fit(X, y), X, y, ["mdi_oob"], error_rate=0.1, random_state=3)
+    np.testing.assert_array_equal(selector.scores_.p_adjusted, audit.tested_scores.p_adjusted)
+    np.testing.assert_array_equal(selector.get_support(), audit.tested_scores.selected)
     assert list(selector.get_feature_names_out()) == ["b", "d"]
     assert (selector.scores_.rows, selector.scores_.provenance["status"]) == ("oob", "proven")
     assert not hasattr(FOREST, "estimators_"), "the user's estimator was fitted"
@@ -65,6 +73,7 @@ def test_a_number_is_a_threshold_of_the_score(data):
     assert selector.get_support().sum() == 2
 
 
+@pytest.mark.thorough
 def test_limits_on_the_number_keep_the_best(data):
     X, y = data
     values = debias.score(clone(FOREST).fit(X, y), X, y).values
@@ -102,6 +111,7 @@ def test_scorers_of_data_need_no_estimator(data):
     assert selector.estimator_ is None
 
 
+@pytest.mark.thorough
 def test_meta_methods_decide_by_themselves(data):
     X, y = data
     scorer = "threshold(response_permutation(mdi, replicates=30), alpha=0.05)"
@@ -112,7 +122,7 @@ def test_meta_methods_decide_by_themselves(data):
 
 
 @pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_output_in_the_container_asked_for(data, container):
+def test_output_is_in_the_container_asked_for(data, container):
     X, y = data
     selector = DebiasedSelector(FOREST, max_features=2).set_output(transform=container).fit(X, y)
     found = selector.transform(X)
@@ -121,7 +131,7 @@ def test_output_in_the_container_asked_for(data, container):
     np.testing.assert_array_equal(np.asarray(found), X[["b", "d"]].to_numpy())
 
 
-def test_sparse_rows(data):
+def test_sparse_rows_stay_sparse(data):
     X, y = data
     matrix = sparse.csr_matrix(X.where(X > 0, 0.0).to_numpy())
     selector = DebiasedSelector(FOREST, random_state=0).fit(matrix, y)
@@ -129,7 +139,8 @@ def test_sparse_rows(data):
     np.testing.assert_array_equal(found.toarray(), matrix.toarray()[:, selector.get_support()])
 
 
-def test_inside_a_pipeline_and_a_search_and_out_again(data):
+@pytest.mark.thorough
+def test_a_selector_inside_a_search_is_chosen_and_seen_by_the_audit(data):
     X, y = data
     selector = DebiasedSelector(RandomForestRegressor(20, random_state=0), random_state=0)
     pipeline = Pipeline([("scale", StandardScaler()), ("select", selector), ("forest", clone(FOREST))])
@@ -162,15 +173,15 @@ def test_weights_reach_training_and_scores(data):
     [
         ({"threshold": "mean"}, "'informative', a number or None"),
         ({"threshold": np.nan}, "a number or None, not nan"),
-        ({"alpha": 2.0}, "alpha"),  # also where nothing is tested
-        ({"error": "fwr"}, "error='fwr'"),
-        ({"n_permutations": 0}, "n_permutations"),
+        ({"error_rate": 2.0}, "error_rate=2.0"),  # also where nothing is tested
+        ({"error_rate": ("fwr", 0.05)}, "'fwr'"),
+        ({"test": "student"}, "test='student'"),
         ({"min_features_to_select": -1}, "min_features_to_select must be a whole number"),
         ({"max_features": 1, "min_features_to_select": 2}, "less than min_features_to_select"),
         ({"scorer": "ufi", "threshold": "informative"}, "ufi"),
         ({"scorer": "no_such"}, "no scorer 'no_such'"),
         ({"estimator": None}, "pass an estimator"),
-        ({"alpha": 2.0, "threshold": "informative"}, "alpha"),
+        ({"error_rate": 2.0, "threshold": "informative"}, "error_rate=2.0"),
     ],
 )
 def test_wrong_use_is_a_value_error(data, given, message):
@@ -178,10 +189,11 @@ def test_wrong_use_is_a_value_error(data, given, message):
         DebiasedSelector(**{"estimator": RandomForestRegressor(3), **given}).fit(*data)
 
 
+@pytest.mark.thorough
 def test_a_selected_forest_predicts_as_well_as_the_plain_one_on_the_demo_data():
     """The one-standard-error rule of Breiman et al. (1984), for the forest of the demonstration."""
     X, y = demo_data()
-    forest = RandomForestRegressor(100, random_state=0)
+    forest = RandomForestRegressor(30, random_state=0)
     folds = KFold(5, shuffle=True, random_state=0)
     plain = cross_val_score(forest, X, y, cv=folds)
     error = plain.std(ddof=1) / np.sqrt(plain.size)
@@ -202,6 +214,7 @@ class TestImportanceGetter:
         prefit = SelectFromModel(clone(FOREST).fit(X, y), prefit=True, importance_getter=importance).fit(X)
         np.testing.assert_array_equal(prefit.get_support(), selector.get_support())
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("step", [1, 2])
     @pytest.mark.parametrize("container", ["pandas", "array"])
     def test_rfe_takes_off_the_smallest_step_by_step(self, data, step, container):
@@ -219,6 +232,7 @@ class TestImportanceGetter:
         np.testing.assert_array_equal(rfe.ranking_, ranking)
         assert rfe.get_support(indices=True).tolist() == [1]
 
+    @pytest.mark.thorough
     def test_rows_or_columns_that_are_not_those_of_training_are_refused(self, data):
         X, y = data
         with pytest.raises(debias.ProvenanceError):
@@ -243,6 +257,7 @@ class TestImportanceGetter:
             )
 
 
+@pytest.mark.thorough
 def test_the_page_runs(data):
     page = (Path(__file__).parents[3] / "docs/selector.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 
 import debias
-from debias.benchmarks.demo import UNIQUE, demo_data
+from debias_bench.demo import UNIQUE, demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # skore's other checks warn
 
@@ -32,7 +32,7 @@ def data():
 
 def found(model, data, **given):
     report = skore.EstimatorReport(model, **data)
-    report.checks.add([DebiasCheck(seed=0, **given)])
+    report.checks.add([DebiasCheck(random_state=0, **given)])
     others = [each.split(" ")[0] for each in report.checks.available() if not each.startswith("DEB")]
     frame = report.checks.summarize(ignore=others).frame().set_index("code")
     return frame.loc["DEB001"], report
@@ -40,7 +40,7 @@ def found(model, data, **given):
 
 def test_a_forest_is_audited_on_its_out_of_bag_rows(data):
     row, report = found(RandomForestRegressor(50, random_state=0), data)
-    audit = debias.audit(report.estimator_, data["X_train"], data["y_train"], ["mdi_oob"], rows="oob", seed=0)
+    audit = debias.audit(report.estimator_, data["X_train"], data["y_train"], ["mdi_oob"], rows="oob", random_state=0)
     assert row["section"] == "tip"
     assert row["explanation"] == " ".join(audit.summary())
     assert UNIQUE in row["explanation"]

@@ -7,8 +7,8 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
-from debias.benchmarks.measures import homogeneity
-from debias.benchmarks.simulate import deng_t1, loh, strobl
+from debias_bench.measures import homogeneity
+from debias_bench.simulate import deng_t1, loh, strobl
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:these are scores on training rows")]
 
@@ -18,7 +18,7 @@ def test_dengs_algorithm_ranks_the_informative_copies_above_every_noise(inner):
     """000 section 4 has 200 trees and 200 replicates: X1 to X4 carry the response in full, X5 and X6 in part, U not."""
     drawn = deng_t1(seed=0)
     forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
-    found = debias.score(forest, drawn.numeric, drawn.y, f"partial_permutation({inner}, replicates=12)", seed=1)
+    found = debias.score(forest, drawn.numeric, drawn.y, f"partial_permutation({inner}, replicates=12)", random_state=1)
     share = dict(zip(found.feature_names, found.values.tolist(), strict=True))
     noise = max(value for name, value in share.items() if name.startswith("U"))
     assert all(share[name] > max(0.9, noise) for name in ("X1", "X2", "X3", "X4"))
@@ -32,7 +32,7 @@ def test_shadows_take_the_bias_off_impurity_on_strobls_null():
         forest = RandomForestClassifier(20, random_state=seed, n_jobs=1).fit(drawn.numeric, drawn.y)
         plain.append(debias.score(forest, None, scorer="mdi").values)
         text = "shadow(mdi, replicates=3, permute='column')"
-        above.append(debias.score(forest, drawn.numeric, drawn.y, text, seed=seed).values)
+        above.append(debias.score(forest, drawn.numeric, drawn.y, text, random_state=seed).values)
     print(homogeneity(np.array(plain)), homogeneity(np.array(above)))
     assert homogeneity(np.array(plain)) < 1e-9
     assert homogeneity(np.array(above)) > 0.001
@@ -52,7 +52,7 @@ def test_the_ratio_is_flat_on_noise_and_its_threshold_keeps_the_family_wise_erro
             else LGBMRegressor(n_estimators=15, num_leaves=8, min_child_samples=5, n_jobs=1, verbose=-1)
         ).fit(X, drawn.y)
         text = f"threshold(response_permutation({inner}, replicates=39, rule='ratio'))"
-        scores = debias.score(model, X, drawn.y, text, seed=seed)
+        scores = debias.score(model, X, drawn.y, text, random_state=seed)
         plain.append(scores.details["unadjusted"])
         ratio.append(scores.values)
         found += bool(scores.selected.any())
@@ -71,7 +71,7 @@ def test_what_matters_is_selected_more_often_than_noise(design):
         model = RandomForestRegressor(15, min_samples_leaf=5, random_state=seed, n_jobs=1)
         model.fit(drawn.numeric, drawn.y)
         text = "threshold(response_permutation(mdi, replicates=19), rule='fwer', alpha=0.1)"
-        selected.append(debias.score(model, drawn.numeric, drawn.y, text, seed=seed).selected)
+        selected.append(debias.score(model, drawn.numeric, drawn.y, text, random_state=seed).selected)
         relevant = drawn.is_relevant
     rate = np.mean(selected, axis=0)
     print(design, rate[relevant].mean(), rate[~relevant].mean())

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import debias
-from debias.benchmarks import simulate
+from debias_bench import simulate
 
 OF_MODELS = (
     *("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "honest_splits"),
@@ -32,21 +32,21 @@ def given():
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("scorer", OF_MODELS)
-def test_scorers_of_models(scorer, wrapped, given):
-    check(debias.score(*given, wrapped.format(scorer), seed=0), given[1], scorer, wrapped)
+def test_every_meta_method_wraps_every_scorer_of_models(scorer, wrapped, given):
+    check(debias.score(*given, wrapped.format(scorer), random_state=0), given[1], scorer, wrapped)
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("scorer", OF_DATA)
-def test_scorers_of_data(scorer, wrapped, given):
-    check(debias.score(None, *given[1:], wrapped.format(scorer), seed=0), given[1], scorer, wrapped)
+def test_every_meta_method_wraps_every_scorer_of_data(scorer, wrapped, given):
+    check(debias.score(None, *given[1:], wrapped.format(scorer), random_state=0), given[1], scorer, wrapped)
 
 
 @pytest.mark.parametrize("scorer", [each for each in OF_MODELS if each != "permutation(n_repeats=1)"])
 def test_groups_inside_are_summed_first(scorer, given):
     groups = {"rest": ["X3", "X4", "X5"]}
-    whole = debias.score(*given, f"response_permutation({scorer}, replicates=2)", seed=0).null
-    grouped = debias.score(*given, f"response_permutation({scorer}, replicates=2)", seed=0, groups=groups).null
+    whole = debias.score(*given, f"response_permutation({scorer}, replicates=2)", random_state=0).null
+    grouped = debias.score(*given, f"response_permutation({scorer}, replicates=2)", random_state=0, groups=groups).null
     np.testing.assert_allclose(grouped[:, 2], whole[:, 2:].sum(axis=1), rtol=1e-9, atol=1e-12)
 
 

@@ -13,7 +13,7 @@ V = np.array([6.0, 1.0, 0.0])
 NULL = np.array([[1.0, 1.0, 0.0], [3.0, 1.0, 0.0]])
 
 
-def test_the_rules_by_hand():
+def test_the_rules_give_the_numbers_by_hand():
     np.testing.assert_allclose(normalise(V, NULL, "ratio"), [3, 1, 0])
     np.testing.assert_allclose(normalise(V, NULL, "difference"), [4, 0, 0])
     np.testing.assert_allclose(normalise(V, NULL, "z"), [4 / np.sqrt(2), 0, 0])
@@ -66,7 +66,7 @@ def test_the_critical_value_is_the_order_statistic_that_makes_the_level_exact():
     assert critical_value(null, 0.1) == 17
 
 
-def test_the_decision_by_hand():
+def test_the_decision_is_the_one_by_hand():
     importance, own = np.array([3.0, 1.0, 8.0, 5.0]), np.array([20.0, 9.0, 80.0, 60.0])
     selected, level = decide(importance, own, 30.0)
     assert (selected.tolist(), level) == ([False, False, True, True], 4.0)

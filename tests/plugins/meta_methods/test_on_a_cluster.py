@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.benchmarks.simulate import loh
+from debias_bench.simulate import loh
 
 distributed = pytest.importorskip("distributed")
 
@@ -31,21 +31,21 @@ def given():
 @pytest.fixture
 def client():
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
 
 
 def test_a_cluster_gives_the_numbers_of_a_serial_run(given, client):
-    serial = debias.score(*given, seed=7)
+    serial = debias.score(*given, random_state=7)
     with joblib.parallel_config(backend="dask"):
-        found = debias.score(*given, seed=7, n_jobs=-1)
+        found = debias.score(*given, random_state=7, n_jobs=-1)
     assert found.null.tobytes() == serial.null.tobytes()
 
 
 def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
-    serial = debias.score(*given, seed=7)
+    serial = debias.score(*given, random_state=7)
     pids = list(client.run(os.getpid).values())
     told = []
 
@@ -54,8 +54,8 @@ def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
             os.kill(pids[0], signal.SIGKILL)
         told.append((done, wanted))
 
-    with joblib.parallel_config(backend="dask"):
-        found = debias.score(*given, seed=7, n_jobs=-1, progress=kill_once)
+    with joblib.parallel_config(backend="dask"), debias.show_progress(kill_once):
+        found = debias.score(*given, random_state=7, n_jobs=-1)
     assert told == [(done, 24) for done in range(1, 25)]  # so it was killed after the first
     assert pids[0] not in client.run(os.getpid).values()
     assert found.null.tobytes() == serial.null.tobytes()

@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import debias
-from debias.benchmarks.simulate import deng_t1
 from debias.errors import CompositionError, RowsError
+from debias_bench.simulate import deng_t1
 from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
 from support import simulated
 from support.estimator_checks import with_checks
@@ -22,7 +22,7 @@ PURE = {"check_class_weight_classifiers": "leaves are grown until they are pure,
     [OOBForestClassifier(5), OOBForestRegressor(5)],
     failing=lambda forest: BAGS | PURE if isinstance(forest, OOBForestClassifier) else BAGS,
 )
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
@@ -196,7 +196,7 @@ def test_weights_so_different_that_a_row_has_all_of_the_weight():
     assert np.isfinite(forest.predict(X)).all()
 
 
-def test_labels_and_class_weights():
+def test_class_weights_move_predictions():
     X, latent = rows_of(200, 0)
     y = np.where(latent > 1.5, "yes", "no")
     plain = OOBForestClassifier(30, random_state=0, max_depth=2).fit(X, y)
@@ -228,7 +228,7 @@ def test_senseless_settings_are_refused(wrong):
         OOBForestRegressor(**wrong).fit(X, latent)
 
 
-def test_all_missing_and_constant_columns():
+def test_columns_all_missing_or_constant_have_importance_0():
     X, latent = rows_of(60, 0)
     X[:, 2] = np.nan
     forest = OOBForestRegressor(5, random_state=0).fit(X, latent)
@@ -241,7 +241,8 @@ def test_all_missing_and_constant_columns():
 
 
 @pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
-def test_extraction_and_the_proof_of_bags(task):
+@pytest.mark.quick
+def test_trees_are_extracted_and_bags_proven(task):
     X, latent = rows_of(150, 0, 0.1)
     X = pd.DataFrame(X, columns=list("abcde"))
     weight = np.random.default_rng(5).integers(0, 3, len(X)) * 1.0
@@ -256,13 +257,13 @@ def test_extraction_and_the_proof_of_bags(task):
     assert scores.values[0] > 0
     mdi = debias.score(forest, scorer="mdi").values
     np.testing.assert_allclose(mdi, debias.score(forest, scorer="mdi(criterion='variance')").values, rtol=1e-9)
-    audit = debias.audit(forest, X, y, sample_weight=weight, seed=0, n_permutations=20)
+    audit = debias.audit(forest, X, y, sample_weight=weight, random_state=0, test=debias.Permutation(20))
     share = forest.feature_importances_ / forest.feature_importances_.sum()
-    np.testing.assert_allclose(audit.table["reported"][list("abcde")], share)
+    np.testing.assert_allclose(audit.to_frame()["reported"][list("abcde")], share)
     assert (debias.score(forest, X, y, "honest_splits", sample_weight=weight).values != 0).any()
     with pytest.raises(debias.ProvenanceError):
         debias.score(forest, X, y[::-1].copy(), rows="oob", sample_weight=weight)
-    again = debias.refit(forest, X, y, seed=1)
+    again = debias.refit(forest, X, y, random_state=1)
     assert type(again) is type(forest)
 
 
@@ -274,9 +275,9 @@ def test_its_importance_is_the_forests_own_oob_split():
     np.testing.assert_allclose(found, forest.feature_importances_, rtol=1e-9)
 
 
-def test_the_scorer_of_data():
+def test_the_scorer_of_data_gives_the_forests_importances():
     drawn = deng_t1(300, seed=0)
-    scores = debias.score(None, drawn.X, drawn.y, "oob_forest", n_estimators=20, seed=4)
+    scores = debias.score(None, drawn.X, drawn.y, "oob_forest", n_estimators=20, random_state=4)
     forest = OOBForestClassifier(20, random_state=4).fit(drawn.X.to_numpy(), drawn.y)
     np.testing.assert_array_equal(scores.values, forest.feature_importances_)
     assert scores.details["oob_score"] == forest.oob_score_
@@ -289,13 +290,15 @@ def test_the_scorer_of_data():
 def test_importances_of_attributes_with_many_values_keep_their_order():
     """Deng, Runger and Tuv (2011), T1: four groups, and noise of 1280, 64, 32, 8, 8 and 2 values below them all."""
     drawn = [deng_t1(1280, seed=seed) for seed in range(3)]
-    mean = np.mean([debias.score(None, d.X, d.y, "oob_forest", n_estimators=40, seed=0).values for d in drawn], axis=0)
+    mean = np.mean(
+        [debias.score(None, d.X, d.y, "oob_forest", n_estimators=40, random_state=0).values for d in drawn], axis=0
+    )
     at = dict(zip(drawn[0].X.columns, mean, strict=True))
     strong, noise = [at[f"X{k}"] for k in range(1, 5)], [at[f"U{k}"] for k in range(1, 7)]
     assert min(strong) > at["X5"] > at["X6"] > max(noise)
 
 
-def test_few_rows():
+def test_three_rows_are_enough():
     X = np.arange(6.0).reshape(3, 2)
     forest = OOBForestClassifier(10, random_state=0).fit(X, [0, 1, 1])
     assert np.isfinite(forest.predict_proba(X)).all()

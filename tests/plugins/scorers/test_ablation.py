@@ -113,10 +113,11 @@ def fitted(models, library, kind):
     return model, X[100:], y[100:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("library", "kind"), CASES)
 def test_the_scores_are_those_of_the_definition(models, library, kind):
     model, X, y = fitted(models, library, kind)
-    ensemble, weight = debias.extract(model), np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    ensemble, weight = debias.plugin.extract(model), np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     rows = X.astype(ensemble.routing_dtype)
     reached = evaluation_weight(ensemble, rows, weight)
     n_classes = len(getattr(model, "classes_", []))
@@ -165,6 +166,7 @@ def test_the_scores_are_those_of_the_definition(models, library, kind):
     assert np.abs(scores.values).max() > 1e-3
 
 
+@pytest.mark.thorough
 def test_dependent_columns_and_categories_are_left_out_of_the_residual():
     rng = np.random.default_rng(4)
     code = rng.integers(0, 8, 300).astype(float)
@@ -173,7 +175,7 @@ def test_dependent_columns_and_categories_are_left_out_of_the_residual():
     y = np.isin(code, [1, 2, 6]) + X[:, 2] + rng.normal(size=300)
     settings = {"n_estimators": 4, "min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": 1.0, "verbose": -1}
     model = LGBMRegressor(**settings, n_jobs=1).fit(X[:200], y[:200], categorical_feature=[0])
-    ensemble, rows, y = debias.extract(model), X[200:], y[200:]
+    ensemble, rows, y = debias.plugin.extract(model), X[200:], y[200:]
     assert ensemble.category_set is not None
     scores = debias.score(model, rows, y, "ablation", rows="held-out", least_correlation=0.3)
     assert scores.details["left_out_together"] == [1, 1, 1, 1]
@@ -189,7 +191,7 @@ def test_dependent_columns_and_categories_are_left_out_of_the_residual():
 def test_two_features_have_the_difference_of_their_shapley_values(models, library):
     X, y = drawn("regression", missing=0)
     X = X[:, :2]
-    ensemble = debias.extract(models(library, n_estimators=6, max_depth=5).fit(X, y))
+    ensemble = debias.plugin.extract(models(library, n_estimators=6, max_depth=5).fit(X, y))
     rows = X.astype(ensemble.routing_dtype)
     share = np.concatenate(
         [
@@ -221,10 +223,10 @@ def test_the_p_value_of_both_is_that_of_the_larger_statistic(models):
     )
 
 
-def test_columns_left_out_together(models):
+def test_columns_left_out_together_share_their_loss(models):
     X, y = drawn("regression", missing=0)
     model = models("xgboost", n_estimators=5).fit(X[:100], y[:100])
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     rows, y_test = X[100:].astype(ensemble.routing_dtype), y[100:]
     scores = debias.score(
         model,
@@ -272,7 +274,9 @@ def test_blocks_are_the_independent_units(models):
     model = models("lightgbm", n_estimators=5, min_child_samples=5).fit(X[:100], y[:100])
     twice = (np.repeat(X[100:], 2, axis=0), np.repeat(y[100:], 2))
     alone = debias.score(model, X[100:], y[100:], "ablation", rows="held-out")
-    blocked = debias.score(model, *twice, "ablation", rows="held-out", blocks=np.repeat(np.arange(60), 2))
+    blocked = debias.score(
+        model, debias.Dataset(*twice, blocks=np.repeat(np.arange(60), 2)), scorer="ablation", rows="held-out"
+    )
     np.testing.assert_allclose(blocked.values, alone.values, atol=1e-12)
     np.testing.assert_allclose(blocked.p_value, alone.p_value, atol=1e-12)
 
@@ -286,14 +290,14 @@ def test_a_custom_objective_has_a_covariance_and_no_loss():
     expected = debias.score(plain, X[100:], y[100:], "ablation", rows="held-out")
     np.testing.assert_allclose(scores.p_value, expected.p_value, rtol=1e-4, atol=1e-8)
     assert "loss_saved" not in scores.details
-    with pytest.raises(debias.CompositionError, match="needs the loss"):
+    with pytest.raises(debias.plugin.CompositionError, match="needs the loss"):
         debias.score(model, X[100:], y[100:], "ablation", rows="held-out", measure="loss")
 
 
 def test_what_would_be_wrong_is_refused():
     X, y = drawn("binary", missing=0)
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
-    with pytest.raises(debias.CompositionError, match=r"out-of-bag rows: .* use mdi_oob"):
+    with pytest.raises(debias.plugin.CompositionError, match=r"out-of-bag rows: .* use mdi_oob"):
         debias.score(forest, X, y, "ablation", rows="oob")
     with (
         pytest.warns(debias.DebiasWarning, match="training rows"),
@@ -308,10 +312,10 @@ def test_what_would_be_wrong_is_refused():
         ({"error": "holm"}, "not one of 'fwer'"),
         ({"groups": {"both": ["x0", "x1"]}}, "together="),
     ):
-        with pytest.raises(debias.CompositionError, match=message):
+        with pytest.raises(debias.plugin.CompositionError, match=message):
             debias.score(forest, new_X, new_y, "ablation", rows="held-out", **options)
     batches = [(new_X, new_y)]
-    with pytest.raises(debias.CompositionError, match="needs the rows themselves"):
+    with pytest.raises(debias.plugin.CompositionError, match="needs the rows themselves"):
         debias.score(forest, iter(batches), None, "ablation", rows="held-out")
 
 
@@ -319,7 +323,9 @@ def test_wrappers_of_several_models_are_refused_and_those_of_one_are_not():
     X, y = drawn("regression", missing=0)
     members = [(f"m{k}", RandomForestRegressor(4, random_state=k)) for k in range(2)]
     vote = VotingRegressor(members).fit(X[:100], y[:100])
-    with pytest.raises(debias.CompositionError, match=r"the standard error of the combination is not known.*ablation"):
+    with pytest.raises(
+        debias.plugin.CompositionError, match=r"the standard error of the combination is not known.*ablation"
+    ):
         debias.score(vote, X[100:], y[100:], "ablation", rows="held-out")
     one = VotingRegressor([members[0], ("line", "drop")]).fit(X[:100], y[:100])
     alone = debias.score(one.estimators_[0], X[100:], y[100:], "ablation", rows="held-out")
@@ -345,7 +351,7 @@ def test_noise_that_is_correlated_keeps_the_level_and_permutation_does_not():
         rng = np.random.default_rng([11, number])
         model = XGBRegressor(n_estimators=30, max_depth=4, learning_rate=0.2, n_jobs=1).fit(*correlated_noise(rng))
         X, y = correlated_noise(rng)
-        for name, options in (("ablation", {}), ("permutation", {"p_values": True, "seed": number})):
+        for name, options in (("ablation", {}), ("permutation", {"p_values": True, "random_state": number})):
             p_values[name].append(debias.score(model, X, y, name, rows="held-out", **options).p_value)
     rates = {name: (np.array(p) <= 0.05).mean(axis=1) for name, p in p_values.items()}
     error = rates["ablation"].std(ddof=1) / np.sqrt(n_sets)

@@ -5,7 +5,7 @@ import pytest
 import xgboost
 
 import debias
-from debias_plugins.scorers.concordance import concordance
+from debias_plugins.scorers.metrics import concordance
 from support import survival
 
 
@@ -35,7 +35,7 @@ def test_concordance_is_the_metric_of_models_of_survival():
     X, y = survival.rows(300, 0)
     signed = np.where(y["event"], y["time"], -y["time"])
     model = xgboost.train({"objective": "survival:cox", "nthread": 1}, xgboost.DMatrix(X[:200], signed[:200]), 10)
-    scores = debias.score(model, X[200:], signed[200:], "permutation", rows="held-out", seed=0)
+    scores = debias.score(model, X[200:], signed[200:], "permutation", rows="held-out", random_state=0)
     risk = model.predict(xgboost.DMatrix(X[200:])).astype(float)
     expected = survival.concordance(y["event"][200:], y["time"][200:], risk, np.ones(100))
     assert scores.details["metric"] == "concordance"
@@ -49,7 +49,9 @@ def test_metrics_of_numbers_and_p_values_by_rows_are_refused():
     model = xgboost.train({"objective": "survival:cox", "nthread": 1}, xgboost.DMatrix(X, signed), 3)
     X, y = survival.rows(100, 1)
     signed = np.where(y["event"], y["time"], -y["time"])
-    with pytest.raises(debias.CompositionError, match="risks of censored times, which metric 'r2' cannot compare"):
+    with pytest.raises(
+        debias.plugin.CompositionError, match="risks of censored times, which metric 'r2' cannot compare"
+    ):
         debias.score(model, X, signed, "permutation(metric='r2')", rows="held-out")
-    with pytest.raises(debias.CompositionError, match="compares rows of survival times with each other"):
+    with pytest.raises(debias.plugin.CompositionError, match="compares rows of survival times with each other"):
         debias.score(model, X, signed, "permutation(p_values=True)", rows="held-out")

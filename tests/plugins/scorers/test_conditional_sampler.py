@@ -166,7 +166,7 @@ def test_an_interaction_is_left_to_the_forest_and_a_line_is_not():
 # --- the design ----------------------------------------------------------------------------------------
 
 
-def test_columns_as_numbers():
+def test_columns_become_numbers_with_their_gaps_marked():
     gaps = np.array([1.0, np.nan, 3.0, 4.0])
     np.testing.assert_array_equal(encoded(gaps, False), [[1, 0], [3, 1], [3, 0], [4, 0]])
     np.testing.assert_array_equal(encoded(gaps, True), np.eye(4)[[1, 0, 2, 3]])

@@ -60,7 +60,7 @@ def booster_scores(kinds):
 
 
 @pytest.mark.parametrize("response", RESPONSES)
-def test_forest(response):
+def test_noise_scores_0_on_average_in_a_forest(response):
     found = z_of_draws(forest_scores, response, ["mdi_oob", "ufi", "mdi", "mdi_oob(centre='none')"])
     assert np.abs(found["mdi_oob"]).max() < TOLERANCE
     assert np.abs(found["ufi"]).max() < TOLERANCE
@@ -71,7 +71,7 @@ def test_forest(response):
 
 @pytest.mark.parametrize("response", RESPONSES)
 @pytest.mark.parametrize("kinds", [(XGBClassifier, XGBRegressor), (LGBMClassifier, LGBMRegressor)])
-def test_boosters(kinds, response):
+def test_noise_scores_0_on_average_in_boosters(kinds, response):
     found = z_of_draws(booster_scores(kinds), response, ["mdi_oob", "gain"])
     assert np.abs(found["mdi_oob"]).max() < TOLERANCE
     assert found["gain"].min() > BIASED

@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.benchmarks import simulate
+from debias_bench import simulate
 from support.pure_noise import z_of_means
 
 pytestmark = [
@@ -28,10 +28,10 @@ def forest_scores(drawn, seed, **settings):
     X, y = drawn.X, drawn.y
     kind = RandomForestClassifier if y.dtype.kind in "iu" else RandomForestRegressor
     forest = kind(random_state=seed, **settings).fit(X, y)
-    return {name: debias.score(forest, X, y, name, rows="oob", seed=seed).values for name in SCORERS}
+    return {name: debias.score(forest, X, y, name, rows="oob", random_state=seed).values for name in SCORERS}
 
 
-def test_strobls_null():
+def test_on_strobls_null_oob_scores_are_0_and_shap_is_not():
     draws = [forest_scores(simulate.strobl(null=True, seed=k), k, n_estimators=30) for k in range(200)]
     mean, z = mean_and_z(draws)
     # 5 features: |z| beyond 4 has a chance of 3e-4 in all.
@@ -43,7 +43,7 @@ def test_strobls_null():
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_noise_features_of_lis_design(task):
+def test_on_lis_noise_oob_scores_are_0_and_shap_is_not(task):
     draws, noise = [], []
     for k in range(60):
         drawn = simulate.li(task=task, seed=k)
@@ -60,13 +60,16 @@ def test_noise_features_of_lis_design(task):
             assert abs(z) < 4 if unbiased else z > 10
 
 
-def test_boosted_noise_on_held_out_rows():
+def test_boosted_noise_scores_0_on_held_out_rows_but_by_shap():
     draws = []
     for k in range(200):
         fit, fresh = simulate.strobl(null=True, seed=2 * k), simulate.strobl(null=True, seed=2 * k + 1)
         model = XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1).fit(fit.X, fit.y)
         draws.append(
-            {name: debias.score(model, fresh.X, fresh.y, name, rows="held-out", seed=k).values for name in SCORERS}
+            {
+                name: debias.score(model, fresh.X, fresh.y, name, rows="held-out", random_state=k).values
+                for name in SCORERS
+            }
         )
     _, z = mean_and_z(draws)
     assert np.abs(z["shap_oob"]).max() < 4

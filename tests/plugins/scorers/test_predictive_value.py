@@ -27,6 +27,7 @@ def left_out(X, y):
     return (y - hat @ y) / (1 - np.diag(hat))
 
 
+@pytest.mark.thorough
 def test_leave_one_out_of_least_squares_is_in_closed_form(few):
     X, y = few
     marginal = debias.score(None, X, y, MPV, estimator=LinearRegression(), cv="loo")
@@ -43,10 +44,10 @@ def test_leave_one_out_of_least_squares_is_in_closed_form(few):
     assert marginal.rows == "data"
 
 
-def test_folds_and_averages_of_estimators(few):
+def test_averages_of_estimators_over_folds_are_scikit_learns(few):
     X, y = few
     estimators = [LinearRegression(), DecisionTreeRegressor(max_depth=3, random_state=4)]
-    scores = debias.score(None, X, y, MPV, estimator=estimators, cv=4, seed=8)
+    scores = debias.score(None, X, y, MPV, estimator=estimators, cv=4, random_state=8)
     folds = list(KFold(4, shuffle=True, random_state=8).split(X))
     none = cross_val_predict(LinearRegression(), np.zeros((len(y), 1)), y, cv=folds)
     for k, name in enumerate(X.columns):
@@ -57,15 +58,16 @@ def test_folds_and_averages_of_estimators(few):
 def test_the_seed_reaches_estimators_inside_estimators(few):
     X, y = few
     inside = make_pipeline(StandardScaler(), ExtraTreeRegressor())
-    first, second = (debias.score(None, X, y, MPV, estimator=inside, cv=3, seed=0).values for _ in range(2))
+    first, second = (debias.score(None, X, y, MPV, estimator=inside, cv=3, random_state=0).values for _ in range(2))
     assert first.tolist() == second.tolist()
 
 
+@pytest.mark.thorough
 def test_classes_are_scored_by_their_probabilities(few):
     X, y = few
     labels = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
     model = LogisticRegression(C=1e3, max_iter=1000)
-    scores = debias.score(None, X, labels, CPV, estimator=model, cv=3, seed=1)
+    scores = debias.score(None, X, labels, CPV, estimator=model, cv=3, random_state=1)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, labels))
     one_hot = (labels[:, None] == np.unique(labels)).astype(float)
 
@@ -77,6 +79,7 @@ def test_classes_are_scored_by_their_probabilities(few):
         assert scores.values[k] == pytest.approx(brier(X.drop(columns=name)) - brier(X))
 
 
+@pytest.mark.thorough
 def test_weights_weigh_fits_and_losses(few):
     X, y = few
     weight = np.random.default_rng(0).exponential(size=len(y))
@@ -98,7 +101,8 @@ def test_weights_weigh_fits_and_losses(few):
 def test_of_one_feature_both_are_the_same(few):
     X, y = few
     both = [
-        debias.score(None, X[["bmi"]], y, name, estimator=LinearRegression(), seed=0).values[0] for name in (MPV, CPV)
+        debias.score(None, X[["bmi"]], y, name, estimator=LinearRegression(), random_state=0).values[0]
+        for name in (MPV, CPV)
     ]
     assert both[0] == both[1]
 
@@ -109,12 +113,13 @@ def test_in_a_factorial_design_both_agree_almost_perfectly():
     X = solder.drop(columns=["rownames", "skips"]).astype("category")
     y = np.sqrt(solder["skips"].to_numpy(dtype=float))
     marginal, conditional = (
-        debias.score(None, X, y, name, estimator=LinearRegression(), seed=0).values for name in (MPV, CPV)
+        debias.score(None, X, y, name, estimator=LinearRegression(), random_state=0).values for name in (MPV, CPV)
     )
     assert X.shape == (720, 5)
     assert np.corrcoef(marginal, conditional)[0, 1] > 0.99
 
 
+@pytest.mark.thorough
 @needs("scikit-learn", "1.6", "its extra trees take no missing values")
 def test_default_estimators_take_categories_and_missing_values():
     rng = np.random.default_rng(0)
@@ -123,10 +128,10 @@ def test_default_estimators_take_categories_and_missing_values():
     X.loc[:5, "noise"] = np.nan
     X.loc[:2, "kind"] = None
     y = (kind == "b") + 0.1 * rng.normal(size=90)
-    one = debias.score(None, X, y, MPV, cv=2, seed=3)
+    one = debias.score(None, X, y, MPV, cv=2, random_state=3)
     assert one.values[0] > 10 * one.details["standard_error"][0]
     assert one.values[1] < 2 * one.details["standard_error"][1]
-    assert (debias.score(None, X, y, MPV, cv=2, seed=3, n_jobs=2).values == one.values).all()
+    assert (debias.score(None, X, y, MPV, cv=2, random_state=3, n_jobs=2).values == one.values).all()
     assert one.details["estimators"] == [
         "RandomForestRegressor", "ExtraTreesRegressor", "HistGradientBoostingRegressor",
     ]  # fmt: skip
@@ -135,7 +140,7 @@ def test_default_estimators_take_categories_and_missing_values():
 def test_an_estimator_is_copied_and_drawn_by_the_seed(few):
     X, y = few
     forest = RandomForestRegressor(3)
-    found = [debias.score(None, X, y, MPV, estimator=forest, cv=2, seed=seed).values for seed in (1, 1, 2)]
+    found = [debias.score(None, X, y, MPV, estimator=forest, cv=2, random_state=seed).values for seed in (1, 1, 2)]
     assert (found[0] == found[1]).all()
     assert (found[0] != found[2]).any()
     assert forest.random_state is None
@@ -145,8 +150,8 @@ def test_an_estimator_is_copied_and_drawn_by_the_seed(few):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"cv": 1}, debias.CompositionError, "number of folds"),
-        ({"cv": "all"}, debias.CompositionError, "'loo'"),
+        ({"cv": 1}, debias.plugin.CompositionError, "number of folds"),
+        ({"cv": "all"}, debias.plugin.CompositionError, "'loo'"),
         ({"cv": 121}, debias.RowsError, "121 folds"),
     ],
 )
@@ -156,5 +161,7 @@ def test_wrong_options_are_refused(few, options, error, said):
 
 
 def test_of_classes_an_estimator_must_give_probabilities(few):
-    with pytest.raises(debias.CompositionError, match="LinearRegression cannot be fitted .* predict probabilities"):
+    with pytest.raises(
+        debias.plugin.CompositionError, match="LinearRegression cannot be fitted .* predict probabilities"
+    ):
         debias.score(None, few[0], few[1] > 140, MPV, estimator=LinearRegression(), cv=2)

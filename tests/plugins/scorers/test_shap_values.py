@@ -41,7 +41,7 @@ KINDS = ["regression", "binary", "three classes"]
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
 def test_values_add_up_to_the_output(models, library, kind):
     model, X, _ = fitted(models, library, kind)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     phi = shapley_values(ensemble, X.astype(ensemble.routing_dtype))
     raw = raw_output(ensemble, route(ensemble, X.astype(ensemble.routing_dtype)))
     np.testing.assert_allclose(phi.sum(axis=1) + expected_output(ensemble), raw, atol=1e-12)
@@ -52,7 +52,7 @@ def test_values_add_up_to_the_output(models, library, kind):
 @pytest.mark.filterwarnings("ignore:LightGBM binary classifier:UserWarning", TRAINING)
 def test_values_are_those_of_the_shap_package(models, library, kind):
     model, X, y = fitted(models, library, kind, n_estimators=10)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     phi = shapley_values(ensemble, X.astype(ensemble.routing_dtype))
     theirs = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X)
     theirs = np.stack(theirs, axis=2) if isinstance(theirs, list) else theirs.reshape(*X.shape, -1)
@@ -68,7 +68,7 @@ def test_values_are_those_of_the_shap_package(models, library, kind):
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_values_are_the_librarys_own_contributions(models, library, kind):
     model, X, _ = fitted(models, library, kind)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     phi = shapley_values(ensemble, X.astype(ensemble.routing_dtype))
     if library == "xgboost":
         theirs = model.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True).reshape(len(X), -1, 7)
@@ -103,7 +103,7 @@ def by_definition(tree, weight, value, x):
 
 def test_values_are_shapleys_by_definition(models):
     model, X, _ = fitted(models, "sklearn", "regression", n_estimators=2)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     for i in range(4):
         expected = np.mean(
             [
@@ -117,11 +117,11 @@ def test_values_are_shapleys_by_definition(models):
         np.testing.assert_allclose(shapley_values(ensemble, X[i : i + 1])[0, :, 0], expected, atol=1e-12)
 
 
-def test_splits_on_categories():
+def test_splits_on_categories_give_the_values_by_hand():
     """By hand: a tree that asks a category and then a number, of rows listed, not listed, negative and missing."""
-    forest = debias.extract(RandomForestRegressor(1, random_state=0).fit(np.zeros((5, 2)), np.arange(5.0)))
+    forest = debias.plugin.extract(RandomForestRegressor(1, random_state=0).fit(np.zeros((5, 2)), np.arange(5.0)))
     kept = {name: getattr(forest, name) for name in ("base", "objective", "classes", "named", "version")}
-    ensemble = debias.TreeEnsemble(
+    ensemble = debias.plugin.TreeEnsemble(
         **kept,
         tree_start=np.array([0, 5]),
         feature=np.array([0, 1, -1, -1, -1]),
@@ -170,7 +170,7 @@ def test_values_stay_exact_on_deep_paths_of_many_features():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 40)).astype(np.float32)
     model = ExtraTreesRegressor(3, max_features=1, random_state=0).fit(X, rng.normal(size=1500))
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     phi = shapley_values(ensemble, X[:20])
     theirs = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X[:20])
     np.testing.assert_allclose(phi[:, :, 0], theirs, atol=1e-6)
@@ -183,7 +183,7 @@ def test_many_rows_have_the_values_of_each_row_alone(models, library, kind):
     """Tables are for many rows only; few rows are followed through the trees one by one."""
     model, _, _ = fitted(models, library, kind)
     X, _ = data(kind, n=1200, missing=0.1 if IN_FORESTS or library != "sklearn" else 0)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     X = X.astype(ensemble.routing_dtype)
     together = shapley_values(ensemble, X)
     alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 1200, 100)])
@@ -192,15 +192,15 @@ def test_many_rows_have_the_values_of_each_row_alone(models, library, kind):
 
 
 def test_leaves_with_too_many_features_are_followed_and_the_others_looked_up(monkeypatch):
-    from debias.trees import patterns
+    from debias.trees import shapley
 
     X = np.random.default_rng(0).normal(size=(600, 20)).astype(np.float32)
-    ensemble = debias.extract(ExtraTreesRegressor(2, max_features=1, random_state=0).fit(X, X[:, 0]))
+    ensemble = debias.plugin.extract(ExtraTreesRegressor(2, max_features=1, random_state=0).fit(X, X[:, 0]))
     alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 600, 100)])
     for most, at_once in ((15, 2**23), (6, 2**8)):  # with the second, every subtree is a batch of its own
-        monkeypatch.setattr(patterns, "MOST_BITS", most)
-        monkeypatch.setattr(patterns, "ENTRIES_AT_ONCE", at_once)
-        left_out = patterns.look_up(ensemble, X, np.arange(1), 1, np.zeros((600, 1, 20)))
+        monkeypatch.setattr(shapley, "MOST_BITS", most)
+        monkeypatch.setattr(shapley, "ENTRIES_AT_ONCE", at_once)
+        left_out = shapley.look_up(ensemble, X, np.arange(1), 1, np.zeros((600, 1, 20)))
         counts = [of_tree.sum() for of_tree in left_out.values()]
         assert all(0 < count < 600 for count in counts)  # some leaves are in tables, and some are not
         assert len(counts) == 2
@@ -212,7 +212,7 @@ def test_threads_and_blocks_do_not_matter(models, monkeypatch):
     import debias.trees.shapley
 
     model, X, y = fitted(models, "xgboost", "three classes")
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     one = shapley_values(ensemble, X)
     product = shapley_products(ensemble, 1, X, np.arange(50, 90), np.arange(150.0)[:, None])
     monkeypatch.setattr(debias.trees.shapley, "ROWS_AT_ONCE", 16)
@@ -230,7 +230,7 @@ def test_threads_and_blocks_do_not_matter(models, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_out_of_bag_covariance_by_the_shap_package_tree_by_tree(models, kind):
+def test_out_of_bag_covariance_is_that_of_the_shap_package_tree_by_tree(models, kind):
     model, X, y = fitted(models, "sklearn", kind, missing=0, n_estimators=6)
     expected = []
     for tree, bag in zip(model.estimators_, model.estimators_samples_, strict=True):
@@ -252,7 +252,7 @@ def test_on_held_out_rows_the_scores_add_up_to_the_covariance_of_output_and_resp
     model = models(library, task).fit(X[:150], y[:150])
     weight = np.random.default_rng(0).exponential(size=150)
     scores = debias.score(model, X[150:], y[150:], "shap_oob", rows="held-out", sample_weight=weight)
-    ensemble = debias.extract(model)
+    ensemble = debias.plugin.extract(model)
     raw = raw_output(ensemble, route(ensemble, X[150:].astype(ensemble.routing_dtype)))
     response = np.eye(y.max() + 1)[y[150:]] if raw.shape[1] > 1 else y[150:, None].astype(float)
     mean = np.average(response, axis=0, weights=weight)
@@ -260,6 +260,7 @@ def test_on_held_out_rows_the_scores_add_up_to_the_covariance_of_output_and_resp
     assert scores.values.sum() == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_forest_needs_no_shap_package():
     code = (
         "import sys; sys.modules['shap'] = None\n"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from debias.results.report.drawn import drawn_features
+from debias.results.report.figures import drawn_features
 from support.audits import made
 from support.drawn_audits import drawn
 
@@ -12,7 +12,7 @@ from support.drawn_audits import drawn
 def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(most):
     for seed in range(200):
         audit = drawn(seed)
-        n, share, score = audit.share.size, audit.share, audit.main.values
+        n, share, score = audit.share.size, audit.share, audit.tested_scores.values
         features, n_left = drawn_features(audit, most)
         assert len(set(features.tolist())) == len(features) <= most
         assert len(features) + n_left == n
@@ -22,7 +22,7 @@ def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(m
         n_highest = min(10, int(np.ceil(most / 2)), n)
         assert (np.sort(reported[features])[::-1][:n_highest] == np.sort(reported)[::-1][:n_highest]).all()
         left = sorted(set(range(n)) - set(features.tolist()))
-        of_interest = share > 0 if audit.main.selected is None else audit.main.selected
+        of_interest = share > 0 if audit.tested_scores.selected is None else audit.tested_scores.selected
         if len(features) < most:
             assert not of_interest[left].any()
             assert n_left not in (1, 2) or len(features) + n_left > most
@@ -49,5 +49,5 @@ def test_one_or_two_features_are_not_left_out(n, n_left):
 
 
 def test_a_picture_needs_room_for_a_feature():
-    with pytest.raises(ValueError, match="most must be a whole number and at least 1, not 0"):
+    with pytest.raises(ValueError, match="max_features must be a whole number and at least 1, not 0"):
         drawn_features(made(["a", "b"]), 0)

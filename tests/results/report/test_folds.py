@@ -7,9 +7,10 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from debias.results.report.figures import COLOUR, MARKER, settings
-from debias.results.report.folds import draw_folds
-from debias.text import shown
+from debias.results.report.figures import settings
+from debias.results.report.folds_page import draw_folds
+from debias.results.vocabulary import Verdict
+from debias.text import escaped
 from support.made_over_time import made_folds
 from support.pages import HOSTILE, Reader, is_safe
 
@@ -29,7 +30,7 @@ def names_of_rows(axes):
 @pytest.mark.parametrize("most", [5, 30])
 def test_the_points_are_the_scores_and_the_lines_are_the_intervals(most):
     audit = made_folds(NAMES)
-    axes, table = audit.plot(most=most), audit.table.iloc[:most]
+    axes, table = audit.plot(max_features=most), audit.to_frame().iloc[:most]
     points, *means = axes.lines
     x, y = points.get_xydata().T
     for row, name in enumerate(table.index):
@@ -40,27 +41,28 @@ def test_the_points_are_the_scores_and_the_lines_are_the_intervals(most):
     intervals = {(segment[0, 0], segment[1, 0], segment[0, 1]) for segment in segments}
     for row, (name, told) in enumerate(table.iterrows()):
         line = drawn[told["mean"], row]
-        assert (line.get_color(), line.get_marker()) == (COLOUR[told["verdict"]], MARKER[told["verdict"]]), name
+        look = Verdict(told["verdict"]).display
+        assert (line.get_color(), line.get_marker()) == (look.colour, look.marker), name
         assert (told["low"], told["high"], row) in intervals
     assert names_of_rows(axes) == [*table.index, *(["+7 more"] if most == 5 else [])]
 
 
 def test_the_last_line_tells_the_means_that_are_left_out():
     audit = made_folds(NAMES)
-    axes, left = audit.plot(most=3), audit.table["mean"].iloc[3:]
+    axes, left = audit.plot(max_features=3), audit.to_frame()["mean"].iloc[3:]
     assert f"means from {left.min():z.3g} to {left.max():z.3g}" in [text.get_text() for text in axes.texts]
 
 
 def test_one_fold_has_no_interval_and_the_users_axes_are_used():
     audit = made_folds(["a"], n_folds=1, tested=False, known=False)
     axes = Figure().subplots()
-    assert audit.plot(axes) is axes
+    assert audit.plot(ax=axes) is axes
     ends = np.concatenate(
         [part.get_paths()[0].vertices for part in axes.collections if len(part.get_paths()[0].vertices)]
     )
     assert set(ends[np.isfinite(ends[:, 0]), 0]) == {0}  # only the line at 0
-    with pytest.raises(ValueError, match="most must be a whole number and at least 1, not 0"):
-        audit.plot(most=0)
+    with pytest.raises(ValueError, match="max_features must be a whole number and at least 1, not 0"):
+        audit.plot(max_features=0)
 
 
 def test_folds_without_scores_are_left_out():
@@ -69,7 +71,7 @@ def test_folds_without_scores_are_left_out():
     scores.iloc[1] = np.nan
     with settings():
         figure = Figure(layout="constrained")
-        draw_folds(figure.subplots(), scores, audit.table)
+        draw_folds(figure.subplots(), scores, audit.to_frame())
         figure.canvas.draw()
 
 
@@ -79,12 +81,12 @@ def test_the_page_tells_the_table_and_escapes_names():
     is_safe(text)
     read = Reader(text)
     for name in HOSTILE:
-        assert shown(name) in read.text
+        assert escaped(name) in read.text
     for sentence in audit.summary():
-        assert shown(sentence) in read.text
+        assert escaped(sentence) in read.text
     section = text[text.index('<section id="features"') :]
     for name in NAMES:
-        row, told = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1), audit.table.loc[name]
+        row, told = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1), audit.to_frame().loc[name]
         assert told["verdict"] in row
         assert f">{told['informative_folds']} of 3<" in row
         assert f">{told['rank']}<" in row
@@ -94,12 +96,13 @@ def test_the_page_tells_the_table_and_escapes_names():
 @pytest.mark.parametrize(
     "given", [{"n_folds": 1, "tested": False, "known": False}, {"n_folds": 2, "known": False}, {"n_folds": 60}]
 )
-def test_pages_of_few_and_many_folds(given):
+def test_pages_of_few_and_many_folds_show_intervals_where_they_are_known(given):
     text = made_folds(["a", "b"], **given).to_html(title="<T>")
     assert "<h1>&lt;T&gt;</h1>" in text
     assert ("95% interval" in text) == given.get("known", True)
 
 
+@pytest.mark.thorough
 def test_a_page_of_1000_features_is_small():
     text = made_folds([f"feature {k}" for k in range(1000)], n_folds=3).to_html()
     assert len(text) < 500_000

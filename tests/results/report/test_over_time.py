@@ -9,12 +9,11 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from debias.results.report.changes import STYLES
 from debias.results.report.figures import MUTED, settings
-from debias.results.report.history import draw_history, draw_strip, important
+from debias.results.report.history import TimeAxis, draw_history, draw_strip, important
 from debias.results.report.history_page import history_page
-from debias.results.report.time_axis import TimeAxis
-from debias.text import shown
+from debias.results.vocabulary import ChangeVerdict
+from debias.text import escaped
 from support.made_over_time import made_changes, made_scores
 from support.pages import HOSTILE, Reader, is_safe
 
@@ -95,9 +94,9 @@ def test_an_older_model_that_is_still_scored_is_grey_from_where_the_new_one_begi
 
 def test_the_verdicts_are_in_words_and_marks_and_the_recent_periods_have_a_ground():
     scores, errors, series = made_scores(10, NAMES)
-    verdicts = dict(zip(NAMES, STYLES, strict=False))
+    verdicts = dict(zip(NAMES, ChangeVerdict, strict=False))
     for name, axes in panels(scores, errors, series, verdicts=verdicts, recent=(7, 9)).items():
-        _, mark, _ = STYLES[verdicts[name]]
+        mark = verdicts[name].display.mark
         assert f"{mark} {verdicts[name]}" in [text.get_text() for text in axes.texts]
         (ground,) = axes.patches
         places = TimeAxis(scores.index, series).places
@@ -147,6 +146,7 @@ def test_periods_may_be_dates_numbers_and_names(kind):
         assert axis.texts[0] == "2026-03-28 21:00 UTC"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n_periods", "n_features", "n_models"), [(1, 1, 1), (1, 3, 1), (2, 4, 2), (400, 2, 1), (20, 4, 20)]
 )
@@ -166,7 +166,7 @@ def test_wrong_use_is_refused():
         draw_history(Figure(), scores.iloc[:0], errors.iloc[:0], [])
     with pytest.raises(ValueError, match="series has 2 labels, but scores has 3 periods"):
         draw_strip(Figure().subplots(), scores, series[:2])
-    with pytest.raises(ValueError, match="most must be a whole number"):
+    with pytest.raises(ValueError, match="max_features must be a whole number"):
         draw_history(Figure(), scores, errors, series, most=0)
     with pytest.raises(ValueError, match="there is nothing to draw: there is only one period"):
         made_changes(NAMES, compared=False).plot()
@@ -174,12 +174,12 @@ def test_wrong_use_is_refused():
 
 def test_the_picture_of_changes_shows_both_scores():
     changes = made_changes(NAMES)
-    axes, table = changes.plot(most=3), changes.table
+    axes, table = changes.plot(max_features=3), changes.to_frame()
     before = next(line for line in axes.lines if line.get_label() == "before")
     np.testing.assert_array_equal(before.get_xdata(), table["before"][:3])
     after = {at[1]: (at[0], line.get_marker()) for line in axes.lines for at in line.get_xydata() if line is not before}
     for row, (_, told) in enumerate(table[:3].iterrows()):
-        assert after[row] == (told["after"], STYLES[told["verdict"]][0])
+        assert after[row] == (told["after"], ChangeVerdict(told["verdict"]).display.marker)
     assert [text.get_text() for text in axes.texts].count("rows shifted") == table["shifted"][:3].sum()
     assert [label.get_text() for label in axes.get_yticklabels()] == [*table.index[:3], "+2 more"]
 
@@ -190,14 +190,14 @@ def test_pages_of_changes_tell_the_table_and_escape_names():
     is_safe(text)
     read = Reader(text)
     for name in HOSTILE:
-        assert shown(name) in read.text
+        assert escaped(name) in read.text
     for sentence in changes.summary():
-        assert shown(sentence) in read.text
-    n_changed = int(changes.figures["changed"].sum())
+        assert escaped(sentence) in read.text
+    n_changed = int(changes.statistics["changed"].sum())
     assert f"{n_changed} of 13 features changed." in read.text
     for name in NAMES:
         row = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", text, re.S).group(1)
-        assert changes.table.loc[name, "verdict"] in row
+        assert changes.to_frame().loc[name, "verdict"] in row
     assert text == changes.to_html()
     nothing = made_changes(NAMES, compared=False).to_html()
     is_safe(nothing)
@@ -205,6 +205,7 @@ def test_pages_of_changes_tell_the_table_and_escape_names():
     assert "<svg" not in nothing
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_history_tells_scores_models_and_changes():
     names = [*HOSTILE, *NAMES]
     scores, errors, series = made_scores(12, names, n_models=2, missing=0.1)
@@ -215,7 +216,7 @@ def test_the_page_of_a_history_tells_scores_models_and_changes():
     assert "Scores of 13 features in 12 periods from 2026-01-01 to 2026-01-12, with 2 models." in read.text
     assert "Each score is of the window of 7d that ends with its period." in read.text
     for sentence in changes.summary():
-        assert shown(sentence) in read.text
+        assert escaped(sentence) in read.text
     section = text[text.index('<section id="features"') : text.index('<section id="models"')]
     for name in NAMES:
         row = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1)

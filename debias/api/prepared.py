@@ -1,0 +1,270 @@
+"""One model of trees with its rows, ready to be scored and tested: with rows in memory, or with sums over batches.
+
+What differs between the two stands in :class:`PreparedRows` and in :class:`debias.api.batches.PreparedSums`. Callers do
+not ask which of them they have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias._version import __version__
+from debias.api.row_facts import FactsOfRows
+from debias.errors import CompositionError, DebiasError
+from debias.hooks.contracts import DataScorer, TreeScorer
+from debias.hooks.scorers import values_and_details
+from debias.results.scores import Scores
+from debias.results.untested import unless_tested, with_reason
+from debias.results.vocabulary import RowsKind
+from debias.rows.preparation import prepare
+from debias.rows.supervised_steps import why_untested
+from debias.significance.contributions import contributions
+from debias.significance.evidence import EvidenceInMemory
+from debias.significance.procedure import significance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from debias.api.row_facts import Facts
+    from debias.data.dataset import Data
+    from debias.data.groups import Grouping
+    from debias.hooks.contracts import Scorer
+    from debias.models.wrappers import Member
+    from debias.rows.effects import LinearEffects
+    from debias.rows.request import Request
+    from debias.rows.rows import EvaluationRows
+    from debias.significance.evidence import Evidence
+    from debias.significance.procedure import Procedure
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
+
+
+MOST_ROUTED = 1e8
+"""With more rows times trees, an audit leaves the test of dependence out unless it is asked for."""
+MOST_FITTED = 2e8
+"""With more rows times trees times features, an audit leaves that test out too: it would take more than a minute."""
+BYTES_A_ROUTE = 16
+"""Memory of linear effects for each row and tree."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared(ABC):
+    """One model of trees with its rows, ready to be scored.
+
+    Parameters
+    ----------
+    request : Request
+    member : Member
+    ensemble : TreeEnsemble
+        The trees, with the feature names of X if the model stores none.
+    rows : Rows, SummedRows or None
+    grouping : Grouping
+        Columns of the model whose scores are summed.
+    log : WarningLog
+        The warnings.
+    """
+
+    request: Request
+    member: Member
+    ensemble: TreeEnsemble
+    rows: Any
+    grouping: Grouping
+    log: WarningLog
+
+    @property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What is told of the rows beside their scores."""
+
+    @abstractmethod
+    def evidence(self, node_weight: NDArray[np.float64], effects: LinearEffects | None = None) -> Evidence:
+        """Return the evidence of a test of a score with these node weights, or of linear effects."""
+
+    @abstractmethod
+    def can_test_dependence(self) -> bool:
+        """Return whether there are training rows; warn if an audit leaves the test out because they are too many."""
+
+    def score(self, scorer: Scorer) -> Scores:
+        """Return the scores of one scorer."""
+        if isinstance(scorer, DataScorer):
+            data: Data = self.rows.data
+            returned = values_and_details(scorer, scorer.score(data), data)
+            return scores_of(scorer, returned, self.ensemble, self.grouping, self.log, self.request.seed, data=data)
+        if not isinstance(scorer, TreeScorer):
+            raise CompositionError(
+                f"{scorer.name} cannot score a model: inherit from debias.plugin.TreeScorer or DataScorer"
+            )
+        returned = values_and_details(scorer, scorer.score(self.ensemble, self.rows), self.ensemble)
+        rows = self.rows if scorer.needs_rows else None
+        scores = scores_of(scorer, returned, self.ensemble, self.grouping, self.log, self.request.seed, rows=rows)
+        # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
+        if rows is None or self.member.positions is None:
+            return scores
+        return replace(scores, rows=rows.provenance.kind)
+
+    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
+        """Return scores with standard errors, z-values and p-values, or with the reason why there are none.
+
+        `aside`: whether this test stands beside another one, so that a missing verdict is no warning.
+        """
+        if self.rows is None:
+            raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
+        untested = why_untested(self.member) if self.rows.kind == RowsKind.OOB else None
+        if untested is not None:
+            return with_reason(scores, untested)
+        effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        node_weight = self._node_weight(scorer) if effects is None else np.ones(self.ensemble.n_nodes)
+        evidence = self.evidence(node_weight, effects)
+        n_before = len(self.log.texts)
+        tested = significance(scores, evidence, procedure, self.log, aside=aside)
+        return unless_tested(tested, self.log.texts[n_before:])
+
+    def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
+        """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups)."""
+        effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        if effects is not None:
+            return self.grouping.sum_columns(effects.contributions(self.rows.n_rows))
+        phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
+        return self.grouping.sum_columns(phi)
+
+    def _node_weight(self, scorer: Scorer) -> NDArray[np.float64]:
+        weight = scorer.node_weight(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        if weight is None:
+            raise CompositionError(
+                f"{scorer.name} has no contributions of rows and no standard errors, because it is not a weighted sum "
+                "of centred covariances. mdi_oob is such a sum, also with shrinkage=, and with weights='in_bag' for a "
+                "model that stores in-bag counts"
+            )
+        n_nodes = self.ensemble.n_nodes
+        if np.shape(weight) != (n_nodes,) or not np.isfinite(weight[self.ensemble.splits]).all():
+            raise DebiasError(f"node_weight of {scorer.name} must be {n_nodes} numbers, finite at the splits")
+        return weight
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows(Prepared):
+    """One model of trees with rows in memory; `rows` is None if there are none.
+
+    Parameters
+    ----------
+    request, member, ensemble, rows, grouping, log
+        As for :class:`Prepared`.
+    drawn : dict
+        What tests of these rows have drawn and found, so that a second test does not repeat it.
+    """
+
+    drawn: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> FactsOfRows:
+        """See :class:`Prepared`."""
+        return FactsOfRows(self.request, self.member, self.rows, self.grouping, self.log)
+
+    def evidence(self, node_weight: NDArray[np.float64], effects: LinearEffects | None = None) -> Evidence:
+        """See :class:`Prepared`."""
+        return EvidenceInMemory(self.rows, node_weight, self.grouping, effects, self.drawn)
+
+    def can_test_dependence(self) -> bool:
+        """See :class:`Prepared`."""
+        rows = self.rows
+        if rows.kind != RowsKind.OOB and (rows.kind != RowsKind.HELD_OUT or rows.train is None):
+            return False
+        n_routed = self.ensemble.n_trees * (
+            rows.n_rows if rows.kind == RowsKind.OOB else rows.n_rows + rows.train.n_rows
+        )
+        n_fitted = n_routed * self.ensemble.n_features
+        if n_routed <= MOST_ROUTED and n_fitted > MOST_FITTED:
+            self.log.warn(
+                f"dependence was not tested: rows times trees times features are {n_fitted:.2g}, more than "
+                f"{MOST_FITTED:.0e}, and the test may take minutes. Pass dependence=True to test it"
+            )
+            return False
+        if n_routed <= MOST_ROUTED:
+            return True
+        self.log.warn(
+            f"dependence was not tested: rows times trees are {n_routed:.2g}, more than {MOST_ROUTED:.0e}, and the "
+            f"test would take about {BYTES_A_ROUTE * n_routed / 2**30:.0f} GB of memory. Pass dependence=True to "
+            "test it, or a sample of the rows"
+        )
+        return False
+
+
+def prepared_rows(request: Request, scorers: Sequence[Scorer], known: bool = False) -> Iterator[PreparedRows]:
+    """Yield the models of trees inside the model of a request, each with its rows in memory.
+
+    Parameters
+    ----------
+    request, scorers, known
+        As for :func:`debias.api.evaluation.prepared_members`.
+    """
+    for member in request.members:
+        ensemble, rows, log = prepare(request, member, scorers, known)
+        grouping = member.grouping(request.groups, ensemble)
+        if request.level is None and member.summed_columns is not None:
+            log.add(member.summed_columns)
+        yield PreparedRows(request, member, ensemble, rows, grouping, log)
+
+
+def scores_of(
+    scorer: Scorer,
+    returned: tuple[NDArray[np.float64], dict[str, Any]],
+    ensemble: TreeEnsemble | None,
+    grouping: Grouping,
+    log: WarningLog,
+    seed: int | None,
+    *,
+    rows: EvaluationRows | None = None,
+    data: Data | None = None,
+) -> Scores:
+    """Return the result of a scorer as scores, with the model and the rows they belong to."""
+    values, details = returned
+    details, fields, warnings = fields_of_scores(details)
+    if "p_value" in fields and len(grouping.names) < values.size:
+        raise CompositionError(
+            f"{scorer.name} tests columns, so it cannot test sums over several columns. If they are those of groups=, "
+            "pass the groups as its option together=. If transformers or the model make them of columns of X, pass "
+            "level='model' to test them one by one"
+        )
+    for text in warnings:
+        log.warn(text)
+    return Scores(
+        values=grouping.sum(values),
+        feature_names=grouping.names,
+        scorer=scorer.name,
+        unit=scorer.unit,
+        rows="data" if data is not None else None if rows is None else rows.kind,
+        n_rows=data.n_rows if data is not None else None if rows is None else rows.n_evaluated,
+        provenance={} if rows is None else rows.provenance.to_dict(),
+        details=details,
+        warnings=tuple(log.texts),
+        settings={
+            "model": None if ensemble is None else ensemble.source,
+            "library_version": None if ensemble is None else ensemble.version,
+            "n_trees": None if ensemble is None else ensemble.n_trees,
+            "debias_version": __version__,
+            "seed": seed,
+        },
+        **fields,
+    )
+
+
+def fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Split the details of a scorer into details, fields of :class:`Scores`, and warnings."""
+    details, fields = dict(reported), dict[str, Any]()
+    warnings = details.pop("warnings", [])
+    # A standard error without a p-value is of another kind (over trees, over repeats), and stays a detail.
+    of_test = ("standard_error", "z") if "p_value" in details else ()
+    for name in ("p_value", "p_adjusted", "null", *of_test):
+        if name in details:
+            fields[name] = np.asarray(details.pop(name), dtype=np.float64)
+    if "selected" in details:
+        fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
+    if "threshold" in details:
+        fields["threshold"] = details.pop("threshold")
+    return details, fields, warnings

@@ -1,0 +1,262 @@
+"""What an audit tells of rows beside their scores: digests, numbers of values, performance, columns that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from blake3 import blake3
+
+from debias.data.blocks import warn_of_repeats
+from debias.data.dataset import as_frame
+from debias.data.similar_columns import MOST_ROWS, near_duplicates
+from debias.data.table import distinct_values
+from debias.positions import evenly_spaced
+from debias.results.performance import Performance
+from debias.results.scores import EXPLAINED_ALONE, REPEATED, UNSEEN
+from debias.rows.performance import performance_of
+from debias.rows.unordered_digest import hashes_of
+from debias.trees.fingerprint import feed, feed_trees
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.models.wrappers import Member
+    from debias.results.performance import NearDuplicates
+    from debias.results.scores import Scores
+    from debias.rows.request import Request
+    from debias.rows.rows import Rows, SummedRows
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
+
+IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
+
+
+class Fingerprints:
+    """BLAKE3 digests of the trees of a model, and of the rows it was audited on.
+
+    The fingerprint of trees does not depend on the object or file that holds them, and that of rows does not depend on
+    their container. For a wrapper around several models, each is added in turn.
+    """
+
+    def __init__(self) -> None:
+        self._model = blake3()
+        self._data = blake3()
+
+    def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
+        """Add a model and its rows: X as the library of the model compares it, y as it was encoded, and the weights."""
+        self._add_model(ensemble)
+        for array in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
+            feed(self._data, array)
+
+    def add_digest(self, ensemble: TreeEnsemble, digest: str) -> None:
+        """Add a model, and the digest of rows that came in batches. It depends on how they came."""
+        self._add_model(ensemble)
+        self._data.update(digest.encode())
+
+    def _add_model(self, ensemble: TreeEnsemble) -> None:
+        self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
+        feed_trees(self._model, ensemble)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return both as hexadecimal text."""
+        return {"model_blake3": self._model.hexdigest(), "data_blake3": self._data.hexdigest()}
+
+
+class Facts(Protocol):
+    """What is told of rows beside their scores."""
+
+    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> NDArray[np.int64] | None:
+        """Add trees and rows to fingerprints; return the number of distinct values of each group, if `count`."""
+
+    def warn_of_repeats(self) -> None:
+        """Warn of rows that repeat others, which tests treat as independent."""
+
+    def performance(self) -> Performance:
+        """Return how well the model predicts the rows."""
+
+    def near_duplicates(self, scores: Scores) -> tuple[NearDuplicates, ...] | None:
+        """Return the informative features whose columns are nearly the same; None if scores are untested or rows gone.
+
+        A group of several columns is not compared.
+        """
+
+    def details(self, scores: Scores) -> dict[str, Any]:
+        """Return details of scores: the shares of rows with unseen categories and of rows that repeat others.
+
+        If the scores are tested, also how much of y the strongest feature explains by itself.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class FactsOfRows:
+    """What is told of rows in memory; see :class:`Facts`.
+
+    Parameters
+    ----------
+    request : Request
+    member : Member
+    rows : Rows
+    grouping : Grouping
+    log : WarningLog
+    """
+
+    request: Request
+    member: Member
+    rows: Rows
+    grouping: Grouping
+    log: WarningLog
+
+    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> NDArray[np.int64] | None:
+        """See :class:`Facts`; one matrix serves both, since making it may take long."""
+        matrix = self.rows.table.matrix(self.rows.ensemble)
+        fingerprints.add(self.rows.ensemble, self.rows, matrix)
+        if not count:
+            return None
+        n_values = distinct_values(matrix, self.grouping)
+        if self.member.columns is not None:
+            _count_in_X(self.request, self.grouping.names, n_values)
+        return n_values
+
+    def warn_of_repeats(self) -> None:
+        """See :class:`Facts`; not with blocks or queries, nor of rows that transformers made alike."""
+        request = self.request
+        if request.blocks is None and request.qid is None and self.member.X is request.X:
+            warn_of_repeats(self.rows.table, self.log)
+
+    def performance(self) -> Performance:
+        """See :class:`Facts`."""
+        return performance_of(self.rows)
+
+    def near_duplicates(self, scores: Scores) -> tuple[NearDuplicates, ...] | None:
+        """See :class:`Facts`."""
+        if scores.selected is None:
+            return None
+        ensemble, grouping, table = self.rows.ensemble, self.grouping, self.rows.table
+        single = scores.selected & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
+        features = np.flatnonzero(single)[np.argsort(-scores.values[single], kind="stable")]
+        if features.size < 2:
+            return ()
+        column_of = np.zeros(len(grouping.names), dtype=np.int64)
+        column_of[grouping.index] = np.arange(grouping.index.size)
+        columns = column_of[features]
+        X = table.matrix(ensemble, evenly_spaced(table.n_rows, MOST_ROWS))[:, columns]
+        return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, _category_columns(ensemble)))
+
+    def details(self, scores: Scores) -> dict[str, Any]:
+        """See :class:`Facts`."""
+        rows, names = self.rows, self.rows.ensemble.feature_names
+        unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
+        repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
+        return {**self._of_strongest(scores), UNSEEN: unseen, REPEATED: repeated}
+
+    def _of_strongest(self, scores: Scores) -> dict[str, float | None]:
+        """Return how much of y the strongest feature explains by itself; nothing if the scores are untested."""
+        if scores.selected is None:
+            return {}
+        response, table = self.rows.response, self.rows.table
+        rows = evenly_spaced(table.n_rows, MOST_ROWS)
+        of_strongest = np.flatnonzero(self.grouping.index == int(np.argmax(scores.values)))
+        if response.codes is not None:
+            y = np.eye(response.codes.max() + 1)[response.codes[rows]]
+        else:
+            numbers = response.values if response.target is None else response.target
+            assert numbers is not None
+            y = numbers[rows]
+        if not of_strongest.size or not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
+            return {}
+        return {EXPLAINED_ALONE: explained_alone(table.matrix(self.rows.ensemble, rows)[:, of_strongest], y)}
+
+
+@dataclass(frozen=True, eq=False)
+class FactsOfSums:
+    """What is told of rows that came in batches and are gone, see :class:`Facts`: little.
+
+    Parameters
+    ----------
+    rows : SummedRows
+    """
+
+    rows: SummedRows
+
+    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> None:
+        """See :class:`Facts`; values are not counted."""
+        fingerprints.add_digest(self.rows.ensemble, self.rows.digest)
+
+    def warn_of_repeats(self) -> None:
+        """See :class:`Facts`; rows are not compared."""
+
+    def performance(self) -> Performance:
+        """See :class:`Facts`; nothing is predicted."""
+        return Performance(untold_because=IN_BATCHES)
+
+    def near_duplicates(self, scores: Scores) -> None:
+        """See :class:`Facts`; columns are not compared."""
+
+    def details(self, scores: Scores) -> dict[str, Any]:
+        """See :class:`Facts`; there are none."""
+        return {}
+
+
+def _category_columns(ensemble: TreeEnsemble) -> list[int]:
+    """Return the columns that hold codes of categories."""
+    labelled = set(ensemble.category_labels or {})
+    if ensemble.category_set is None:
+        return sorted(labelled)
+    return sorted(labelled | set(ensemble.feature[ensemble.category_set >= 0].tolist()))
+
+
+def _count_in_X(request: Request, names: tuple[str, ...], n_values: NDArray[np.int64]) -> None:
+    """Write the numbers of distinct values of the user's columns: transformers may give several values one code."""
+    if not hasattr(request.X, "columns"):
+        return
+    frame = as_frame(request.X)
+    position = {str(name): k for k, name in enumerate(frame.columns)}
+    groups = request.groups if isinstance(request.groups, Mapping) else {}
+    for k, name in enumerate(names):
+        if name in position and name not in groups:
+            n_values[k] = frame.iloc[:, position[name]].nunique()
+
+
+def explained_alone(columns: NDArray[np.floating[Any]], y: NDArray[np.float64]) -> float | None:
+    """Return the share of the variation of y that columns explain: 1 if rows with near values have the same y.
+
+    The rows are sorted by the columns, and rows with equal values are put in random order. Half the mean squared
+    difference of y between neighbours estimates the variance of y that is left if the columns are known.
+
+    Parameters
+    ----------
+    columns : array of shape (n_rows, n_columns)
+        One column, or the columns that are made of one, with the first as the most important one.
+    y : array of shape (n_rows, any)
+        Numbers, or classes as one-hot columns. The variances of several columns are added up.
+
+    Returns
+    -------
+    float or None
+        At most 1, and about 0 for columns that have nothing to do with y. None if y is constant.
+
+    References
+    ----------
+    von Neumann, J. (1941). Distribution of the ratio of the mean square successive difference to the variance. Annals
+    of Mathematical Statistics 12, 367-395.
+
+    Examples
+    --------
+    >>> x = np.linspace(-3, 3, 1000)
+    >>> round(explained_alone(x[:, None], x[:, None] ** 2), 3)
+    1.0
+    """
+    variance = float(y.var(axis=0, ddof=1).sum()) if len(y) > 1 else 0.0
+    if not variance > 0:
+        return None
+    mixed = np.random.default_rng(0).permutation(len(y))
+    codes = [
+        np.unique(column[mixed], return_inverse=True)[1] for column in columns.T
+    ]  # all missing values get one code
+    order = mixed[np.lexsort(codes[::-1])]
+    left = float((np.diff(y[order], axis=0) ** 2).sum(axis=1).mean()) / 2
+    return 1 - left / variance

@@ -1,1 +1,0 @@
-"""Benchmarks: the experiments of papers, simulated data, error rates, speed beside named rivals, and the demo."""

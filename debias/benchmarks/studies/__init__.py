@@ -1,1 +1,0 @@
-"""The studies that `debias bench` can run, one file for each paper."""

@@ -1,0 +1,52 @@
+"""What authors of scorers, meta-methods and adapters use: the contracts, the decorators, and the registry.
+
+>>> import debias
+>>> debias.plugin.scorer("mdi_oob").unit
+'covariance of tree and response'
+"""
+
+from debias.data.dataset import Data
+from debias.errors import CompositionError, PluginError
+from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
+from debias.hooks.expressions import meta_method, scorer
+from debias.hooks.meta_methods import meta_method_plugin
+from debias.hooks.registry import plugins, register, unregister
+from debias.hooks.scorers import data_scorer_plugin, scorer_plugin
+from debias.hooks.specs import hookimpl
+from debias.models.wrappers import extract
+from debias.retraining.experiment import Experiment
+from debias.rows.rows import Rows
+from debias.significance.row_test import RowTest, check_procedure, refuse_seen_rows, row_test
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+
+__all__ = [
+    "CompositionError",
+    "Data",
+    "DataScorer",
+    "Experiment",
+    "Gives",
+    "InBag",
+    "MetaMethod",
+    "PluginError",
+    "Problem",
+    "RefitScorer",
+    "RowTest",
+    "Rows",
+    "Scorer",
+    "TreeEnsemble",
+    "TreeScorer",
+    "check_procedure",
+    "data_scorer_plugin",
+    "extract",
+    "hookimpl",
+    "meta_method",
+    "meta_method_plugin",
+    "plugins",
+    "refuse_seen_rows",
+    "register",
+    "row_test",
+    "scorer",
+    "scorer_plugin",
+    "unregister",
+]

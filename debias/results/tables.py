@@ -1,0 +1,316 @@
+"""Tables of results for people: columns of formatted cells, laid out as text, for a terminal, as HTML or Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Verdict, displayed_verdict
+from debias.text import UNKNOWN, escaped, percent_in_table, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+HEADING = {
+    "share": "debiased share",
+    "standard_error": "standard error, splits fixed",
+    "p_adjusted": "adjusted p",
+    "lowest_rank": "lowest rank",
+    "highest_rank": "highest rank",
+    "response_change": "response change",
+    "rows_change": "rows change",
+}
+FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
+"""The most important columns. Where there is little room, the others give way first, the last one before the rest."""
+WORDS = ("verdict", "dependence", "result", "model", "from", "to")
+"""Columns of words. They are aligned to the left, those of numbers to the right."""
+DASH = "\N{EN DASH}"
+"""Stands in pages about folds and histories for a number that is not known."""
+SHORTEST_NAME = 14
+"""On a terminal a name is folded if it is longer than this and there is no room."""
+LONGEST_WORDS = 18
+"""Words in a column are wrapped if there is no room and one is longer than this."""
+BETWEEN = 3
+"""Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
+MARK_CLASS = {BLUE: "informative", VERMILION: "indistinguishable", GREY: "untested"}
+"""Classes of marks in style.css, by their colour."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of formatted cells.
+
+    Parameters
+    ----------
+    name : str
+        By which its importance and its alignment are known.
+    title : str
+    cells : list of str
+    long_title : str
+        The title if there is room for it; `title` by default.
+    """
+
+    name: str
+    title: str
+    cells: list[str]
+    long_title: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its cells are words that are too long for one line if there is little room."""
+        return self.is_text and max(map(len, self.cells), default=0) > LONGEST_WORDS
+
+    @property
+    def words(self) -> list[str]:
+        """What is not wrapped: the words of the title, and the cells; of long words, the parts of the cells."""
+        cells = " ".join(self.cells).split() if self.is_long else self.cells
+        return [*self.title.split(), *cells]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its cells are words, which are aligned to the left."""
+        return self.name in WORDS
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table. The first one names the rows.
+
+    Parameters
+    ----------
+    names : Column
+    columns : list of Column
+    """
+
+    names: Column
+    columns: list[Column]
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        columns: Iterable[str],
+        titles: Mapping[str, str] | None = None,
+        long_titles: Mapping[str, str] | None = None,
+        *,
+        unknown: str = UNKNOWN,
+        head: str = "feature",
+    ) -> Table:
+        """Return the table of some columns of a data frame, each formatted by its name.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Its index has the names of the rows.
+        columns : iterable of str
+        titles, long_titles : mapping of str to str, optional
+            Titles that differ from the usual ones, and longer ones for where there is room.
+        unknown : str
+            Stands for a number that is not known.
+        head : str
+            Title of the names.
+        """
+        titles, long_titles = titles or {}, long_titles or {}
+        names = Column(head, head, [str(name) for name in frame.index])
+        formatted = ((name, cells(name, frame[name], unknown)) for name in columns)
+        return cls(
+            names,
+            [
+                Column(name, titles.get(name, heading(name)), column, long_titles.get(name, ""))
+                for name, column in formatted
+            ],
+        )
+
+    @classmethod
+    def of_cells(cls, columns: Mapping[str, list[str]]) -> Table:
+        """Return the table of columns that are formatted already, by their titles; the first one names the rows."""
+        names, *others = (Column(title, title, column) for title, column in columns.items())
+        return cls(names, others)
+
+    def to_text(self, width: int, longest_name: int) -> list[str]:
+        """Return the heading and the rows as plain text, with the columns that fit."""
+        names = [shortened(name, longest_name) for name in self.names.cells]
+        first = max(map(len, [self.names.title, *names]))
+        widths = {each.name: 2 + max(map(len, [each.title, *each.cells])) for each in self.columns}
+        fitting = set(columns_that_fit(widths, width - first))
+        kept = [each for each in self.columns if each.name in fitting]
+
+        def row(name: str, of_columns: Iterable[str]) -> str:
+            parts = [
+                f"  {cell:<{widths[each.name] - 2}}" if each.is_text else f"{cell:>{widths[each.name]}}"
+                for each, cell in zip(kept, of_columns, strict=True)
+            ]
+            return f"{name:<{first}}{''.join(parts)}".rstrip()
+
+        by_row = zip(names, *(each.cells for each in kept), strict=True)
+        return [row(self.names.title, (each.title for each in kept)), *(row(name, rest) for name, *rest in by_row)]
+
+    def to_terminal(self, width: int) -> RichTable:
+        """Return a table of rich with the columns that fit a terminal of a width. Verdicts are the last to give way."""
+        from rich.table import Table as RichTable
+
+        longest = max(len(escaped(name)) for name in [self.names.title, *self.names.cells])
+        room = width - 1 - BETWEEN
+        wide = {each.name: max(map(len, [*each.cells, each.long_title or each.title])) for each in self.columns}
+        tight = {each.name: max(map(len, each.words)) for each in self.columns}
+        is_tight = sum(wide.values()) + BETWEEN * len(wide) + longest > room
+        widths = tight if is_tight else wide
+        with_lines = {name: length + BETWEEN for name, length in widths.items()}
+        fitting = columns_that_fit(with_lines, room - min(longest, SHORTEST_NAME)) if is_tight else list(wide)
+        kept = [each for each in self.columns if each.name in fitting]
+        table = RichTable()
+        table.add_column(self.names.title, overflow="fold", min_width=min(SHORTEST_NAME, longest))
+        for each in kept:
+            table.add_column(
+                plain(each.title if is_tight else each.long_title or each.title),
+                justify="left" if each.is_text else "right",
+                overflow="fold",
+                no_wrap=each.is_text and not each.is_long,
+                max_width=widths[each.name],
+            )
+        for row in zip(self.names.cells, *(each.cells for each in kept), strict=True):
+            table.add_row(*map(plain, row))
+        return table
+
+    def to_html(self) -> dict[str, Any]:
+        """Return titles and rows as the templates of pages take them. Verdicts get their marks."""
+        columns = {self.names.title: [escaped(name) for name in self.names.cells]}
+        columns |= {each.title: each.cells for each in self.columns}
+        return {
+            "headings": list(columns),
+            "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            "words": WORDS,
+            "marks": {
+                verdict.text: (MARK_CLASS[verdict.display.colour], verdict.display.mark)
+                for kind in (Verdict, ChangeVerdict)
+                for verdict in kind
+            },
+        }
+
+    def to_markdown(self) -> list[str]:
+        """Return the lines of a table in Markdown."""
+        columns = (self.names, *self.columns)
+        lines = [[each.title for each in columns], *zip(*(each.cells for each in columns), strict=True)]
+        head, *rows = (f"| {' | '.join(map(for_markdown, line))} |" for line in lines)
+        return [head, f"|{'---|' * len(columns)}", *rows]
+
+
+def rows_named(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return the rows of some names, in their order; pandas cannot look up a name with a lone surrogate."""
+    position = {name: k for k, name in enumerate(frame.index)}
+    return frame.iloc[[position[name] for name in names]]
+
+
+def plain(text: str) -> Text:
+    """Return text for a terminal without markup: a feature may be called [red] or move the cursor."""
+    from rich.text import Text
+
+    return Text(escaped(text))
+
+
+def for_markdown(text: str) -> str:
+    """Return text escaped for Markdown, on one line."""
+    on_line = re.sub(r"\s+", " ", escaped(text)).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", on_line)
+
+
+def heading(name: str) -> str:
+    """Return the heading of a column for a reader."""
+    return f"{Verdict.INFORMATIVE.text} folds" if name == "informative_folds" else HEADING.get(name, name)
+
+
+def cells(name: str, values: object, unknown: str = UNKNOWN) -> list[str]:
+    """Format a column of a result for a reader, by its name; `unknown` stands for NaN."""
+    return [unknown if cell in ("nan", UNKNOWN) else cell for cell in FORMAT.get(name, _numbers)(values)]
+
+
+def columns_that_fit(widths: Mapping[str, int], room: int) -> list[str]:
+    """Return the columns that fit, in their order. The most important one is kept in any case.
+
+    Parameters
+    ----------
+    widths : mapping of str to int
+        The columns from left to right, with the room that each takes.
+    room : int
+
+    Examples
+    --------
+    >>> columns_that_fit({"reported": 10, "share": 10, "mdi_oob": 10, "verdict": 20}, room=45)
+    ['reported', 'share', 'verdict']
+    """
+    by_importance = [name for name in FIRST if name in widths] + [name for name in widths if name not in FIRST]
+    kept, left = set(by_importance[:1]), room - sum(widths[name] for name in by_importance[:1])
+    for name in by_importance[1:]:
+        left -= widths[name]
+        if left < 0:
+            break
+        kept.add(name)
+    return [name for name in widths if name in kept]
+
+
+def _p_values(values: object) -> list[str]:
+    return ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _z(values: object) -> list[str]:
+    return [f"{value + 0.0:.2f}" for value in np.round(np.asarray(values, dtype=np.float64), 2)]
+
+
+def _verdicts(values: object) -> list[str]:
+    return [displayed_verdict(str(value)) for value in np.asarray(values, dtype=object)]
+
+
+def _dependence(values: object) -> list[str]:
+    return [Dependence(value).text for value in np.asarray(values, dtype=object)]
+
+
+def _yes(values: object) -> list[str]:
+    return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
+
+
+def _percent(values: object) -> list[str]:
+    return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
+
+
+def _counts(values: object) -> list[str]:
+    return [f"{value:,}" for value in np.asarray(values, dtype=np.int64)]
+
+
+def _numbers(values: object) -> list[str]:
+    """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
+    array = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+    if largest == 0:
+        return [f"{value:g}" for value in array + 0.0]
+    decimals = 3 - int(np.floor(np.log10(largest)))
+    if decimals > 8:
+        return [f"{value:.3e}" for value in array]
+    return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
+
+
+FORMAT = {
+    "reported": _percent,
+    "share": _percent,
+    "z": _z,
+    "p_value": _p_values,
+    "p_adjusted": _p_values,
+    "shift": _z,
+    "shift_p_adjusted": _p_values,
+    "shifted": _yes,
+    "verdict": _verdicts,
+    "dependence": _dependence,
+    "dependence_p_adjusted": _p_values,
+    "selected": _yes,
+    "rank": _counts,
+    "lowest_rank": _counts,
+    "highest_rank": _counts,
+    "informative_folds": _counts,
+    "folds": _counts,
+}

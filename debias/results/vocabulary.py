@@ -1,0 +1,176 @@
+"""The words of results: verdicts, dependence, the status of a gate and kinds of rows.
+
+A value is stored in tables, CSV and JSON, and compared by users: it never changes. How it is displayed stands in the
+tables below, and nowhere else: to change a word, a colour or a mark, change its line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#707070"
+"""Of the palette of Okabe and Ito. A mark goes with every colour, so no meaning depends on colour alone."""
+
+
+@dataclass(frozen=True)
+class Display:
+    """How a value is displayed.
+
+    Parameters
+    ----------
+    text : str
+        In tables, and before a noun.
+    phrase : str
+        After "is" and in legends; `text` by default.
+    colour : str
+    mark : str
+        One character, in tables of pages.
+    marker, hatch, dashes
+        The same in figures: marker of points, pattern of bars, and line style of matplotlib.
+    """
+
+    text: str
+    phrase: str = ""
+    colour: str = GREY
+    mark: str = ""
+    marker: str = "o"
+    hatch: str = ""
+    dashes: Any = "-"
+
+
+class Word(StrEnum):
+    """A value that is stored as it is, and displayed as its table says."""
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    @property
+    def display(self) -> Display:
+        """How the value is displayed."""
+        return DISPLAYS[type(self)][self]
+
+    @property
+    def text(self) -> str:
+        """The word in tables, and before a noun."""
+        return self.display.text
+
+    @property
+    def phrase(self) -> str:
+        """The word after "is", and in legends."""
+        return self.display.phrase or self.display.text
+
+
+class Verdict(Word):
+    """What the test says about a feature: whether the model uses it in a way that holds on unseen rows."""
+
+    INFORMATIVE = "informative"
+    INDISTINGUISHABLE = "indistinguishable"
+    UNTESTED = "untested"
+
+
+class Dependence(Word):
+    """What the combined test says about a feature: whether the response depends on it, within the nodes."""
+
+    DEPENDENT = "dependent"
+    NOT_DETECTED = "not detected"
+    UNTESTED = "untested"
+
+
+class ChangeVerdict(Word):
+    """What the comparison of two windows of a history says about a feature."""
+
+    FADED = "faded"
+    WEAKER = "changed (weaker)"
+    STRONGER = "changed (stronger)"
+    UNDETECTED = "no longer distinguishable"
+    UNCHANGED = "no change detected"
+    NOT_COMPARED = "not compared"
+
+
+class GateStatus(Word):
+    """The outcome of a gate, or of one of its rules."""
+
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+    PASSED = "passed"
+
+
+class RowsKind(Word):
+    """What the evaluation rows are to the trees."""
+
+    OOB = "oob"
+    HELD_OUT = "held-out"
+    TRAIN = "train"
+
+
+DISPLAYS: dict[type[Word], dict[Any, Display]] = {
+    Verdict: {
+        Verdict.INFORMATIVE: Display("informative", colour=BLUE, mark="●", marker="o"),
+        Verdict.INDISTINGUISHABLE: Display(
+            "indistinguishable", "indistinguishable from noise", VERMILION, "✕", "x", "////", (0, (4, 2))
+        ),
+        Verdict.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
+    },
+    Dependence: {
+        Dependence.DEPENDENT: Display("dependent"),
+        Dependence.NOT_DETECTED: Display("not detected"),
+        Dependence.UNTESTED: Display("untested", "not tested"),
+    },
+    ChangeVerdict: {
+        ChangeVerdict.FADED: Display("faded", colour=VERMILION, mark="\N{HEAVY MULTIPLICATION X}", marker="X"),
+        ChangeVerdict.WEAKER: Display(
+            "changed (weaker)", colour=VERMILION, mark="\N{BLACK DOWN-POINTING TRIANGLE}", marker="v"
+        ),
+        ChangeVerdict.STRONGER: Display(
+            "changed (stronger)", colour=BLUE, mark="\N{BLACK UP-POINTING TRIANGLE}", marker="^"
+        ),
+        ChangeVerdict.UNDETECTED: Display(
+            "no longer distinguishable",
+            "no longer distinguishable from noise",
+            mark="\N{MULTIPLICATION SIGN}",
+            marker="x",
+        ),
+        ChangeVerdict.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
+        ChangeVerdict.NOT_COMPARED: Display("not compared", mark="\N{BLACK SQUARE}", marker="s"),
+    },
+    GateStatus: {
+        GateStatus.FAILED: Display("failed", mark="❌"),
+        GateStatus.NOT_JUDGED: Display("not judged", mark="⚠️"),
+        GateStatus.PASSED: Display("passed", mark="✅"),
+    },
+    RowsKind: {
+        RowsKind.OOB: Display("out-of-bag"),
+        RowsKind.HELD_OUT: Display("held-out"),
+        RowsKind.TRAIN: Display("training"),
+    },
+}
+
+
+ERROR_RATES: dict[str | None, tuple[str, str]] = {
+    "fwer": ("family-wise error rate", ""),
+    "fdr": ("false discovery rate", ""),
+    "fdr_by": ("false discovery rate", " under any dependence"),
+    None: ("error rate", " per feature, not adjusted for multiple testing"),
+}
+"""What a kind of error rate is called, and what is said after its size."""
+
+
+def error_rate_in_words(error: str | None, alpha: float) -> str:
+    """Return an error rate in words: "false discovery rate 5% under any dependence"."""
+    name, after = ERROR_RATES[error]
+    return f"{name} {100 * alpha:g}%{after}"
+
+
+def displayed(value: object) -> str:
+    """Return a value as a reader sees it: a word by its table, anything else as text."""
+    return value.text if isinstance(value, Word) else str(value)
+
+
+def displayed_verdict(stored: str) -> str:
+    """Return the displayed word of a verdict that a table has stored, of an audit or of a comparison of windows."""
+    for kind in (Verdict, ChangeVerdict):
+        if stored in set(kind):
+            return kind(stored).text
+    return stored
