@@ -11,10 +11,9 @@
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
 Each session installs the wheel, as users do, and runs the default tests, the thorough ones and those of further
-libraries. Arguments after ``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-- ci``
-stands for those that
-``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A session whose Python is not
-installed is skipped.
+libraries. Arguments after ``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``--
+ci`` stands for those that ``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A
+session whose Python is not installed is skipped.
 """
 
 import os

@@ -449,7 +449,7 @@ def test_messages_of_libraries_cannot_control_the_terminal(only, monkeypatch):
 def test_an_error_without_text_says_where_it_was_raised(kind):
     with pytest.raises(kind) as raised:
         raise kind
-    assert self_check.told(raised.value) == f"{kind.__name__} in line {raised.tb.tb_lineno} of test_doctor.py"
+    assert self_check.error_text(raised.value) == f"{kind.__name__} in line {raised.tb.tb_lineno} of test_doctor.py"
 
 
 @pytest.mark.thorough

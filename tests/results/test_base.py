@@ -144,7 +144,7 @@ WRONG = [
         "changes",
         "longer",
         lambda longer: [longer[0] | {"verdict": []}],
-        r"longer: verdict does not follow from figures",
+        r"longer: verdict does not follow from statistics",
     ),
     ("changes", "recent", lambda recent: recent | {"n_rows": -1}, "recent.n_rows is not a whole number"),
     ("comparison", "traits", lambda traits: traits | {"n_values": [1]}, "columns that do not have 4 entries"),
