@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,10 +189,29 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> str:
-    """Return operating system, processor architecture and number of cores as a text."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    """Return operating system, processor and number of cores as a text."""
+    return f"{platform.system()} {platform.machine()}, {processor()}, {os.cpu_count()} cores"
+
+
+def processor() -> str:
+    """Return the model of the processor, or what Python knows of it."""
+    with suppress(OSError):  # a file of Linux
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def commit() -> str:
+    """Return the date, and the last commit of the checkout that runs, if it is one: a page names the code it measured."""
+    asked = ("git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%h")
+    with suppress(OSError):  # no git
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return f"commit {done.stdout.strip()}, {date.today():%Y-%m-%d}"
+    return f"{date.today():%Y-%m-%d}"
 
 
 def machine_line() -> str:
-    """Return machine and versions in one line of text."""
-    return f"{machine()}; " + ", ".join(f"{name} {number}" for name, number in versions().items())
+    """Return commit, date, machine and versions in one line of text."""
+    return f"{commit()}; {machine()}; " + ", ".join(f"{name} {number}" for name, number in versions().items())

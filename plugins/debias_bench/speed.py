@@ -1,10 +1,14 @@
-"""Benchmark of speed: the time of scores beside calls of the libraries on the same rows, and how it grows."""
+"""Benchmark of speed: the time of scores and audits beside calls of the libraries on the same rows, and how it grows.
+
+One run writes the page, its numbers as CSV, and what the README says about the cost (`cost_in_words`).
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     Row = tuple[str, str, str, str, str, str]
 
 HEADINGS = ("what", "debias", "beside", "its time", "ratio", "wanted")
+COST = re.compile("(?<=<!-- cost -->).*?(?=<!-- /cost -->)", re.DOTALL)
+"""Where README.md and docs/index.md say what a score and an audit cost."""
 WRITE = """
 import sys
 import joblib, numpy as np, pyarrow as pa, pyarrow.parquet as pq
@@ -74,7 +80,8 @@ def run(
     jobs : int
         Number of threads to measure with, in addition to one thread.
     out : Path, optional
-        Folder for speed.md and speed.csv.
+        Folder for speed.md and speed.csv. For docs/results of a checkout, docs/index.md and README.md beside it get
+        their sentence about the cost.
     """
     line = f"Medians of {repeats} paired runs, after one of each; {machine_line()}."
     console.print(line, highlight=False)
@@ -87,6 +94,7 @@ def run(
 
     cases = chain(
         speed_cases.forests(jobs, full),
+        speed_cases.audits(jobs),
         speed_cases.boosters(jobs, full),
         speed_cases.many_small_trees(full),
         speed_cases.explained(full),
@@ -101,6 +109,29 @@ def run(
         say(_out_of_core(10_000_000))
     if out is not None:
         _write(out, rows, line)
+
+
+def cost_in_words(rows: list[Row]) -> str:
+    """Return what a score and an audit of a forest cost, from the lines of a run.
+
+    Parameters
+    ----------
+    rows : list of tuple of str
+        Lines with the cells that `HEADINGS` names.
+
+    Examples
+    --------
+    >>> from debias_bench import speed, speed_cases
+    >>> measured = [(speed_cases.SCORED, "", "", "", "0.604 (0.564 to 0.605)", ""),
+    ...             (speed_cases.AUDITED, "", "", "", "0.5", "")]
+    >>> speed.cost_in_words(measured)
+    'Five scores take 0.60 times as long as one `predict`, and an audit 0.50 times as long as the fit'
+    """
+    ratio = {what: float(cell.split()[0]) for what, *_, cell, _ in rows if cell}
+    scores, audit = ratio[speed_cases.SCORED], ratio[speed_cases.AUDITED]
+    return (
+        f"Five scores take {scores:.2f} times as long as one `predict`, and an audit {audit:.2f} times as long as the fit"
+    )
 
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:
@@ -179,9 +210,10 @@ def _out_of_core(n_rows: int) -> Row:
 
 
 def _time(call: Callable[[], Any]) -> float:
-    begin = perf_counter()
+    """Return the processor time of a call, of all threads: it hardly depends on what else the machine does."""
+    begin = process_time()
     call()
-    return perf_counter() - begin
+    return process_time() - begin
 
 
 def _write(out: Path, rows: list[Row], line: str) -> None:
@@ -189,8 +221,8 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     table = ["| " + " | ".join(cells) + " |" for cells in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
     text = (
-        "# Speed\n\n`debias bench speed`: seconds of one call, beside calls of other packages on the same rows. The "
-        "ratio is our time divided by theirs. Our calls include reading the trees, checking them against the library "
+        "# Speed\n\n`debias bench speed`: seconds of processor time of one call, of all threads, beside calls of other "
+        "packages on the same rows. The ratio is our time divided by theirs. Our calls include reading the trees, checking them against the library "
         "and proving the rows. Exponents are slopes of log seconds over log size, over all sizes and between the two "
         "largest. The first is below 1 if a part of the time is the same for every size.\n\n"
         f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
@@ -200,3 +232,6 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     csv.writer(buffer).writerows([HEADINGS, *rows])
     write_text(out / "speed.csv", buffer.getvalue())
     write_index(out)
+    for page in (out.parent / "index.md", out.parent.parent / "README.md"):
+        if page.exists() and COST.search(written := page.read_text(encoding="utf-8")):
+            write_text(page, COST.sub(lambda _: cost_in_words(rows), written))

