@@ -10,6 +10,7 @@ from debias.api.audit import audit as audit_model
 from debias.api.partial_dependence import ColumnChanger, partial_dependence
 from debias.data.user_rows import dataset
 from debias.errors import RowsError
+from debias.random_state import seed_of
 from debias.results.report.figures import refuse_most, require_matplotlib
 from debias.results.vocabulary import Verdict
 from debias.text import listed
@@ -116,6 +117,8 @@ class EffectsDisplay:
             As for :func:`debias.audit` and :func:`debias.partial_dependence`.
         """
         require_matplotlib()
+        if "random_state" in settings:  # one seed for the audit and the curves, also if a generator draws it
+            settings["random_state"] = seed_of(settings["random_state"])
         if audit is None:
             if dataset(X, y).y is None:
                 raise RowsError("pass y, or an audit of this model as audit=")

@@ -129,9 +129,7 @@ def cost_in_words(rows: list[Row]) -> str:
     """
     ratio = {what: float(cell.split()[0]) for what, *_, cell, _ in rows if cell}
     scores, audit = ratio[speed_cases.SCORED], ratio[speed_cases.AUDITED]
-    return (
-        f"Five scores take {scores:.2f} times as long as one `predict`, and an audit {audit:.2f} times as long as the fit"
-    )
+    return f"Five scores take {scores:.2f} times as long as one `predict`, and an audit {audit:.2f} times as long as the fit"
 
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:

@@ -104,7 +104,9 @@ def _audited(name: str, grow: Callable[..., Any], X: Any, y: Any, wanted: str, t
     """Yield the case of a default audit of a forest beside its fit."""
     forest = grow(n_jobs=threads).fit(X, y)
     ours = partial(debias.audit, forest, X, y, rows="oob", random_state=0, n_jobs=threads)
-    yield Case(f"{name}, {threads} thread(s): default audit", ours, "fit", partial(grow(n_jobs=threads).fit, X, y), wanted)
+    yield Case(
+        f"{name}, {threads} thread(s): default audit", ours, "fit", partial(grow(n_jobs=threads).fit, X, y), wanted
+    )
 
 
 def _audits_of_boosters() -> Iterator[Case]:

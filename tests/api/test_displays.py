@@ -151,6 +151,22 @@ def test_axes_of_the_user_are_drawn_on_if_they_are_as_many_as_features(audited):
         debias.plot.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=1, ax=given)
 
 
+def test_one_picture_refuses_what_is_not_one_axes(audited):
+    for given in (plt.subplots(1, 2)[1], 3):
+        with pytest.raises(debias.DebiasError, match="ax must be one matplotlib Axes, or None for new ones, not"):
+            audited[3].plot(ax=given)
+
+
+def test_a_generator_gives_the_audit_and_the_curves_one_seed(audited):
+    model, X, y, _ = audited
+    drawn = [
+        debias.plot.EffectsDisplay.from_estimator(model, X, y, random_state=random_state, max_rows=50)
+        for random_state in (np.random.default_rng(5), int(np.random.default_rng(5).integers(2**32)))
+    ]
+    assert drawn[0].audit.to_json() == drawn[1].audit.to_json()
+    assert drawn[0].partial_dependence.to_json() == drawn[1].partial_dependence.to_json()
+
+
 def test_columns_that_are_computed_from_several_have_no_curve_of_their_own():
     X, y = table()
     y = y + 3 * (X["noise"] * X["other noise"]).to_numpy()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_most, settings
+from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_axes, refuse_most, settings
 from debias.results.report.pages import Styles, picture, render
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict
@@ -86,6 +86,7 @@ def changes_on_axes(axes: Any, changes: Changes, most: int) -> Any:
     """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
     if not changes.compared:
         raise ValueError(f"there is nothing to draw: {changes.not_compared_because}")
+    refuse_axes(axes)
     with settings():
         if axes is None:
             refuse_most(most)

@@ -401,9 +401,16 @@ def refuse_kind(kind: Any, kinds: tuple[str, ...]) -> None:
         raise CompositionError(f"kind={kind!r} is not one of {', '.join(map(repr, kinds))}")
 
 
+def refuse_axes(axes: Any) -> None:
+    """Raise a CompositionError unless this is None or one matplotlib Axes."""
+    if axes is not None and not hasattr(axes, "get_legend_handles_labels"):
+        raise CompositionError(f"ax must be one matplotlib Axes, or None for new ones, not {type(axes).__name__}")
+
+
 def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
     """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
     refuse_most(most)
+    refuse_axes(axes)
     require_matplotlib()
     with settings():
         if axes is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_most, settings
+from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_axes, refuse_most, settings
 from debias.results.report.pages import Styles, picture, render
 from debias.results.sentences import headline_of_folds
 from debias.results.tables import DASH, Table, cells
@@ -75,6 +75,7 @@ def draw_folds(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, most: int =
 
 def folds_on_axes(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, unit: str, most: int) -> Any:
     """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
+    refuse_axes(axes)
     own_figure = axes is None
     with settings():
         if axes is None:

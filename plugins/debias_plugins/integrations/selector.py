@@ -51,7 +51,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         "fdr_by" limit the expected share of noise among the kept features.
     min_features_to_select, max_features : int, int or None
         Minimum and maximum number of features to keep; the features with the largest scores are kept.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         For the test, and for the choice of held-out rows.
     n_jobs : int or None
         Number of threads.
@@ -257,4 +257,6 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _seed(self) -> int | None:
         if self.random_state is None or isinstance(self.random_state, Integral):
             return None if self.random_state is None else int(self.random_state)
+        if isinstance(self.random_state, np.random.Generator):  # which scikit-learn does not take
+            return int(self.random_state.integers(SEEDS))
         return int(check_random_state(self.random_state).randint(SEEDS))

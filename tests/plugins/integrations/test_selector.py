@@ -121,6 +121,15 @@ def test_meta_methods_decide_by_themselves(data):
     assert not selector.get_support().all()
 
 
+def test_a_generator_is_a_random_state(data):
+    X, y = data
+    forest = RandomForestRegressor(10, random_state=0)
+    one, other = (
+        DebiasedSelector(forest, random_state=np.random.default_rng(3)).fit(X, y).scores_.values for _ in range(2)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("container", ["pandas", "polars"])
 def test_output_is_in_the_container_asked_for(data, container):
     X, y = data
