@@ -11,6 +11,7 @@ from typing import Any
 
 from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
+from debias.hooks.registry import find_scorer, meta_methods, scorers
 
 _WORDS = re.compile(r"\w+([-\s.]+\w+)*")
 LONGEST = 5_000
@@ -48,8 +49,6 @@ def parse(text: str) -> Scorer:
 
 
 def _scorer(node: ast.expr, line: str) -> Scorer:
-    from debias.hooks.registry import find_scorer, meta_methods, scorers
-
     metas = meta_methods()
     if isinstance(node, ast.Name):
         head, arguments, keywords = node, [], []
@@ -86,8 +85,6 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
 
 def _refuse_misspelt(text: str, line: str, at: int) -> None:
     """Raise a CompositionError if text begins with what is nearly a name, such as "mdi-oob"; it begins at `at`."""
-    from debias.hooks.registry import meta_methods, scorers
-
     name, known = text.partition("(")[0].strip(), [*scorers(), *meta_methods()]
     hint = nearest(name, known) if name not in known and _WORDS.fullmatch(name) else ""
     if hint:
@@ -187,8 +184,6 @@ def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
     >>> debias.plugin.scorer(wrapped.name) == wrapped
     True
     """
-    from debias.hooks.registry import meta_methods
-
     if isinstance(name, str):
         known = meta_methods()
         if name not in known:

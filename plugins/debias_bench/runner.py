@@ -203,7 +203,7 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """Return the date, and the last commit of the checkout that runs, if it is one: a page names the code it measured."""
+    """Return the last commit of the checkout that runs, if it is one, and the date: a page names what it measured."""
     asked = ("git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%h")
     with suppress(OSError):  # no git
         done = subprocess.run(asked, capture_output=True, text=True, check=False)

@@ -129,7 +129,8 @@ def cost_in_words(rows: list[Row]) -> str:
     """
     ratio = {what: float(cell.split()[0]) for what, *_, cell, _ in rows if cell}
     scores, audit = ratio[speed_cases.SCORED], ratio[speed_cases.AUDITED]
-    return f"Five scores take {scores:.2f} times as long as one `predict`, and an audit {audit:.2f} times as long as the fit"
+    of_scores = f"Five scores take {scores:.2f} times as long as one `predict`"
+    return f"{of_scores}, and an audit {audit:.2f} times as long as the fit"
 
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:
@@ -220,9 +221,10 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     table = ["| " + " | ".join(cells) + " |" for cells in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
     text = (
         "# Speed\n\n`debias bench speed`: seconds of processor time of one call, of all threads, beside calls of other "
-        "packages on the same rows. The ratio is our time divided by theirs. Our calls include reading the trees, checking them against the library "
-        "and proving the rows. Exponents are slopes of log seconds over log size, over all sizes and between the two "
-        "largest. The first is below 1 if a part of the time is the same for every size.\n\n"
+        "packages on the same rows. The ratio is our time divided by theirs. Our calls include reading the trees, "
+        "checking them against the library and proving the rows. Exponents are slopes of log seconds over log size, "
+        "over all sizes and between the two largest. The first is below 1 if a part of the time is the same for every "
+        "size.\n\n"
         f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
     )
     write_text(out / "speed.md", text)
