@@ -224,7 +224,7 @@ def files_of_folds(directory: Path, labels: pd.Series) -> dict[str, Path]:
     """
     names = labels_of(labels)
     files = sorted(path for path in directory.iterdir() if not path.name.startswith("."))
-    label_of = {path: _label_of(_stem(path), names) for path in files}
+    label_of = {path: _label_of(path.name if path.is_dir() else path.stem, names) for path in files}
     found = {name: [path for path, label in label_of.items() if label == name] for name in names}
     without = [name for name in names if not found[name]]
     unused = [path.name for path, label in label_of.items() if label is None]
@@ -243,10 +243,6 @@ def files_of_folds(directory: Path, labels: pd.Series) -> dict[str, Path]:
             escaped(f"{directory} has several files for the fold {double}: {listed([p.name for p in found[double]])}")
         )
     return {name: found[name][0] for name in names}
-
-
-def _stem(path: Path) -> str:
-    return path.name if path.is_dir() else path.stem
 
 
 def _label_of(stem: str, names: list[str]) -> str | None:

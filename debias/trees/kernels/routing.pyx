@@ -147,7 +147,9 @@ cdef class Room:
         cdef int64_t j, most = 1
         for j in range(trees.shape[0]):
             most = max(most, nodes.start[trees[j] + 1] - nodes.start[trees[j]])
+        # A binary tree of n nodes has (n + 1) / 2 leaves.
         n_leaves = most // 2 + 1
+        # 8 more: `list_rows` writes the bits of the last byte that are beyond the last row too.
         self.rows = np.empty(2 * (n_rows + 8), dtype=np.uint32)
         self.stack = np.empty((most + 1, 4), dtype=np.uint64)
         self.leaf, self.end = np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
