@@ -138,6 +138,7 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
         if objective.name == "squared_error":
             return mean
         if objective.name in ("logistic", "exponential"):
+            # With labels of one class only they are infinite, and are clipped below.
             log_odds = (np.log(mean) - np.log1p(-mean)) / (factor if objective.name == "logistic" else 2)
             return np.clip(log_odds, -LARGEST_MARGIN, LARGEST_MARGIN)
         if objective.name in ("softmax", "poisson", "gamma", "tweedie"):
@@ -268,6 +269,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     if n < UNITS_AT_LEAST:
         return None
     error = float(np.sqrt(deviations @ deviations * n / (n - 1))) / weight.sum()
+    # The same gain in every row: chance has no part in it.
     if error == 0:
         return float(mean <= 0)
     return float(stdtr(n - 1, -mean / error))

@@ -545,6 +545,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     shared = []
     for (a, of_a), (b, of_b) in pairs:
         phi2 = leaf_kernels.overlap(a.at, b.at, a.group, b.group) - a.freedom * b.freedom / n_rows
+        # A covariance is at most the larger of the two variances.
         most = max(of_a, of_b) / min(a.freedom, b.freedom)
         shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * of_a, most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))

@@ -44,6 +44,7 @@ def places_above(
                 while at > 0:
                     upper = start[tree] + ((at - 1) >> 1)
                     if column[upper] == column[d]:
+                        # The side of the upper split that the path takes: the next place if it goes right.
                         above[position[d]] = <int32_t> (place[upper] + ((at - 1) & 1))
                         break
                     at = slot_of_split[upper]

@@ -186,6 +186,7 @@ cdef int64_t divide(
         top -= 1
         at, begin, end, swapped = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
         while nodes.left[at] >= 0:
+            # The two lists take turns. The other side waits in the list it was written to, as the stack remembers.
             source = &rows[swapped * half + begin]
             to = &rows[(1 - swapped) * half + begin]
             n = end - begin
@@ -209,6 +210,7 @@ cdef int64_t divide(
                 top += 1
             at = root + nodes.left[at]
             end = begin + n_left
+        # The result is in the first list.
         if swapped:
             for i in range(begin, end):
                 rows[i] = rows[half + i]
