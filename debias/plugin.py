@@ -9,9 +9,8 @@ from debias.data.dataset import Data
 from debias.errors import CompositionError, PluginError
 from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
 from debias.hooks.expressions import meta_method, scorer
-from debias.hooks.meta_methods import meta_method_plugin
 from debias.hooks.registry import plugins, register, unregister
-from debias.hooks.scorers import data_scorer_plugin, scorer_plugin
+from debias.hooks.scorers import data_scorer_plugin, meta_method_plugin, scorer_plugin
 from debias.hooks.specs import hookimpl
 from debias.models.wrappers import extract
 from debias.retraining.experiment import Experiment

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from debias.parallel import Refits
     from debias.random_state import RandomState
     from debias.results.audit import Audit
-    from debias.results.scores import Scores
     from debias.rows.request import Level
     from debias.significance.procedure import ErrorRate
 
@@ -187,7 +186,8 @@ def audit_folds(
                     proof, test_rows, scorers, tested=tested, procedure=of_fold, refits=refits, **settings
                 )
             if has_few_blocks and procedure is not None:
-                audit = _with_tested_scores(audit, with_reason(audit.tested_scores, FEW_BLOCKS))
+                untested = with_reason(audit.tested_scores, FEW_BLOCKS)
+                audit = replace(audit, scores={**audit.scores, audit.tested_scorer: untested})
             audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)
             advance()
     _refuse_silence(audits)
@@ -275,11 +275,6 @@ def _is_constant(y: Any) -> bool:
     import pandas as pd
 
     return bool(pd.DataFrame(np.asarray(y)).nunique(dropna=False).max() <= 1)
-
-
-def _with_tested_scores(audit: Audit, scores: Scores) -> Audit:
-    """Return an audit with other scores of its tested scorer."""
-    return replace(audit, scores={**audit.scores, audit.tested_scorer: scores})
 
 
 def _tuned(audit: Audit, by_test_rows: str) -> Audit:

@@ -11,7 +11,7 @@ from debias.data.table import Table, column_order, is_one_column
 from debias.data.user_columns import column_values, is_missing
 from debias.data.user_rows import Dataset, dataset
 from debias.errors import CompositionError, RowsError, nearest
-from debias.models.changed_columns import TransformedRows
+from debias.models.changed_rows import ChangedRows, TransformedRows
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import in_threads
@@ -19,7 +19,6 @@ from debias.progress import task, with_progress
 from debias.random_state import seed_of
 from debias.results.partial_dependence import Curve, PartialDependence
 from debias.rows.request import Request
-from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:

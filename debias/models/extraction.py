@@ -97,7 +97,8 @@ def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[
     if output.shape != expected.shape:
         return np.full(len(output), np.inf)
     precision = max(float(np.finfo(ensemble.output_dtype).eps), CLOSE)
-    scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
+    largest_step = float(max(ensemble.value.max(), -ensemble.value.min()))
+    scale = np.abs(ensemble.base).max() + np.abs(expected).max() + largest_step
     difference: NDArray[np.float64] = np.abs(output - expected).max(axis=1)
     difference[np.isnan(difference)] = np.inf
     if scale == 0:  # a model that predicts 0 for every row
@@ -184,10 +185,6 @@ def _outputs(output: NDArray[np.float64], row: int) -> str:
 
 def _largest(output: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
     return float(np.abs(output - expected).max()) if output.shape == expected.shape else np.inf
-
-
-def _largest_step(ensemble: TreeEnsemble) -> float:
-    return float(max(ensemble.value.max(), -ensemble.value.min()))
 
 
 def trees_of(model: Any) -> TreeEnsemble:

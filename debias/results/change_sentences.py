@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.policy import SMALLEST_SHIFT
+from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
 from debias.text import counted, escaped, percent
 
@@ -236,6 +237,4 @@ def _named(
     changes: Changes, which: list[int], in_words: Callable[[int], str] | None = None, between: str = ", "
 ) -> str:
     """Return the first features as a list in one line, and how many more there are."""
-    texts = [in_words(k) if in_words is not None else _name(changes, k) for k in which[:MOST_NAMED]]
-    rest = f" and {len(which) - MOST_NAMED:,} more" if len(which) > MOST_NAMED else ""
-    return between.join(texts) + rest
+    return in_a_row([_name(changes, k) if in_words is None else in_words(k) for k in which], MOST_NAMED, between)

@@ -11,7 +11,7 @@ import numpy as np
 from debias.errors import DebiasError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -204,11 +204,14 @@ def _refuse_constant(name: str) -> None:
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
-    if len(entries) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := repeated([name for name, _ in pairs])) is not None:
         raise Malformed(f"it has {twice!r} twice in one object")
     return entries
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that is there twice or more; None if all are different."""
+    return next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
 
 
 def value_text(value: Any) -> str:

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, PolicyError, RowsError, with_article
-from debias.results.feature_likeness import alike, like
-from debias.results.gate_outcome import NAMED, Change, Gate, Result, result_of_repeated, result_of_unseen
+from debias.results.gate_outcome import (
+    NAMED,
+    Change,
+    Gate,
+    Result,
+    result_of_absent,
+    result_of_repeated,
+    result_of_unseen,
+    warnings_of_absent,
+)
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.scores import REPEATED, UNSEEN
 from debias.results.sentences import doubts, reports_anything
 from debias.results.stored import check_audit
 from debias.results.vocabulary import GateStatus, RowsKind, Verdict
-from debias.text import counted
+from debias.text import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +126,7 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
     if rules.min_rows is not None:
         required = f"the policy requires {rules.min_rows}"
         reason = f"{n_rows} evaluation rows, {'and' if enough else 'but'} {required}"
-        yield _result("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
+        yield Result.of("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
     yield from _provenance(audit, rules.min_provenance)
     details = audit.tested_scores.details
     if rules.max_unseen is not None:
@@ -141,7 +149,7 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
             else no_verdicts
         )
         met = no_verdicts is None and count >= limit
-        result = _result("min_informative", met, str(count), f">= {limit}", reason)
+        result = Result.of("min_informative", met, str(count), f">= {limit}", reason)
         may_be_met = no_verdicts is None and count + len(audit.untested_features) >= limit
         yield _unjudged(result, audit) if not met and may_be_met else result
     for feature in rules.must_be_informative or ():
@@ -151,13 +159,13 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         passed_as_noise = result.status is GateStatus.PASSED and result.value is Verdict.INDISTINGUISHABLE
         if passed_as_noise and not enough:
             reason = f"with fewer than {rules.min_rows} rows the test may miss a feature that matters"
-            result = Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, reason)
+            result = result.unjudged(reason)
         elif passed_as_noise and _fails_to_predict(audit):
             reason = (
                 "the model predicts these rows no better than a constant, so the test may miss a feature that matters. "
                 "Check that the response is right"
             )
-            result = Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, reason)
+            result = result.unjudged(reason)
         yield result
     if rules.max_inflation is not None:
         yield _inflation(audit, rules.max_inflation)
@@ -178,10 +186,6 @@ def _no_verdicts(audit: Audit) -> str | None:
     return None
 
 
-def _result(rule: str, passed: bool, value: str, limit: str, reason: str) -> Result:
-    return Result(rule, GateStatus.PASSED if passed else GateStatus.FAILED, value, limit, reason)
-
-
 def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
     """Check what is known about the rows. Without a rule, rows that look like training rows fail, others pass."""
     levels, status = list(PROVENANCE), audit.tested_scores.provenance["status"]
@@ -190,12 +194,12 @@ def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
     if wanted is None:
         if level is None or level == "stated":
             hint = f'{reason}; to accept such rows, set min_provenance = "stated" in the policy'
-            yield _result("min_provenance", False, level or status, ">= unknown", hint)
+            yield Result.of("min_provenance", False, level or status, ">= unknown", hint)
         elif level == "unknown":
-            yield _result("min_provenance", True, level, ">= unknown", reason)
+            yield Result.of("min_provenance", True, level, ">= unknown", reason)
         return
     passed = level is not None and levels.index(level) >= levels.index(wanted)
-    yield _result("min_provenance", passed, level or status, f">= {wanted}", reason)
+    yield Result.of("min_provenance", passed, level or status, f">= {wanted}", reason)
 
 
 def _shift(audit: Audit, limit: float) -> Result:
@@ -203,17 +207,17 @@ def _shift(audit: Audit, limit: float) -> Result:
     if shift is None:
         at_training = audit.tested_scores.provenance["status"] in (*PROVENANCE["rows proven"], *PROVENANCE["proven"])
         if audit.tested_scores.rows == RowsKind.OOB and at_training:
-            return _result(rule, True, "none", allowed, "these are the training rows, so there is no shift")
-        return _result(rule, False, "none", allowed, "the rows could not be compared with the training rows")
+            return Result.of(rule, True, "none", allowed, "these are the training rows, so there is no shift")
+        return Result.of(rule, False, "none", allowed, "the rows could not be compared with the training rows")
     if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
-        return _result(rule, False, str(shift), allowed, "the shift of the rows is not a number")
+        return Result.of(rule, False, str(shift), allowed, "the shift of the rows is not a number")
     names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
     reason = (
-        f"splits on {_first(names)} divide these rows differently from the training rows (effect size w)"
+        f"splits on {listed(names, NAMED)} divide these rows differently from the training rows (effect size w)"
         if names
         else "the splits divide these rows as they divide the training rows, within chance"
     )
-    return _result(rule, shift <= limit, f"{shift:.2f}", allowed, reason)
+    return Result.of(rule, shift <= limit, f"{shift:.2f}", allowed, reason)
 
 
 def _predicts(audit: Audit, wanted: bool | float) -> Result:
@@ -234,9 +238,9 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
         )
         return Result(rule, GateStatus.NOT_JUDGED, value, limit, reason)
     if performance.better_than_constant is False:
-        return _result(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
+        return Result.of(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
     skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
-    return _result(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
+    return Result.of(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
 
 def _fails_to_predict(audit: Audit) -> bool:
@@ -246,20 +250,14 @@ def _fails_to_predict(audit: Audit) -> bool:
 def _unjudged(result: Result, *audits: Audit) -> Result:
     """Return the result of a rule that cannot be judged, because of features that were not tested."""
     reasons = {name: reason for audit in audits for name, reason in audit.untested_features.items()}
-    named = _first([f"{name} ({reason})" for name, reason in reasons.items()])
-    return Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, f"not tested: {named}")
-
-
-def _first(texts: list[str]) -> str:
-    """Return the first few texts as a list in one line, and how many more there are."""
-    rest = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
-    return ", ".join(texts[:NAMED]) + rest
+    named = listed([f"{name} ({reason})" for name, reason in reasons.items()], NAMED)
+    return result.unjudged(f"not tested: {named}")
 
 
 def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result:
     rule, share, no_verdicts = "max_unsupported_share", audit.unsupported_share, _no_verdicts(audit)
     if share is None or no_verdicts is not None or not reports_anything(audit):
-        return _result(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
+        return Result.of(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
     if rows_missing is not None:
         reason = f"the share gets smaller with more rows, and there are fewer than {rows_missing}"
         return Result(rule, GateStatus.NOT_JUDGED, f"{share:.1%}", f"<= {limit:.1%}", reason)
@@ -270,7 +268,7 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
     reason = f"{len(noise)} of {audit.share.size} features are {Verdict.INDISTINGUISHABLE.phrase}" + (
         f"; the largest shares: {names}" if names else ""
     )
-    result = _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
+    result = Result.of(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
     return _unjudged(result, audit) if share <= limit < share + audit.untested_share else result
 
 
@@ -287,12 +285,8 @@ def _named(rule: str, feature: Feature, wanted: Verdict, audit: Audit) -> Result
         if name in audit.untested_features:
             return Result(rule, GateStatus.NOT_JUDGED, Verdict.UNTESTED, wanted, audit.untested_features[name])
         evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
-        return _result(rule, no_verdicts is None and audit.verdict[k] is wanted, audit.verdict[k], wanted, evidence)
-    near = [repr(other) for other in like(name, names)]
-    reason = "the model has no such feature" + (f", but it has {_first(near)}" if near else "")
-    if not feature.optional:
-        reason += "; to accept a model without it, write {name = ..., optional = true}"
-    return _result(rule, feature.optional, "not in the model", wanted, reason)
+        return Result.of(rule, no_verdicts is None and audit.verdict[k] is wanted, audit.verdict[k], wanted, evidence)
+    return result_of_absent(rule, feature, names, wanted)
 
 
 def _evidence(audit: Audit, k: int) -> str:
@@ -306,9 +300,9 @@ def _evidence(audit: Audit, k: int) -> str:
 
 def _inflation(audit: Audit, limit: float) -> Result:
     if not reports_anything(audit):
-        return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
+        return Result.of("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
     if not audit.tested and not audit.share.any():  # such as a response that is the same in all rows
-        return _result("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
+        return Result.of("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
     assert audit.reported is not None
     tested = np.array([name not in audit.untested_features for name in audit.tested_scores.feature_names])
     if not tested.any():
@@ -316,7 +310,9 @@ def _inflation(audit: Audit, limit: float) -> Result:
     excess = audit.reported - audit.share
     k = int(np.argmax(np.where(tested, excess, -np.inf)))
     reason = f"{audit.tested_scores.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
-    result = _result("max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason)
+    result = Result.of(
+        "max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason
+    )
     # The debiased shares of the others would be smaller if a feature that was not tested had one.
     unknown = result.status is GateStatus.PASSED and not tested.all() and bool((audit.reported > limit).any())
     return _unjudged(result, audit) if unknown else result
@@ -379,10 +375,10 @@ def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:
     moved = {name: _moved(before[name], after[name]) for name in after if name in before}
     over = sorted((name for name in moved if moved[name] > limit), key=lambda name: -moved[name])
     changes = [f"{name} from {before[name][0]} to {after[name][0]}" for name in over]
-    reason = f"ranks changed: {_first(changes)}" if over else _compared(len(moved))
+    reason = f"ranks changed: {listed(changes, NAMED)}" if over else _compared(len(moved))
     problem = _not_comparable(before, after)
     passed, largest = problem is None and not over, max(moved.values(), default=0)
-    result = _result("max_rank_change", passed, str(largest), f"<= {limit}", problem or reason)
+    result = Result.of("max_rank_change", passed, str(largest), f"<= {limit}", problem or reason)
     return _unless_untested(result, audit, baseline)
 
 
@@ -395,10 +391,10 @@ def _verdict_changes(audit: Audit, baseline: Audit, limit: int) -> Result:
         if before[name][2] != after[name][2] and Verdict.UNTESTED not in (before[name][2], after[name][2])
     ]
     changes = [f"{name} from {before[name][2].text} to {after[name][2].text}" for name in changed]
-    reason = f"verdicts changed: {_first(changes)}" if changed else _compared(len(both))
+    reason = f"verdicts changed: {listed(changes, NAMED)}" if changed else _compared(len(both))
     problem = _not_comparable(before, after)
     passed = problem is None and len(changed) <= limit
-    result = _result("max_verdict_changes", passed, str(len(changed)), f"<= {limit}", problem or reason)
+    result = Result.of("max_verdict_changes", passed, str(len(changed)), f"<= {limit}", problem or reason)
     return _unless_untested(result, audit, baseline)
 
 
@@ -413,7 +409,7 @@ def _not_comparable(before: dict[str, tuple[int, float, Verdict]], after: dict[s
     informative = [name for name in before if before[name][2] is Verdict.INFORMATIVE]
     if informative and not any(name in after for name in informative):
         were = f"that were {Verdict.INFORMATIVE.phrase} before"
-        return f"this model has none of the features {were}: {_first(informative)}"
+        return f"this model has none of the features {were}: {listed(informative, NAMED)}"
     return None
 
 
@@ -423,7 +419,7 @@ def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
     name = max(shares, key=lambda feature: abs(shares[feature][1] - shares[feature][0]))
     change = abs(shares[name][1] - shares[name][0])
     reason = f"{name}: from {shares[name][0]:.1%} to {shares[name][1]:.1%}"
-    result = _result("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
+    result = Result.of("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
     return _unless_untested(result, audit, baseline)
 
 
@@ -435,12 +431,7 @@ def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tupl
         yield doubt
     names = audit.tested_scores.feature_names
     for rule in ("must_be_informative", "must_not_matter"):
-        for feature in getattr(rules, rule) or ():
-            if feature.optional and feature.name not in names and (near := alike(feature.name, names)):
-                yield (
-                    f"{rule}: the model has no feature {feature.name!r}, which is optional, but it has "
-                    f"{_first([repr(name) for name in near])}: is that the same feature?"
-                )
+        yield from warnings_of_absent(rule, getattr(rules, rule) or (), names)
     passed_as_noise = [
         result for result in results if result.status is GateStatus.PASSED and result.value is Verdict.INDISTINGUISHABLE
     ]
@@ -485,4 +476,5 @@ def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Itera
     for here, there, where in ((names, old, "new in this model"), (old, names, "only in the baseline")):
         known = set(there)
         if only := [repr(name) for name in here if name not in known]:
-            yield f"features {where}, which max_verdict_changes and max_rank_change do not compare: {_first(only)}"
+            named = listed(only, NAMED)
+            yield f"features {where}, which max_verdict_changes and max_rank_change do not compare: {named}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
-from debias.results.feature_likeness import alike, like
-from debias.results.gate_outcome import NAMED, Gate, Result, result_of_repeated, result_of_unseen
+from debias.results.gate_outcome import (
+    NAMED,
+    Gate,
+    Result,
+    result_of_absent,
+    result_of_repeated,
+    result_of_unseen,
+    warnings_of_absent,
+)
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
 from debias.text import counted, escaped, listed, percent
@@ -74,7 +80,7 @@ def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
         if limit is not None:
             required = f"{'and' if number >= limit else 'but'} the policy requires {limit:,}"
             reason = f"{counted(number, noun)} {where}, {required}"
-            yield Result(rule, _status(number >= limit), f"{number:,}", f">= {limit:,}", reason)
+            yield Result.of(rule, number >= limit, f"{number:,}", f">= {limit:,}", reason)
 
 
 def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
@@ -92,7 +98,7 @@ def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
         return Result(rule, GateStatus.FAILED, "in the future", allowed, f"{reason}: correct its date")
     days = max(age / timedelta(days=1), 0.0)
     shown_days = f"{ceil(100 * days) / 100:g}"  # rounded up, so that an age above the limit is seen to be above it
-    return Result(rule, _status(days <= limit), shown_days, allowed, reason)
+    return Result.of(rule, days <= limit, shown_days, allowed, reason)
 
 
 def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
@@ -156,11 +162,7 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
             status, value, reason = of_one(changes, changes.feature_names.index(feature.name))
             yield Result(f"{rule}: {feature.name}", status, value, wanted, reason)
             continue
-        near = [repr(name) for name in like(feature.name, changes.feature_names)]
-        reason = "the model has no such feature" + (f", but it has {listed(near, NAMED)}" if near else "")
-        if not feature.optional:
-            reason += "; to accept a model without it, write {name = ..., optional = true}"
-        yield Result(f"{rule}: {feature.name}", _status(feature.optional), "not in the model", wanted, reason)
+        yield result_of_absent(f"{rule}: {feature.name}", feature, changes.feature_names, wanted)
 
 
 def _all(rule: str, wanted: str, changes: Changes) -> Result:
@@ -291,14 +293,14 @@ def _unless_predicted(result: Result, changes: Changes) -> Result:
     if not about_response or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
     said = changes.response_predicted
-    return result if said is None else replace(result, status=GateStatus.NOT_JUDGED, reason=said)
+    return result if said is None else result.unjudged(said)
 
 
 def _unless_too_few(result: Result, too_few: str | None) -> Result:
     """Return a result that passed as not judged if there are too few periods or rows."""
     if too_few is None or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
-    return Result(result.rule, GateStatus.NOT_JUDGED, result.value, result.limit, f"too few to judge: {too_few}")
+    return result.unjudged(f"too few to judge: {too_few}")
 
 
 def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
@@ -308,17 +310,6 @@ def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
     yield from changes.warnings
     for rule in ("must_not_fade", "must_not_shift"):
         features = getattr(rules, rule)
-        for feature in () if features in (None, ALL) else features:
-            if feature.optional and feature.name not in changes.feature_names:
-                near = [repr(name) for name in alike(feature.name, changes.feature_names)]
-                if near:
-                    yield (
-                        f"{rule}: the model has no feature {feature.name!r}, which is optional, but it has "
-                        f"{listed(near, NAMED)}: is that the same feature?"
-                    )
+        yield from warnings_of_absent(rule, () if features in (None, ALL) else features, changes.feature_names)
     if rules.max_shift is not None and rules.max_shift >= 2:
         yield f"max_shift = {rules.max_shift:g} sets no limit"
-
-
-def _status(passed: bool) -> GateStatus:
-    return GateStatus.PASSED if passed else GateStatus.FAILED

@@ -1,6 +1,7 @@
 """The outcome of a gate: the result of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations.
 
-The rules about odd rows are here too, because the gate of an audit and that of a history both have them.
+The rules about odd rows and about features that the model does not have are here too, because the gate of an audit and
+that of a history both have them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from debias.results.feature_likeness import alike, like
 from debias.results.tables import Table, for_markdown
 from debias.results.vocabulary import GateStatus, Verdict, displayed
 from debias.text import counted, escaped, json_text, listed, percent, to_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from debias.results.policy import Feature
 
 EXIT_CODES = {GateStatus.PASSED: 0, GateStatus.FAILED: 1, GateStatus.NOT_JUDGED: 4}
 """The exit code of a command for each status of a gate."""
@@ -46,6 +50,15 @@ class Result:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", GateStatus(self.status))
+
+    @classmethod
+    def of(cls, rule: str, passed: bool, value: str, limit: str, reason: str) -> Result:
+        """Return the result of a rule that passed or failed."""
+        return cls(rule, GateStatus.PASSED if passed else GateStatus.FAILED, value, limit, reason)
+
+    def unjudged(self, reason: str) -> Result:
+        """Return the same result as not judged, for this reason."""
+        return replace(self, status=GateStatus.NOT_JUDGED, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -275,7 +288,7 @@ def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: st
         named = listed([f"{escaped(name)} {percent(share)}" for share, name in found], NAMED)
         reason = f"{which} with a category that the model never saw: {named}"
     largest = found[0][0] if found else 0.0
-    return Result(rule, GateStatus.PASSED if largest <= limit else GateStatus.FAILED, f"{largest:.3g}", allowed, reason)
+    return Result.of(rule, largest <= limit, f"{largest:.3g}", allowed, reason)
 
 
 def result_of_repeated(share: float | None, limit: float, which: str, not_counted: str, known: str = "") -> Result:
@@ -284,7 +297,26 @@ def result_of_repeated(share: float | None, limit: float, which: str, not_counte
     if share is None:
         return Result(rule, GateStatus.NOT_JUDGED, "none", allowed, f"rows that repeat another row {not_counted}")
     reason = f"{percent(share)} of {which}{known}"
-    return Result(rule, GateStatus.PASSED if share <= limit else GateStatus.FAILED, f"{share:.3g}", allowed, reason)
+    return Result.of(rule, share <= limit, f"{share:.3g}", allowed, reason)
+
+
+def result_of_absent(rule: str, feature: Feature, names: Sequence[str], wanted: str) -> Result:
+    """Return the result of a rule that names a feature which the model, with features of these names, does not have."""
+    near = [repr(other) for other in like(feature.name, names)]
+    reason = "the model has no such feature" + (f", but it has {listed(near, NAMED)}" if near else "")
+    if not feature.optional:
+        reason += "; to accept a model without it, write {name = ..., optional = true}"
+    return Result.of(rule, feature.optional, "not in the model", wanted, reason)
+
+
+def warnings_of_absent(rule: str, features: Iterable[Feature], names: Sequence[str]) -> Iterator[str]:
+    """Yield warnings of optional features that the model does not have, if it has features of similar names."""
+    for feature in features:
+        if feature.optional and feature.name not in names and (near := alike(feature.name, names)):
+            yield (
+                f"{rule}: the model has no feature {feature.name!r}, which is optional, but it has "
+                f"{listed([repr(name) for name in near], NAMED)}: is that the same feature?"
+            )
 
 
 def junit_of_error(text: str) -> str:

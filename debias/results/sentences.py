@@ -77,7 +77,7 @@ def of_stopping(audit: Audit) -> list[str]:
     """Return that rows which the model does not store chose its number of trees, if they may be the scored rows."""
     if audit.tested_scores.provenance.get("kind") != "held-out":
         return []
-    return [f"{text[0].upper()}{text[1:]}." for text in audit.tested_scores.warnings if text in NOTES_OF_STOPPING]
+    return [_sentence(text) for text in audit.tested_scores.warnings if text in NOTES_OF_STOPPING]
 
 
 def doubts(audit: Audit) -> list[str]:
@@ -288,6 +288,12 @@ def enumerated(names: Sequence[str], most: int) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def in_a_row(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return the first texts in a row, without an "and" before the last, and how many more there are."""
+    rest = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + rest
+
+
 def _is(number: int) -> str:
     return "is" if number == 1 else "are"
 
@@ -299,7 +305,7 @@ def _dependence(audit: Audit) -> list[str]:
         return []
     if dependence is None:  # the audit left the test out and warned of it, or it was not asked for
         left_out = "dependence was not tested"
-        return [f"D{text[1:]}." for text in audit.warnings if text.startswith(left_out)]
+        return [_sentence(text) for text in audit.warnings if text.startswith(left_out)]
     if audit.scores[DEPENDENCE].selected is None:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found is Dependence.DEPENDENT]
@@ -311,10 +317,9 @@ def _dependence(audit: Audit) -> list[str]:
     unused = [name for name in dependent if verdict[name] is Verdict.INDISTINGUISHABLE]
     if not unused:
         return [f"{sentence}."]
-    named = ", ".join(escaped(name) for name in unused[:MOST_NAMED])
-    more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
+    named = in_a_row([escaped(name) for name in unused], MOST_NAMED)
     them = "One of them is" if len(unused) == 1 else f"{len(unused):,} of them are"
-    return [f"{sentence}. {them} {Verdict.INDISTINGUISHABLE.phrase} in this model: {named}{more}."]
+    return [f"{sentence}. {them} {Verdict.INDISTINGUISHABLE.phrase} in this model: {named}."]
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
@@ -452,11 +457,10 @@ def _agreement(audit: FoldsAudit) -> list[str]:
         lines.append(f"In the fewest folds: {enumerated(parts, MOST_NAMED)}.")
     single = found[~informative & (found > 0)].sort_values(ascending=False, kind="stable")
     if len(single):
-        parts = [f"{escaped(str(name))} ({count} of {n_folds})" for name, count in single.iloc[:MOST_NAMED].items()]
-        more = f" and {len(single) - MOST_NAMED:,} more" if len(single) > MOST_NAMED else ""
+        parts = [f"{escaped(str(name))} ({count} of {n_folds})" for name, count in single.items()]
         lines.append(
             f"{Verdict.INFORMATIVE.phrase.capitalize()} in single folds, but not over all folds together: "
-            f"{', '.join(parts)}{more}. Each fold has an error rate of its own, so some of this is chance."
+            f"{in_a_row(parts, MOST_NAMED)}. Each fold has an error rate of its own, so some of this is chance."
         )
     return lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from debias.results.fields import (
     or_none,
     record,
     refuse_unknown,
+    repeated,
     require,
     table,
     text_of,
@@ -36,7 +38,7 @@ from debias.results.untested import FEATURES, tell_nothing
 from debias.results.vocabulary import RowsKind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -73,27 +75,19 @@ def audit_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     require(plain, (*OF_AUDIT, "scores", *DERIVED), "")
     refuse_unknown(plain, (*OF_AUDIT, "scores", *DERIVED, *WORDS), "")
     fields = {name: read(plain[name], name) for name, read in OF_AUDIT.items()}
-    scores = {
-        name: scores_fields(mapping(each, f"scores.{name}"), f"scores.{name}.")
-        for name, each in mapping(plain["scores"], "scores").items()
-    }
-    return fields, scores, {name: plain[name] for name in DERIVED}
+    return fields, _fields_by_scorer(mapping(plain["scores"], "scores")), {name: plain[name] for name in DERIVED}
 
 
 def check_read_scores(scores: Scores) -> None:
     """Raise a Malformed if the numbers of scores contradict each other."""
-    try:
+    with _as_malformed():
         check_scores(scores)
-    except DebiasError as error:
-        raise Malformed(str(error)) from None
 
 
 def check_read_audit(audit: Audit, written: dict[str, Any]) -> None:
     """Raise a Malformed if the numbers of an audit contradict each other or the derived fields in the file."""
-    try:
+    with _as_malformed():
         check_audit(audit)
-    except DebiasError as error:
-        raise Malformed(str(error)) from None
     at = f"scores.{audit.tested_scorer}"
     if not agree(written["share"], audit.share.tolist()):
         raise Malformed(f"share does not follow from {at}")
@@ -186,10 +180,7 @@ def comparison_fields(plain: dict[str, Any]) -> tuple[dict[str, dict[str, Any]],
     """Return the fields of the scores of a comparison by name, and its traits by column."""
     _require_kind(plain, COMPARISON)
     fields = record(without_version(plain, "a comparison"), {"kind": text_of, "scores": mapping, "traits": mapping}, "")
-    scores = {
-        name: scores_fields(mapping(each, f"scores.{name}"), f"scores.{name}.")
-        for name, each in fields["scores"].items()
-    }
+    scores = _fields_by_scorer(fields["scores"])
     if len({each["feature_names"] for each in scores.values()}) != 1:
         raise Malformed("its scores are of different features")
     traits = record(fields["traits"], OF_TRAITS, "traits.")
@@ -218,11 +209,23 @@ def curves_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
         curves.append(curve)
     if not curves:
         raise Malformed("curves is empty")
-    names = [curve["feature"] for curve in curves]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := repeated([curve["feature"] for curve in curves])) is not None:
         raise Malformed(f"curves has {twice!r} twice")
     return fields, curves
+
+
+def _fields_by_scorer(plain: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the fields of the scores of an object, by the name of the scorer."""
+    return {name: scores_fields(mapping(each, f"scores.{name}"), f"scores.{name}.") for name, each in plain.items()}
+
+
+@contextmanager
+def _as_malformed() -> Iterator[None]:
+    """Raise a Malformed in place of other errors of debias: the numbers are those of a file."""
+    try:
+        yield
+    except DebiasError as error:
+        raise Malformed(str(error)) from None
 
 
 def _require_kind(plain: dict[str, Any], kind: str) -> None:
@@ -470,8 +473,7 @@ def check_scores(scores: Scores) -> None:
     names = scores.feature_names
     if not names:
         raise DebiasError("there is no feature")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := repeated(names)) is not None:
         raise DebiasError(f"feature_names has {twice!r} twice")
     for name in ("values", "standard_error", *OF_A_TEST):
         _check_values(name, getattr(scores, name), len(names))

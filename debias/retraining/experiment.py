@@ -290,7 +290,9 @@ class Experiment:
 
     def _member_scores(self, request: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
         """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""
-        ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=_weights(self.training.weight))
+        weight = self.training.weight
+        train_weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=train_weight)
         values, _ = values_and_details(scorer, scorer.score(ensemble, rows), ensemble)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
@@ -343,10 +345,6 @@ def _names_in(X: Any, ensemble: TreeEnsemble) -> tuple[str, ...]:
         return ensemble.feature_names
     name_in_X = {ensemble.stored_name(name): name for name in Table(X).names or ()}
     return tuple(name_in_X.get(name, name) for name in ensemble.feature_names)
-
-
-def _weights(weight: Any) -> NDArray[np.float64] | None:
-    return None if weight is None else np.asarray(weight, dtype=np.float64)
 
 
 def require_training(model: Any, part: Part) -> None:

@@ -289,6 +289,7 @@ def units_of_response(
             before += value[at]
     terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else [np.concatenate(of_trees)])
     columns, root = np.column_stack([*terms, np.ones(terms[0].size)]), np.sqrt(np.concatenate(size))
+    # Weighted by the number of rows: the mean over a leaf of n rows varies by 1 / n.
     coefficients, _, rank, _ = np.linalg.lstsq(columns * root[:, None], np.concatenate(found) * root, rcond=None)
     if rank < columns.shape[1] or coefficients[0] == 0:
         return None
@@ -298,6 +299,7 @@ def units_of_response(
 def _telling(response: Response, n_classes: int) -> bool:
     """Whether the order of y identifies it: two halves of sorted data have exactly the same labels in order."""
     if response.codes is not None:
+        # Labels that are sorted by class change n_classes - 1 times.
         return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
     assert response.values is not None
     return len(np.unique(response.values)) > 4
@@ -328,6 +330,7 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
 
 
 def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+    # Tree by tree in memory, because trees are compared one after another.
     leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
     for rows in row_blocks(table.n_rows, ensemble.n_features, trees.size):
         out_of_bag = ~in_bag.bits(rows.start, rows.stop)[trees]
@@ -400,6 +403,7 @@ def _columns_that_differ(
 def _with_all_above(agrees: NDArray[np.bool_], parent: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return which nodes of a tree agree together with all nodes above them."""
     reached = agrees
+    # One level of the tree at a time.
     while True:
         lower = reached & (reached[parent] | (parent < 0))
         if (lower == reached).all():

@@ -60,6 +60,7 @@ class Binned:
             elif distinct.size <= bins:
                 self.edges.append((distinct[:-1] + distinct[1:]) / 2)
             else:
+                # Quantiles of the rows; a value that would fill several bins gives one edge.
                 self.edges.append(np.unique(values[np.arange(1, bins) * values.size // bins - 1]))
         self.n_bins = np.array(
             [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]

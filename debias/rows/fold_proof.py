@@ -305,6 +305,7 @@ def _rows_are_absent(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     if not ensemble.averaged:
         first = counted[0]  # later sums of hessians are smaller
         is_first = ensemble.count is not None or first.tree == 0
+        # Half a row for rounding. Larger sums are of weights, and then a leaf with fewer rows shows nothing.
         return is_first and bool(first.stored.sum() <= first.reached.sum() + 0.5)
     if ensemble.n_train is not None or ensemble.count is None:
         return ensemble.count is not None

@@ -132,6 +132,7 @@ class LeafCounter:
             added: Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]] = ((reached, ones) for reached in leaves.T)
         else:
             added = curvatures(self.ensemble, self.trees, route, response)
+        # Tree by tree in memory, because trees are counted one after another.
         at = np.empty((self.trees.size, response.n_rows), dtype=np.int32).T
         for j, (reached, h) in enumerate(added):
             sums = np.zeros_like(self._sums[j])
@@ -160,6 +161,7 @@ class LeafCounter:
                 if _covers_are_counts(self.ensemble):
                     stored = stored / self.ensemble.value.shape[1]  # a row adds 1 for each output of a vector leaf
                 else:
+                    # The total is then (sum h)^2 / sum h^2: the number of equal rows that would vary as much.
                     unit = squares.sum() / reached.sum()
                     reached, stored = reached / unit, stored / unit
             counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
@@ -240,6 +242,7 @@ def curvatures(
     margin = np.tile(ensemble.base, (response.n_rows, 1)) if response.margin is None else response.margin.copy()
     wanted, wanted_rounds = set(trees.tolist()), set((trees // ensemble.trees_a_round).tolist())
     before, round_before = np.zeros_like(margin), -1
+    # Through all trees up to the last one that is wanted, a few at a time: the leaves of all need too much memory.
     for some in np.array_split(np.arange(trees.max() + 1), -(-(trees.max() + 1) // TREES_AT_ONCE)):
         for tree, reached in zip(some.tolist(), route(some).T, strict=True):
             outputs, round_of_tree = _outputs(ensemble, tree), tree // ensemble.trees_a_round

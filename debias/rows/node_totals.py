@@ -33,6 +33,7 @@ class NodeTotals:
         self._n = np.zeros(ensemble.n_nodes)
         self._s = np.zeros(ensemble.value.shape)
         self._q = np.zeros(0 if self._one_hot else ensemble.n_nodes)
+        # Rows are added at their leaves only; the nodes above are summed up when they are first read.
         self._summed_up = True
 
     def add(

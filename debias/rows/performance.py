@@ -41,6 +41,7 @@ UNITS_AT_LEAST = 10
 LARGEST_MARGIN = 700.0
 """The exponential of a larger one overflows."""
 HALVINGS = 60
+"""So often the interval of a constant is halved: its length is then below the rounding of a double."""
 
 
 def performance_of(rows: Rows) -> Performance:
@@ -137,6 +138,7 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
         if objective.name == "squared_error":
             return mean
         if objective.name in ("logistic", "exponential"):
+            # With labels of one class only they are infinite, and are clipped below.
             log_odds = (np.log(mean) - np.log1p(-mean)) / (factor if objective.name == "logistic" else 2)
             return np.clip(log_odds, -LARGEST_MARGIN, LARGEST_MARGIN)
         if objective.name in ("softmax", "poisson", "gamma", "tweedie"):
@@ -267,6 +269,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     if n < UNITS_AT_LEAST:
         return None
     error = float(np.sqrt(deviations @ deviations * n / (n - 1))) / weight.sum()
+    # The same gain in every row: chance has no part in it.
     if error == 0:
         return float(mean <= 0)
     return float(stdtr(n - 1, -mean / error))
@@ -287,6 +290,7 @@ def roc_area(predicted: Array, positive: NDArray[np.bool_], weight: Array) -> fl
     pairs = of_positive.sum() * of_negative.sum()
     if pairs == 0:
         return None
+    # Rows with equal predictions count as half in the right order.
     below = np.cumsum(of_negative) - of_negative / 2
     return float(of_positive @ below / pairs)
 
@@ -346,6 +350,7 @@ def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArr
     best_order = np.lexsort((-gain, query))
     best = np.bincount(query, weights=gain[best_order] * of_rank, minlength=size.size)
     by_chance = np.bincount(query, weights=gain) * np.bincount(query, weights=of_rank) / np.maximum(size, 1)
+    # Where all rows of a query have the same gain, every order is the best one.
     to_rank = np.flatnonzero(best > by_chance * (1 + 1e-12))
     return to_rank, reached[to_rank] / best[to_rank], by_chance[to_rank] / best[to_rank]
 

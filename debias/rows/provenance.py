@@ -640,6 +640,8 @@ def prove_training(
             "train=debias.Dataset(X_train, y_train, sample_weight=...). Otherwise the rows and their weights are "
             "unproven"
         )
+    # Fewer rows than the trees were grown on are not all of them, as many must have the same counts, and of more rows
+    # most must be found. Half a row is for sums of hessians, which are not whole.
     too_few = table.n_rows < recognition.n_grown - 0.5
     as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
     largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT

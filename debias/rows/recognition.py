@@ -437,6 +437,7 @@ class _Look:
 
     def _share_of(self, expected: float) -> float:
         """Return the share g / r of which a dispersion is the expectation."""
+        # The root of (1 - k) r s^2 + 2 k r s = below, in the form that holds for k = 1 too.
         below = self.of_fresh - expected
         return below / (self.kappa + np.sqrt(max(0.0, self.kappa**2 + (1 - self.kappa) * below / self.r))) / self.r
 
@@ -535,6 +536,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     if n_trees == 1:
         return 1 / own
     every = combinations(zip(counted, excess, strict=True), 2)
+    # Evenly spaced among all pairs of trees.
     pairs = list(islice(every, 0, None, max(1, n_trees * (n_trees - 1) // 2 // n_pairs)))
     # Few rows leave most pairs of leaves empty and hide the overlap.
     few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
@@ -543,6 +545,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     shared = []
     for (a, of_a), (b, of_b) in pairs:
         phi2 = leaf_kernels.overlap(a.at, b.at, a.group, b.group) - a.freedom * b.freedom / n_rows
+        # A covariance is at most the larger of the two variances.
         most = max(of_a, of_b) / min(a.freedom, b.freedom)
         shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * of_a, most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))

@@ -217,6 +217,7 @@ def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, log: Wa
         return
     mean, variance, n_trained = in_training
     values = response.values if response.values is not None else np.eye(ensemble.n_outputs)[response.codes]
+    # The larger of the two, so that a variance that one of them underestimates gives no alarm.
     variance = np.maximum(variance, values.var(axis=0))
     size = np.abs(values.mean(axis=0) - mean) / np.sqrt(np.maximum(variance, 1e-300))
     if ((size >= SHIFTED_SIZE) & (size >= SHIFTED_Z * np.sqrt(1 / response.n_rows + 1 / n_trained))).any():

@@ -306,6 +306,7 @@ def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeTotals:
     for tree in range(ensemble.n_trees):
         one_tree = np.array([tree])
         weight = in_bag.draw(tree)
+        # The argument has the rows to leave out: here those that are not in the bag.
         leaves = route(ensemble, X, trees=one_tree, in_bag=(weight == 0)[None, :])
         sums.add(leaves, rows.response, weight, trees=one_tree)
     return sums

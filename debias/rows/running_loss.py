@@ -200,6 +200,7 @@ def _moderate(ensemble: TreeEnsemble) -> bool:
     """Whether there is one margin, and the exponentials of the margin and of each step do not overflow."""
     if ensemble.n_outputs > 1:
         return False
+    # The odds stay far below exp(709), about the largest double, and a product takes some rows before it overflows.
     leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)
     largest = np.maximum.reduceat(leaf, ensemble.tree_start[:-1])
     return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)

@@ -105,6 +105,7 @@ def row_digests(ensemble: TreeEnsemble, table: Table, response: Response) -> NDA
         for block in (table.matrix(ensemble, part), y[part]):
             for column in block.T:
                 numbers = column.astype(np.float64) + 0.0  # -0.0 equals 0.0
+                # NaN has many bit patterns.
                 numbers[np.isnan(numbers)] = np.nan
                 digest = mixed(digest ^ numbers.view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         digests[part] = digest

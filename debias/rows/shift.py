@@ -120,6 +120,7 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     p_value = chi2.sf(np.bincount(feature_of_split, splits.squared_z) / n_trees, freedom) * features.size
     n_here = np.bincount(feature_of_split, splits.n_here)
     squared_w = np.bincount(feature_of_split, splits.squared_w * splits.n_here) / n_here
+    # An estimate of a square may be below 0.
     size = np.sqrt(np.maximum(squared_w, 0.0))
     shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST_SHIFT))
     shifted_features: dict[str, ShiftedFeature] = {}
@@ -220,6 +221,7 @@ def _exact_squares(
     here = np.where(left, m_left, m - m_left)
     both = np.where(left, n_left + m_left, n + m - n_left - m_left)
     chance = m / (n + m)
+    # Binomial tails as incomplete beta functions, which take fractions of rows.
     as_many = np.where(here > 0, betainc(np.maximum(here, 1e-9), both - here + 1, chance), 1.0)
     as_few = np.where(here < both, betainc(np.maximum(both - here, 1e-9), here + 1, 1 - chance), 1.0)
     squares: NDArray[np.float64] = chi2.isf(np.minimum(1.0, 2 * np.minimum(as_many, as_few)), 1)

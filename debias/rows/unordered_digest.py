@@ -39,6 +39,7 @@ def hashes_of(rows: Rows) -> NDArray[np.uint64]:
     arrays = [response.codes, response.values, response.target, rows.weight]
     about_rows = np.column_stack([array.astype(np.float64) for array in arrays if array is not None]).view(np.uint64)
     n_columns = ensemble.n_features + about_rows.shape[1]
+    # An odd factor loses no bit modulo 2^64.
     factors = np.random.default_rng(SEED).integers(0, 2**64, n_columns, dtype=np.uint64) | np.uint64(1)
     hashes = np.zeros(rows.n_rows, dtype=np.uint64)
     for part in row_blocks(rows.n_rows, ensemble.n_features):

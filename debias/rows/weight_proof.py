@@ -126,6 +126,7 @@ def leaf_weights_agree(
     if ensemble.weight is None or ensemble.count is None:
         return None
     trees = evenly_spaced(ensemble.n_trees, TREES_TO_COMPARE)
+    # Trees of samples hold the weights of these only, and the samples are not known.
     if (ensemble.count[ensemble.tree_start[trees]] != table.n_rows).any():
         return None
     for tree, reached in zip(trees, route_table(ensemble, table, trees).T, strict=True):

@@ -60,6 +60,7 @@ LEAST = 0.25
 """Smallest change of a slope that is called a change by default. If the means of two columns moved by half a standard
 deviation and nothing else, slopes moved by up to about 0.2 (docs/results/monitor.md)."""
 LITTLE_OVERLAP = 0.5
+"""With a smaller share of the rows in leaves that both windows reach, a warning says so."""
 LITTLE_COVERED = 0.1
 """No change in a smaller share of what the splits on a feature tell is not called none."""
 HARDLY = 0.2
@@ -281,7 +282,9 @@ def compare_windows(
     found = _Estimates.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
+    # Each window asks a question of its own about all features, so Holm's adjustment is within a window.
     score_p = [holm(_above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
+    # A change of the slope by `least`, in the unit of the scores.
     margin = least * np.abs(found.believed)
     of_periods = _of_periods(ensemble, grouping, windows[0])
     # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
@@ -296,6 +299,7 @@ def compare_windows(
     untested = np.isnan(response_error)
     change = found.score[1] - found.score[0]
     undetected = informative[0] & ~informative[1]
+    # At alpha and not at the level of many looks: to say that nothing was lost is no alarm.
     excluded = _above(found.response_change, -margin, response_error, errors.freedom) <= alpha
     kept = (excluded | (score_p[1] <= alpha) & ~untested) & ~(changed & (found.response_change < 0))
     return WindowComparison(
@@ -380,6 +384,7 @@ class _Window:
 
     @classmethod
     def of(cls, periods: Sequence[PeriodSums], name: str) -> _Window:
+        # Groups of consecutive periods, so that what a day shares with the next one stays within a group.
         group_of = np.arange(len(periods)) * min(MOST_GROUPS, len(periods)) // max(len(periods), 1)
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
@@ -423,6 +428,7 @@ class _Window:
             np.array(list(weight.values())),
             # Periods of single rows have no variance; it is taken to be that of the other rows.
             of_sum / (in_all * varied) if varied else np.full_like(of_sum, np.nan),
+            # Satterthwaite: the square of a sum of variances, over the sum of their squares by degrees of freedom.
             _ratio(of_sum[:2] ** 2, of_square),
             squared_weight,
             len(periods),
@@ -475,12 +481,14 @@ class _Estimates:
         scores = _scores(ensemble, grouping, share[0], share[1].reshape(-1, 4, width)).T
         believed_each = np.stack([scores[0] - scores[2], scores[1] - scores[3]])
         believed = believed_each.mean(axis=0)
+        # A slope is a ratio to M. Without a positive M, scores of the residual are compared as they are.
         usable = (believed_each > 0).all(axis=0)
         # A ratio beyond 2 is of a score near 0, and says nothing.
         ratio = _ratio(believed, believed_each)
         factor = np.where(usable, np.clip(ratio, 0.5, 2.0), 1.0)
         slope = np.where(usable, _ratio(scores[:2], believed_each), np.nan)
         compared = share[0][ensemble.tree_start[:-1]].mean()
+        # The sum of h over leaves is at most h of all rows: if every leaf holds the same shares of both windows.
         possible = 1 / (1 / before.n[0] + 1 / after.n[0])
         own = [_scores(ensemble, grouping, sums.n, sums.s[:, None])[:, 0] for sums in (before, after)]
         return cls(
@@ -614,6 +622,7 @@ def _effective_rows(ensemble: TreeEnsemble, grouping: Grouping, window: _Window)
     squared_distance = ((ensemble.centred_value[left] - ensemble.centred_value[right]) ** 2).sum(axis=1)
     root = window.total.n[ensemble.tree_start[:-1]][ensemble.tree_of_split]
     one = _ratio(squared_distance, root**2)
+    # n_left (n_right / n)^2 + n_right (n_left / n)^2 is n_left n_right / n; so for fourth powers.
     squares = _ratio(one * n_left * n_right, n)
     fourths = _ratio(one**2 * n_left * n_right * (n_left**3 + n_right**3), n**4)
     group = grouping.index[ensemble.feature[at]]
@@ -631,6 +640,7 @@ def _standardised(ensemble: TreeEnsemble, before: _Sums, after: _Sums) -> tuple[
     both = (n > LEAST_WEIGHT * before.n[0]) & (m > LEAST_WEIGHT * after.n[0])
     per_row = [np.divide(1.0, array, out=np.zeros_like(array), where=both) for array in (n, m)]
     h = np.zeros(ensemble.n_nodes)
+    # n m / (n + m), without a product that may overflow or vanish.
     at_leaves = np.divide(1.0, per_row[0] + per_row[1], out=np.zeros_like(n), where=both)
     h[leaf] = at_leaves
     columns = [
@@ -731,6 +741,7 @@ def _shift(
     # Without a split in the model, no drift of the feature matters. Other splits may have too few rows to tell.
     testable = (n_splits > 0) | (np.bincount(group, minlength=n_groups) == 0)
     p_value = np.where(n_splits > 0, tail, 1.0)
+    # As in `shift_of`, a split counts by the rows in question that reach it, here the recent ones.
     n_here = counts[2][used]
     squared_size = _ratio(np.bincount(at, squared_w * n_here, n_groups), np.bincount(at, n_here, n_groups))
     size = np.where(testable, np.sqrt(np.maximum(squared_size, 0)), np.nan)
@@ -779,6 +790,7 @@ def _design_effects(
             continue
         n, n_left = window.total.n[split], window.total.n[left]
         share = _ratio(n_left, n)
+        # Where a group has no rows the square is 0 too: the limit only avoids a division by 0.
         squares = sum(
             (sums.n[left] - share * sums.n[split]) ** 2 / np.maximum(sums.n[split], 1e-300) for sums in window.groups
         )
@@ -787,6 +799,7 @@ def _design_effects(
         observed = np.bincount(group[usual], (squares * n)[usual], len(grouping.names))
         n_groups = sum((sums.n[split] > 0).astype(float) for sums in window.groups)
         per_row = window.squared_weight / window.weight.sum()
+        # Of independent rows: the shares of n groups vary about their mean with n - 1 degrees of freedom.
         expected = share * (1 - share) * np.maximum(n_groups - 1, 0) * per_row
         expected_by_group = np.bincount(group[usual], (expected * n)[usual], len(grouping.names))
         effects.append(np.maximum(np.where(expected_by_group > 0, _ratio(observed, expected_by_group), 1.0), 1.0))
@@ -795,6 +808,7 @@ def _design_effects(
     if sum(enough) == 1:
         known, other = enough.index(True), enough.index(False)
         rows_each = [window.weight.sum() * window.squared_share for window in windows]
+        # What rows of a period share enlarges the variance in proportion to the number of rows in a period.
         effects[other] = 1 + (effects[known] - 1) * rows_each[other] / rows_each[known]
     return effects, freedom
 
@@ -803,6 +817,7 @@ def _beyond(change: Array, margin: Array, error: Array, freedom: Array) -> Array
     """Return p-values of the hypothesis that a change is within a margin: its largest probability is at the margin."""
     from scipy.stats import t
 
+    # Both tails: far beyond a margin only the first counts, and with a margin of 0 this is the two-sided test.
     tails = [t.sf(_ratio(np.abs(change) + side * margin, error), freedom) for side in (-1, 1)]
     return np.where(error > 0, np.minimum(tails[0] + tails[1], 1.0), 1.0)
 

@@ -55,6 +55,7 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     arrays: tuple[Any, ...] = (*of_rows, phi)
     with allowed(rows.n_jobs) as threads:
         threads.map(lambda part: path_kernels.contributions(*part, *arrays), paths.parts)
+    # Paths have the rows of a block together, and leave out rows that had no weight in training.
     in_row_order = np.zeros((rows.n_rows, phi.shape[1]))
     in_row_order[paths.order] = phi
     return in_row_order
@@ -91,6 +92,7 @@ def moments(
         return sums
 
     with allowed(rows.n_jobs) as threads:
+        # Neither the parts nor their order depend on the number of threads, so the sums do not.
         total: NDArray[np.float64] = np.sum(threads.map(add, paths.parts), axis=0)
     return total, unit
 
@@ -150,6 +152,7 @@ def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:
     assert paths.in_bag is not None
     if rows.in_bag.class_weight is None:
         return paths.in_bag
+    # `paths.in_bag` lacks these factors, because they go with the response when it is permuted.
     return np.stack([rows.in_bag.draw(tree)[paths.order] for tree in range(rows.ensemble.n_trees)])
 
 
@@ -283,7 +286,9 @@ def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """
     mean = sums[0] / n
     second = sums[1] - n * mean**2
+    # Central moments from power sums, so that the contributions of rows need not be kept.
     fourth = sums[3] - 4 * mean * sums[2] + 6 * mean**2 * sums[1] - 3 * n * mean**4
+    # As in `spread`: smaller deviations are rounding.
     varies = second > 1e-20 * sums[1]
     kurtosis = np.divide(n * fourth, second**2, out=np.ones_like(mean), where=varies)
     # 1 + excess kurtosis = kurtosis - 2. Lighter tails than normal do not make more rows of them.

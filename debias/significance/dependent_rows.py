@@ -136,6 +136,7 @@ def stretches(n_rows: int, n_features: int) -> NDArray[np.int64]:
     most = max(LEAST_ROWS, MOST_CELLS // max(n_features, 1))
     if n_rows <= most:
         return np.arange(n_rows)
+    # The last rows of a stretch are no neighbours of the first ones of the next: few pairs of so many.
     stretch = 10 * WINDOW
     begins = np.linspace(0, n_rows - stretch, most // stretch).astype(np.int64)
     return np.unique((begins[:, None] + np.arange(stretch)).ravel())
@@ -234,8 +235,10 @@ def _similar(values: NDArray[np.float64], window: NDArray[np.int64], rng: np.ran
     # The observed order is one of the orders under the hypothesis, so it belongs to the mean and the spread.
     both = np.concatenate([observed[None], drawn])
     spread = both.std(axis=0)
+    # In units of its own spread, so that no lag and no column decides the maximum more often than others.
     score = np.divide(both - both.mean(axis=0), spread, out=np.zeros_like(both), where=spread > 1e-12)
     largest = score.max(axis=1)
+    # 0.01 times 200 may be a little less than 2.
     n_allowed = int(FALSE_ALARM * (1 + N_ORDERS) + 1e-9)
     critical = np.sort(largest[1:])[-n_allowed] if n_allowed else np.inf
     best = score[0].reshape(len(LAGS), -1).max(axis=0)

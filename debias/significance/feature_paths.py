@@ -69,6 +69,7 @@ class FeaturePaths:
 
         paths, parts = self.paths, self.paths.parts
         sums = np.zeros((len(parts), 2, self.n_columns, lanes))
+        # Trees that have outputs of their own have fewer columns than y.
         output = self._output if step.shape[2] < y.shape[1] else np.empty(0, dtype=np.int32)
         splits = (self._first_split, self._above, output)
         block = paths.block if paths.n_blocks < paths.n_rows else np.empty(0, dtype=np.int64)
@@ -79,13 +80,16 @@ class FeaturePaths:
                 feature_path_kernels.moments(*task, *arrays)
 
             self.threads.map(add, self._tasks(section.stop - section.start))
+        # In the order of the parts, whichever thread ended first.
         total: NDArray[np.float64] = sums.sum(axis=0)
         return total
 
     def _tasks(self, n_parts: int) -> list[tuple[NDArray[np.int64], int, int]]:
         """Return tasks for threads: sets of columns, those with most visits first, and ranges of parts."""
+        # The longest tasks begin first, so that threads end at about the same time.
         order = np.argsort(-self._counts[0].sum(axis=0), kind="stable")
         threads = self.threads
+        # Several sets for each thread, because tasks differ in length; parts are divided only if columns are few.
         n_sets = 1 if threads.n == 1 else min(self.n_columns, 8 * threads.n)
         ranges = [(0, n_parts)] if n_sets >= 2 * threads.n or threads.n == 1 else threads.shares(n_parts)
         return [(order[i::n_sets], *part_range) for i in range(n_sets) for part_range in ranges]

@@ -166,6 +166,7 @@ def sum_of_z(
         from scipy.special import ndtr
 
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
+        # A feature that no fold uses has z = 0. The lower tail of -z keeps the digits of small p-values.
         p_value = np.where(z == 0, 1.0, np.maximum(ndtr(-z), np.finfo(float).tiny))
         step_down = p_values.holm(p_value) if procedure.error == "fwer" else None
         details = {}

@@ -86,6 +86,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         # Weighted, so that a period of few rows does not make the others look as if they varied more.
         squares = (before.weight[:, None, None] / size * (before.mean - centre) ** 2).sum(axis=0) / (n_before - 1)
         floor = (ROUNDING * np.abs(before.mean).max()) ** 2
+        # A period of more rows is not taken to vary less: what its rows share does not average out.
         rows = np.maximum(size / after.weight, 1.0)[:, None, None]
         # 1 / n_before: the centre is estimated from the periods of the reference.
         variances = np.concatenate([squares * (rows + 1 / n_before), [squares * _of_mean(after, size, n_before)]])

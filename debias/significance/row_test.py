@@ -86,8 +86,10 @@ class RowTest:
         n = self.n_independent
         correlation = (self.deviation * other.deviation).sum(axis=0) * n / (n - 1)
         only_one = (self.standard_error == 0) | (other.standard_error == 0)
+        # Where only one of the statistics varies, it decides alone: as if both were the same.
         correlation = np.where(only_one, 1.0, np.clip(correlation, -1.0, 1.0))
         smaller = np.minimum(self.p_value, other.p_value)
+        # At a correlation of -1 the angle is infinite, and 2 T is the smaller p-value once more.
         angle = np.sqrt((1 - correlation) / np.maximum(1 + correlation, 1e-12))
         # P(max >= z) = 1 - Phi(z) + 2 T(z, a) with Owen's function T.
         p_value = np.minimum(smaller + 2 * owens_t(-ndtri(smaller), angle), 1.0)

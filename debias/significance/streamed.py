@@ -84,6 +84,7 @@ class Steps(DividingSplits):
         for tree in range(ensemble.n_trees):
             nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
             left, leaf = ensemble.left[nodes], ensemble.left[nodes] < 0
+            # In-bag weights matter to permuted responses only; here every leaf gets some.
             seen, grown = np.where(leaf, sums.n[nodes], 0.0), leaf.astype(np.float64)
             dividing, lies_in = np.empty((2, left.size // 2 + 1), dtype=np.int32)
             all_nodes = np.arange(left.size, dtype=np.int32)
@@ -94,6 +95,7 @@ class Steps(DividingSplits):
         start = np.cumsum([0, *(part.size for part in splits)])
         at = np.concatenate(splits)
         mean = sums.s[at] / sums.n[at, None]
+        # Without the first class, see `class_product`.
         mean = mean[:, 1:] if ensemble.averaged and ensemble.is_classifier else mean
         steps = cls(
             ensemble=ensemble,
@@ -144,6 +146,7 @@ class Steps(DividingSplits):
                 positions = (slots, evaluated, self.start, self.slot_of_split, self.column)
                 values = (self.step, self.ensemble.tree_output, np.ascontiguousarray(y[part]), rows.weight[part])
                 for factor, sums in zip(self.factors, total, strict=True):
+                    # Every row is a block of its own.
                     path_kernels.moments(0, len(leaves), np.arange(len(leaves)), *positions, factor, *values, sums)
         return total
 

@@ -226,16 +226,11 @@ def _window(setting: Setting, model: str, number: int, after: bool) -> list[Peri
         X[:, 0] += setting.day_mean * deviation[1]
         y = _response(rng, X, setting.response, model, factor)
         sums = empty.empty()
-        sums.add_rows(
-            batch_rows(empty.model, empty.ensemble, X, y, _weight(rng, setting, n_rows), empty.notes, 1, False)
-        )
+        weight = rng.uniform(0, 2, n_rows) if setting.weighted else None
+        sums.add_rows(batch_rows(empty.model, empty.ensemble, X, y, weight, empty.notes, 1, False))
         window.append(sums)
         deviation = setting.memory * deviation + np.sqrt(1 - setting.memory**2) * rng.normal(size=2)
     return window
-
-
-def _weight(rng: np.random.Generator, setting: Setting, n_rows: int) -> NDArray[np.float64] | None:
-    return rng.uniform(0, 2, n_rows) if setting.weighted else None
 
 
 def _rows(rng: np.random.Generator, n_rows: int, drift: str | None) -> NDArray[np.float64]:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from debias_adapters.lightgbm import decimals
-from debias_adapters.lightgbm.decimals import read_lines
+from debias_adapters.lightgbm import reading
+from debias_adapters.lightgbm.reading import read_lines
 
 
 def expected(words):
@@ -47,7 +47,7 @@ def test_numbers_half_way_between_two_doubles_are_rounded_right():
 def test_words_are_left_to_python_only_where_that_is_needed(monkeypatch):
     """Else the test above would pass with a reader that leaves everything to Python."""
     asked = []
-    monkeypatch.setattr(decimals, "float", lambda word: asked.append(word) or 1.0, raising=False)
+    monkeypatch.setattr(reading, "float", lambda word: asked.append(word) or 1.0, raising=False)
     numbers = np.random.default_rng(3).normal(size=20_000)
     found, _ = read_lines([" ".join(f"{number:.17g}" for number in numbers.tolist())])
     assert not asked

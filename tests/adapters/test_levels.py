@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 
 import debias
 from debias_adapters.sklearn import probing
-from debias_adapters.sklearn.column_names import names_out
+from debias_adapters.sklearn.columns import names_out
 
 N = 240
 WORDS = [f"w{k}" for k in range(30)]

@@ -170,7 +170,7 @@ def test_pipelines_see_the_changed_column(kind, monkeypatch):
     result = debias.partial_dependence(model, X, n_values=8)
     assert list(result.curves) == list(X)
     assert_brute(result, X, model.predict)
-    monkeypatch.setattr("debias.models.changed_columns.VALUES_AT_ONCE", 2000)
+    monkeypatch.setattr("debias.models.changed_rows.VALUES_AT_ONCE", 2000)
     in_blocks = debias.partial_dependence(model, X, n_values=8)
     for name in X:
         np.testing.assert_array_equal(in_blocks[name].mean, result[name].mean)

@@ -9,9 +9,8 @@ import pytest
 
 import debias.scorers
 import debias_plugins
-from debias.hooks.meta_methods import FunctionMetaMethod
 from debias.hooks.registry import meta_methods, scorers
-from debias.hooks.scorers import FunctionDataScorer, FunctionTreeScorer
+from debias.hooks.scorers import FunctionDataScorer, FunctionMetaMethod, FunctionTreeScorer
 
 ROOT = Path(__file__).parents[2]
 LOADED_ON_USE = ("debias_plugins.integrations.", "debias_plugins.oob_forest.")

@@ -17,8 +17,16 @@ from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias_adapters.catboost import LIBRARY
 from debias_adapters.catboost.encoding import Encoded, encoding_of
-from debias_adapters.catboost.objectives import OF_CLASSES, OF_SEVERAL_RESPONSES, objective_of
-from debias_adapters.catboost.reading import Nodes, as_text, from_document, margins, trees
+from debias_adapters.catboost.reading import (
+    OF_CLASSES,
+    OF_SEVERAL_RESPONSES,
+    Nodes,
+    as_text,
+    from_document,
+    margins,
+    objective_of,
+    trees,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -76,8 +76,9 @@ def refit_booster(
         settings["seed"] = seed
     X = checked(X)
     response = np.asarray(y)  # with numpy 2, LightGBM 4.3 does not take lists
+    names = "auto" if hasattr(X, "columns") else text.head["feature_names"].split()
     data = lightgbm.Dataset(
-        X, response, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=_names(text, X)
+        X, response, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=names
     )
     return lightgbm.train({**settings, "verbosity": -1, **(params or {})}, data, num_boost_round=_rounds(text))
 
@@ -132,7 +133,3 @@ def _categorical(text: ModelText, X: Any) -> Any:
     if text.pandas_categories and hasattr(X, "dtypes") and hasattr(X, "iloc"):
         return "auto"
     return [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k] or "auto"
-
-
-def _names(text: ModelText, X: Any) -> Any:
-    return "auto" if hasattr(X, "columns") else text.head["feature_names"].split()

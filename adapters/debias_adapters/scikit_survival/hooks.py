@@ -10,7 +10,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.scikit_survival import LIBRARY, boosting, forests
+from debias_adapters.scikit_survival import LIBRARY, reading
 from debias_adapters.sklearn.reading import apply_trees, predicted
 from debias_adapters.sklearn.refit import fitted, refit_attribute
 
@@ -59,15 +59,13 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     if not _is_mine(model):
         return None
     _require_fitted(model, "tree_" if _is_tree(model) else "estimators_")
-    return boosting.extract(model) if _is_boosted(model) else forests.extract(model)
+    return reading.extract_boosted(model) if _is_boosted(model) else reading.extract_forest(model)
 
 
 @debias.plugin.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the leaves that each tree's apply returns."""
-    if not _is_mine(model):
-        return None
-    return apply_trees(boosting.trees(model) if _is_boosted(model) else forests.trees(model), X)
+    return apply_trees(reading.trees(model), X) if _is_mine(model) else None
 
 
 @debias.plugin.hookimpl
@@ -89,7 +87,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         return None
     if _is_boosted(model):
         raise InBagUnavailableError.of_boosted(f"a scikit-survival {type(model).__name__}")
-    return forests.in_bag(model, y, sample_weight)
+    return reading.in_bag(model, y, sample_weight)
 
 
 @debias.plugin.hookimpl

@@ -1,4 +1,4 @@
-"""Sources of the columns of scikit-learn's transformers: the input columns that each output column is made of."""
+"""The columns that scikit-learn's transformers make: which columns they are made of, their names, and their labels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.data.user_columns import copied
 from debias.errors import UnsupportedModelError
+from debias.hooks.wrapping import together
 from debias_adapters.sklearn.probing import probed
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Sources = list[tuple[int, ...]]
+    from debias.hooks.wrapping import Labels
 
 
 def sources(transformer: Any, n_columns: int, rows: Callable[[], Any] | None = None) -> Sources:
@@ -173,6 +175,122 @@ def _imputed(imputer: Any, n_columns: int) -> NDArray[np.int64]:
     """Return the columns an imputer keeps, followed by those of its indicators, by their names."""
     names = list(getattr(imputer, "feature_names_in_", [f"x{k}" for k in range(n_columns)]))
     indicator_columns = [] if getattr(imputer, "indicator_", None) is None else imputer.indicator_.features_.tolist()
-    names_out = imputer.get_feature_names_out().tolist()
-    kept_columns = [names.index(name) for name in names_out[: len(names_out) - len(indicator_columns)]]
+    made = imputer.get_feature_names_out().tolist()
+    kept_columns = [names.index(name) for name in made[: len(made) - len(indicator_columns)]]
     return np.array(kept_columns + indicator_columns, dtype=np.int64)
+
+
+def names_out(transformer: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the names that a transformer gives to its columns; None if it gives none, or one twice.
+
+    A part of a ColumnTransformer that gives no names, as a function, has those of its input columns if it makes as many
+    columns as it takes, and otherwise numbers.
+
+    Parameters
+    ----------
+    transformer : fitted transformer, or "passthrough" or None
+    names : tuple of str
+        Names of its input columns.
+    """
+    found = _names(transformer, names)
+    return found if found is not None and len(set(found)) == len(found) else None
+
+
+def _names(transformer: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
+        return names
+    for arguments in ((), (names,)):
+        try:
+            return tuple(str(name) for name in transformer.get_feature_names_out(*arguments))
+        except (AttributeError, ValueError, TypeError):  # it has no names, or takes others, or a part of it has none
+            continue
+    if isinstance(transformer, Pipeline):
+        found: tuple[str, ...] | None = names
+        for _, step in transformer.steps:
+            found = None if found is None else _names(step, found)
+        return found
+    return _names_of_parts(transformer, names) if isinstance(transformer, ColumnTransformer) else None
+
+
+def _names_of_parts(transformer: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    slices = transformer.output_indices_
+    found = [""] * max(output_slice.stop for output_slice in slices.values())
+    for name, part, _ in transformer.transformers_:
+        n_columns = slices[name].stop - slices[name].start
+        if n_columns == 0:
+            continue
+        inputs = tuple(names[k] for k in transformer._transformer_to_input_indices[name])
+        of_part = _names(part, inputs)
+        if of_part is None:
+            of_part = inputs if len(inputs) == n_columns else tuple(f"{name}{k}" for k in range(n_columns))
+        prefix = f"{name}__" if transformer.verbose_feature_names_out is True else ""
+        found[slices[name]] = [prefix + column for column in of_part]
+    return tuple(found)
+
+
+def labels_before(transformer: Any, n_columns: int, after: Labels) -> Labels:
+    """Return the labels of the input columns of a transformer.
+
+    Parameters
+    ----------
+    transformer : fitted transformer, or "passthrough", "drop" or None
+    n_columns : int
+        Number of input columns.
+    after : dict of int to list or None
+        The labels of its output columns that are known further on.
+
+    Returns
+    -------
+    dict of int to list or None
+        Without the columns of which the transformer tells nothing.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_selection import SelectorMixin
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    if transformer is None or (isinstance(transformer, FunctionTransformer) and transformer.func is None):
+        return after
+    if isinstance(transformer, str):
+        return after if transformer == "passthrough" else {}
+    if isinstance(transformer, Pipeline):
+        for _, step in reversed(transformer.steps):
+            after = labels_before(step, getattr(step, "n_features_in_", n_columns), after)
+        return after
+    if isinstance(transformer, ColumnTransformer):
+        return _labels_of_parts(transformer, n_columns, after)
+    if isinstance(transformer, FeatureUnion):
+        return together([labels_before(part, n_columns, {}) for _, part in transformer.transformer_list])
+    if isinstance(transformer, SelectorMixin):
+        kept = np.flatnonzero(transformer.get_support()).tolist()
+        return {kept[k]: labels for k, labels in after.items()}
+    if isinstance(transformer, SimpleImputer):
+        return _labels_before_imputer(transformer, after)
+    categories = getattr(transformer, "categories_", None)  # of encoders, also of other packages
+    if isinstance(categories, list) and len(categories) == n_columns:
+        return {k: np.asarray(labels, dtype=object).tolist() for k, labels in enumerate(categories)}
+    return {}
+
+
+def _labels_of_parts(transformer: Any, n_columns: int, after: Labels) -> Labels:
+    """Return the labels of the columns that each part of a ColumnTransformer takes."""
+    found = []
+    for name, part, _ in transformer.transformers_:
+        inputs = np.arange(n_columns)[transformer._transformer_to_input_indices[name]].tolist()
+        outputs = transformer.output_indices_[name]
+        of_part = {k - outputs.start: labels for k, labels in after.items() if outputs.start <= k < outputs.stop}
+        known = labels_before(part, len(inputs), of_part)
+        found.append({inputs[k]: labels for k, labels in known.items()})
+    return together(found)
+
+
+def _labels_before_imputer(imputer: Any, after: Labels) -> Labels:
+    """Return the labels of the columns that an imputer keeps; a text that it takes for missing is one of them."""
+    names = list(getattr(imputer, "feature_names_in_", [f"x{k}" for k in range(imputer.n_features_in_)]))
+    kept = [names.index(name) for name in imputer.get_feature_names_out(names).tolist() if name in names]
+    own = [imputer.missing_values] if isinstance(imputer.missing_values, str) else []
+    return {kept[k]: labels and [*labels, *own] for k, labels in after.items() if k < len(kept)}

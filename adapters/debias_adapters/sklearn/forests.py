@@ -44,7 +44,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
     trees = _trees(model)
     classes, class_sets = _classes(model)
-    value = _values(trees, class_sets)
+    value = np.concatenate([_flat(tree.value, class_sets) for tree in trees])
     ensemble = TreeEnsemble(
         **common_arrays(trees),
         **names_of(model),
@@ -188,10 +188,6 @@ def _classes(model: Any) -> tuple[NDArray[Any] | None, tuple[NDArray[Any], ...] 
     """Return the labels of the one response, or those of each of several responses."""
     classes = getattr(model, "classes_", None)
     return (None, tuple(classes)) if isinstance(classes, list) else (classes, None)
-
-
-def _values(trees: list[Any], class_sets: tuple[NDArray[Any], ...] | None) -> NDArray[np.float64]:
-    return np.concatenate([_flat(tree.value, class_sets) for tree in trees])
 
 
 def _flat(value: NDArray[np.float64], class_sets: tuple[NDArray[Any], ...] | None) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Hooks for scikit-learn's meta-estimators: pipelines, searches, calibration, votes and multi-output."""
+"""Hooks for scikit-learn's meta-estimators: pipelines, searches, calibration, votes, multi-output, and their folds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import numpy as np
 
 import debias
 from debias.errors import RowsError, UnsupportedModelError, with_article
+from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Supervised, Unwrapped
-from debias_adapters.sklearn import cross_validation, refit
-from debias_adapters.sklearn.column_names import names_out
-from debias_adapters.sklearn.columns import sources
-from debias_adapters.sklearn.known_labels import labels_before
+from debias_adapters.sklearn import refit
+from debias_adapters.sklearn.columns import labels_before, names_out, sources
 from debias_adapters.sklearn.supervised import supervised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from debias.hooks.cross_validated import CrossValidated
 
 
 @debias.plugin.hookimpl
@@ -42,16 +39,86 @@ def debias_cross_validated(results: Any) -> CrossValidated | None:
     """Return the models of the folds of a calibrated classifier, or how those of a search are trained again."""
     calibration, search = sys.modules.get("sklearn.calibration"), sys.modules.get("sklearn.model_selection._search")
     if calibration is not None and isinstance(results, calibration.CalibratedClassifierCV):
-        return cross_validation.of_calibrated(results)
-    return (
-        cross_validation.of_search(results) if search is not None and isinstance(results, search.BaseSearchCV) else None
-    )
+        return _folds_of_calibrated(results)
+    return _folds_of_search(results) if search is not None and isinstance(results, search.BaseSearchCV) else None
 
 
 @debias.plugin.hookimpl
 def debias_splits(cv: int, X: Any, y: Any, is_classifier: bool) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Divide rows as ``cv=5`` does in scikit-learn."""
-    return cross_validation.divided(cv, X, y, is_classifier)
+    """Divide rows as ``cv=5`` does in scikit-learn: in stratified folds for a classifier, and in blocks otherwise."""
+    from sklearn.model_selection import check_cv
+
+    try:
+        return list(check_cv(cv, y, classifier=is_classifier).split(X, y))
+    except ValueError as error:
+        raise RowsError(f"the rows cannot be divided by cv={cv}: {error}") from error
+
+
+def _folds_of_calibrated(model: Any) -> CrossValidated:
+    """Return the models that a CalibratedClassifierCV calibrates; its folds are made again from its ``cv``."""
+    members = getattr(model, "calibrated_classifiers_", None)
+    if members is None:
+        raise UnsupportedModelError("this CalibratedClassifierCV is not fitted; fit it first")
+    if isinstance(model.cv, str) or type(model.estimator).__name__ == "FrozenEstimator":
+        raise UnsupportedModelError(
+            "this CalibratedClassifierCV calibrates a model that was fitted before, so it holds no models of folds: "
+            "audit that model with debias.audit"
+        )
+    if len(members) == 1:
+        raise UnsupportedModelError(
+            "this CalibratedClassifierCV was fitted with ensemble=False: it holds one model, trained on all rows, and "
+            "not those of the folds. Fit it with ensemble=True, or audit the model with debias.audit"
+        )
+    models = [member.estimator for member in members]
+    note = "scores are of the trees before their probabilities are calibrated"
+    cv = 5 if model.cv is None else model.cv
+    return CrossValidated("CalibratedClassifierCV", models, cv, note=note)
+
+
+def _folds_of_search(model: Any) -> CrossValidated:
+    """Return how the models of a search's folds are trained again: it keeps none."""
+    from sklearn.base import is_classifier
+
+    kind = type(model).__name__
+    if not hasattr(model, "best_estimator_"):
+        raise UnsupportedModelError(
+            f"this {kind} has no best_estimator_: it is not fitted, or was fitted with refit=False. Refit it"
+        )
+    note = (
+        f"{with_article(kind)} keeps no models of folds, so debias has trained its best_estimator_ again on each "
+        "fold. Other arguments that its fit was given, such as groups or eval_set, are not used again. The parameters "
+        "were chosen on these folds, so scores on them are a little too high on average"
+    )
+    cv = 5 if model.cv is None else model.cv
+    fit = partial(_fitted_again, model)
+    return CrossValidated(kind, None, cv, fit=fit, is_classifier=is_classifier(model.best_estimator_), note=note)
+
+
+def _fitted_again(model: Any, X: Any, y: Any, train: NDArray[Any], sample_weight: Any) -> Any:
+    from sklearn.base import clone
+    from sklearn.utils import _safe_indexing
+
+    estimator, weights = clone(model.best_estimator_), {}
+    try:
+        if sample_weight is not None:
+            weights[_name_of_weights(estimator)] = np.asarray(sample_weight, dtype=np.float64)[train]
+        return estimator.fit(_safe_indexing(X, train), _safe_indexing(y, train), **weights)
+    except Exception as error:  # libraries raise errors of many types for rows and arguments that they do not take
+        raise RowsError(
+            f"the {type(estimator).__name__} of this {type(model).__name__} cannot be trained again on the training "
+            f"rows{f' with {next(iter(weights))}' if weights else ''}, so train the models of the folds yourself and "
+            f"pass them as a list, with cv=: {error}"
+        ) from error
+
+
+def _name_of_weights(estimator: Any) -> str:
+    """Return what the argument of `fit` for the sample weights is called; a pipeline passes it on to its last step."""
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(estimator, Pipeline):
+        return "sample_weight"
+    name, last = estimator.steps[-1]
+    return f"{name}__{_name_of_weights(last)}"
 
 
 def _pipeline(model: Any) -> Unwrapped:

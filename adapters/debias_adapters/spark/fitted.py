@@ -76,16 +76,30 @@ def trees_of(model: Any) -> SparkTrees:
     )
 
 
-def pipeline_of(model: Any, booster_of: Callable[[Any], Any]) -> SparkPipeline:
-    """Return the stages of a fitted pipeline; `booster_of` returns the booster of a stage, or None."""
-    return SparkPipeline(type(model).__name__, tuple(_stages(model, booster_of)))
+def booster_of(model: Any) -> Any | None:
+    """Return the model of XGBoost or LightGBM inside a model that was trained on Spark; None for any other model."""
+    xgboost, synapse = sys.modules.get("xgboost.spark.core"), sys.modules.get("synapse.ml.lightgbm.mixin")
+    if xgboost is not None and isinstance(model, xgboost._SparkXGBModel):
+        if model._xgb_sklearn_model is None:
+            raise UnsupportedModelError(f"this {type(model).__name__} is not fitted; fit it first")
+        return model._xgb_sklearn_model
+    if synapse is not None and isinstance(model, synapse.LightGBMModelMixin):
+        import lightgbm
+
+        return lightgbm.Booster(model_str=model.getNativeModel())
+    return None
 
 
-def _stages(model: Any, booster_of: Callable[[Any], Any]) -> list[Stage]:
+def pipeline_of(model: Any) -> SparkPipeline:
+    """Return the stages of a fitted pipeline."""
+    return SparkPipeline(type(model).__name__, tuple(_stages(model)))
+
+
+def _stages(model: Any) -> list[Stage]:
     stages: list[Stage] = []
     for stage in model.stages:
         if is_pipeline(stage):
-            stages += _stages(stage, booster_of)
+            stages += _stages(stage)
             continue
         _refuse_out_of_reach(stage)
         trees = trees_of(stage) if is_trees(stage) else booster_of(stage)

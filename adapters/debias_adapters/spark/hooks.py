@@ -10,7 +10,6 @@ import debias
 from debias.errors import InBagUnavailableError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.spark import LIBRARY, fitted, saved
-from debias_adapters.spark.boosters import booster_of
 from debias_adapters.spark.pipelines import SparkPipeline
 from debias_adapters.spark.trees import SparkTrees
 
@@ -41,10 +40,10 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     if fitted.is_trees(model):
         return Unwrapped(kind, (Inner(fitted.trees_of(model), "trees"),))
     if fitted.is_pipeline(model):
-        return Unwrapped(kind, (Inner(fitted.pipeline_of(model, booster_of), "stages"),))
+        return Unwrapped(kind, (Inner(fitted.pipeline_of(model), "stages"),))
     if fitted.is_search(model):
         return Unwrapped(kind, (Inner(model.bestModel, "bestModel"),))
-    booster = booster_of(model)
+    booster = fitted.booster_of(model)
     if booster is None:
         return None
     names = tuple(model.getOrDefault("features_cols")) if model.hasParam("features_cols") else ()

@@ -10,11 +10,11 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.text import listed
-from debias_adapters.spark import boosters
 from debias_adapters.spark.nodes import joined
 from debias_adapters.spark.pipelines import SparkPipeline
 from debias_adapters.spark.stages import Stage
 from debias_adapters.spark.trees import KINDS, SparkTrees
+from debias_adapters.xgboost import file_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,8 @@ LARGEST = 1 << 24
 DEEPEST = 20
 """Largest number of pipelines and searches inside each other."""
 SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
+OF_XGBOOST = ("SparkXGBClassifierModel", "SparkXGBRegressorModel", "SparkXGBRankerModel")
+OF_SYNAPSE = ("LightGBMClassificationModel", "LightGBMRegressionModel", "LightGBMRankerModel")
 
 
 def metadata_of(directory: Path) -> dict[str, Any] | None:
@@ -69,7 +71,7 @@ def model_of(directory: Path, metadata: dict[str, Any], depth: int = 0) -> Any:
     if model is None:
         raise UnsupportedModelError(
             f"{directory} has a Spark {kind}, which has no trees that debias knows. It reads "
-            f"{listed(['PipelineModel', *SEARCHES, *KINDS, *boosters.SAVED])}"
+            f"{listed(['PipelineModel', *SEARCHES, *KINDS, *OF_XGBOOST])}"
         )
     return model
 
@@ -109,15 +111,37 @@ def _stage(directory: Path, metadata: dict[str, Any]) -> Stage:
     kind, params = _kind(metadata), {**metadata["defaultParamMap"], **metadata["paramMap"]}
     if kind in KINDS:
         return Stage(kind, params, model=_trees(directory, metadata, params))
-    if kind in boosters.SAVED:
+    if kind in OF_XGBOOST:
         return Stage(
             kind,
             {"featuresCol": "features", "labelCol": "label", **params},
-            model=boosters.saved(directory, kind, params),
+            model=_booster(directory, kind, params),
         )
-    boosters.refuse_unreadable(kind)
+    if kind in OF_SYNAPSE:
+        raise UnsupportedModelError(
+            f"a saved {kind} of SynapseML is written as objects of Java, which debias does not read. Load it in Spark, "
+            "write model.saveNativeModel(path), and pass the text file to debias.load_model"
+        )
     data = _learned(kind, directory / "data") if (directory / "data").is_dir() else {}
     return Stage(kind, params, data)
+
+
+def _booster(directory: Path, kind: str, params: dict[str, Any]) -> Any:
+    """Return the model of XGBoost that `xgboost.spark` saved: its JSON, in lines of text."""
+    try:
+        import xgboost
+    except ImportError as error:
+        raise UnsupportedModelError(
+            f"{directory} is an XGBoost model, but xgboost is not installed: pip install xgboost"
+        ) from error
+    parts = sorted((directory / "model").glob("part-*"))
+    text = b"".join(line for part in parts for line in part.read_bytes().splitlines())
+    data = file_checks.checked(text, str(directory))
+    model = getattr(xgboost, kind.replace("Spark", "").replace("Model", ""))(
+        missing=float(params.get("missing", "nan"))
+    )
+    model.load_model(bytearray(data))
+    return model
 
 
 def _trees(directory: Path, metadata: dict[str, Any], params: dict[str, Any]) -> SparkTrees:

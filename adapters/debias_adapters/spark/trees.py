@@ -112,6 +112,7 @@ class SparkTrees:
         threshold[of_number] = nodes.split_values[nodes.split_start[:-1][of_number]]
         sets, missing_left = self._category_sets()
         count = nodes.raw_count if self._counts_are_distinct() else None
+        share = float(self.params.get("subsamplingRate", 1.0))
         base = np.zeros(value.shape[1])
         if self.boosted:
             # Spark starts from a margin of 0, and its first tree adds the mean. That is the constant before any split.
@@ -143,8 +144,8 @@ class SparkTrees:
             count=count,
             impurity=self.impurity,
             gain=np.where(is_leaf, 0.0, nodes.gain * weight) if self.boosted else None,
-            n_train=None if count is None or self.boosted or self._sampled() else int(count[0]),
-            sampled_share=float(self.params.get("subsamplingRate", 1.0)),
+            n_train=None if count is None or self.boosted or share < 1 else int(count[0]),
+            sampled_share=share,
             notes=(UNCOMPARED,) if self.live is None else (),
             source=self.source,
             version=self.version,
@@ -212,10 +213,6 @@ class SparkTrees:
     def _counts_are_distinct(self) -> bool:
         """Whether a tree counts each training row at most once, and not as often as a bootstrap sample draws it."""
         return not (self.kind.startswith("RandomForest") and self.params.get("bootstrap", True))
-
-    def _sampled(self) -> bool:
-        """Whether a tree saw a part of the training rows."""
-        return float(self.params.get("subsamplingRate", 1.0)) < 1
 
     def _objective(self) -> Objective:
         loss = self.params.get("lossType", "squared")

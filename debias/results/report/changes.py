@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_axes, refuse_most, settings
+from debias.results.report.figures import (
+    MOST_DRAWN,
+    MUTED,
+    draw_by_verdict,
+    name_rows,
+    new_axes,
+    refuse_axes,
+    refuse_most,
+    settings,
+)
 from debias.results.report.pages import Styles, picture, render
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict
@@ -67,12 +76,7 @@ def draw_changes(axes: Any, table: pd.DataFrame, most: int = MOST_DRAWN) -> None
     before, after = (drawn[side].to_numpy(dtype=np.float64) for side in ("before", "after"))
     verdicts = drawn["verdict"].to_numpy(dtype=object)
     axes.plot(before, place, "o", mfc="none", mec=MUTED, ms=6, mew=1, label="before")
-    for verdict in ChangeVerdict:
-        which, look = verdicts == verdict, verdict.display
-        if which.any():
-            axes.hlines(place[which], before[which], after[which], color=look.colour, lw=1.6)
-            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
-            axes.plot(after[which], place[which], look.marker, label=f"recently, {verdict.text}", **style)
+    draw_by_verdict(axes, verdicts, place, (before, after), after, {v: f"recently, {v.text}" for v in ChangeVerdict})
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     name_rows(axes, list(drawn.index), n_left, "with less evidence for a change")
     for row, shifted in enumerate(drawn["shifted"].to_numpy(dtype=bool)):

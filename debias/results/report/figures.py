@@ -15,6 +15,8 @@ from debias.results.vocabulary import VERMILION, Display, Verdict
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
@@ -487,6 +489,24 @@ def _dots(
                 label=verdict.phrase,
                 zorder=3,
             )
+
+
+def draw_by_verdict(
+    axes: Any,
+    verdicts: NDArray[Any],
+    place: NDArray[np.int64],
+    line: tuple[NDArray[np.float64], NDArray[np.float64]],
+    at: NDArray[np.float64],
+    labels: Mapping[Any, str],
+) -> None:
+    """Draw a horizontal line and a marker in each row, in the style of its verdict; `labels` has all verdicts."""
+    begin, end = line
+    for verdict, label in labels.items():
+        which, look = verdicts == verdict, verdict.display
+        if which.any():
+            axes.hlines(place[which], begin[which], end[which], color=look.colour, lw=1.6)
+            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
+            axes.plot(at[which], place[which], look.marker, label=label, **style)
 
 
 def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import MOST_DRAWN, MUTED, name_rows, new_axes, refuse_axes, refuse_most, settings
+from debias.results.report.figures import (
+    MOST_DRAWN,
+    MUTED,
+    draw_by_verdict,
+    name_rows,
+    new_axes,
+    refuse_axes,
+    refuse_most,
+    settings,
+)
 from debias.results.report.pages import Styles, picture, render
 from debias.results.sentences import headline_of_folds
 from debias.results.tables import DASH, Table, cells
@@ -60,12 +69,7 @@ def draw_folds(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, most: int =
     )
     mean, verdicts = drawn["mean"].to_numpy(dtype=np.float64), drawn["verdict"].to_numpy(dtype=object)
     low, high = (drawn[side].to_numpy(dtype=np.float64) for side in ("low", "high"))
-    for verdict in Verdict:
-        which, look = verdicts == verdict, verdict.display
-        if which.any():
-            axes.hlines(place[which], low[which], high[which], color=look.colour, lw=1.6)
-            style = {"color": look.colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
-            axes.plot(mean[which], place[which], look.marker, label=f"mean, {verdict.phrase}", **style)
+    draw_by_verdict(axes, verdicts, place, (low, high), mean, {v: f"mean, {v.phrase}" for v in Verdict})
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     left = table["mean"].to_numpy(dtype=np.float64)[most:]
     about_left = f"means from {np.nanmin(left):z.3g} to {np.nanmax(left):z.3g}" if np.isfinite(left).any() else ""

@@ -268,7 +268,8 @@ def draw_history(
     for axes in grid[max(0, features.size - columns) : features.size]:
         axes.tick_params(labelbottom=True)
         axes.xaxis.offsetText.set_visible(True)
-    handles = {label: handle for axes in grid[: features.size] for handle, label in _labelled(axes)}
+    labelled = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid[: features.size])
+    handles = {label: handle for pairs in labelled for handle, label in pairs}
     title = f"+{n_left:,} more features" if n_left else None
     style = {"title": title, "frameon": False, "fontsize": 8.5, "title_fontsize": 8.5}
     is_constrained = type(figure.get_layout_engine()).__name__ == "ConstrainedLayoutEngine"
@@ -322,7 +323,8 @@ def draw_strip(axes: Any, scores: pd.DataFrame, series: Sequence[str], most: int
     if n_named < features.size:
         axes.axhline(n_named - 0.5, color=MUTED, lw=0.8)
         middle = (n_named - 0.5 + lines[-1]) / 2
-        axes.set_yticks([*range(n_named), middle], [*_names(axes), f"{features.size - n_named:,} more"])
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        axes.set_yticks([*range(n_named), middle], [*names, f"{features.size - n_named:,} more"])
         axes.get_yticklabels()[-1].set_color(MUTED)
     if n_left:
         axes.set_xlabel(f"+{n_left:,} features with lower scores")
@@ -427,11 +429,3 @@ def _alone(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which values have no neighbour, so that no line leads to them."""
     known = np.concatenate([[False], np.isfinite(values), [False]])
     return known[1:-1] & ~known[:-2] & ~known[2:]
-
-
-def _labelled(axes: Any) -> list[tuple[Any, str]]:
-    return list(zip(*axes.get_legend_handles_labels(), strict=True))
-
-
-def _names(axes: Any) -> list[str]:
-    return [label.get_text() for label in axes.get_yticklabels()]

@@ -67,6 +67,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
     with packages_of_reports():
         pictures = _figures(audit, styles, brief=most is not None)
     first = [*doubts(audit), headline(audit)][0]
+    by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
     return render(
         name,
         styles,
@@ -75,7 +76,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         sentences=[sentence for sentence in audit.summary() if sentence != first],
         facts=_facts(audit),
         figures=pictures,
-        table=_table(audit, _order(audit)[:most], with_scores=most is None),
+        table=_table(audit, by_share[:most], with_scores=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
         about_table=_about_table(audit),
@@ -146,11 +147,6 @@ def _about_table(audit: Audit) -> str:
     debiased = "“debiased” has the same unit" if audit.reported is not None else "“debiased” is scaled to sum 1"
     counts = "; “values” is the number of distinct values" if audit.n_values is not None else ""
     return f"Sorted by debiased share. {reported if audit.reported is not None else ''}{debiased}{counts}."
-
-
-def _order(audit: Audit) -> NDArray[np.int64]:
-    """Return the features in the order of the audit's own table: by share."""
-    return np.lexsort((-audit.tested_scores.values, -audit.share))
 
 
 def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) -> dict[str, Any]:

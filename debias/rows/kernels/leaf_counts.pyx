@@ -63,5 +63,7 @@ cdef double _contingency(const int64_t[:, ::1] table):
             for k in range(table.shape[1]):
                 if table[j, k]:
                     n = <double> table[j, k]
+                    # Ratios first: the square of a large number of rows has more digits than a double.
                     total += n / in_row[j] * (n / in_column[k])
+    # chi^2 / n is the sum of n_jk^2 / (n_j n_k) over all pairs, less 1.
     return total - 1.0

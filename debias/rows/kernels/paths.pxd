@@ -52,11 +52,13 @@ cdef inline void sum_slots(
         slot = first_slot + slots[tree, i]
         if sum_type is int32_t:
             for b in range(width):
+                # The product of two bytes fits into 16 bits; so narrow, more of them are multiplied in one step.
                 sums[slot, b] += <uint16_t> (share[tree, i] * y[i, first_column + b])
         else:
             w = share[tree, i] * weight[i] if weight.shape[0] > 0 else share[tree, i]
             for b in range(width):
                 sums[slot, b] += w * y[i, first_column + b]
+    # Splits are numbered parents first, so both sides of a split are complete when they are added to its slot.
     for d in range(start[tree + 1] - start[tree] - 1, -1, -1):
         slot = first_slot + slot_of_split[start[tree] + d]
         for b in range(width):

@@ -31,12 +31,14 @@ def find_slots(
     cdef Py_ssize_t node, i
     cdef int32_t above, a, b, n = 0
     with nogil:
+        # Parents come before their children, so a node is complete when it is added to its parent.
         for node in range(left.shape[0] - 1, 0, -1):
             evaluated[parent[node]] += evaluated[node]
             trained[parent[node]] += trained[node]
         for node in range(left.shape[0]):
             above = parent[node]
             if above >= 0:
+                # A split with rows on one side only adds 0: rows below it stay in the slot that they were in.
                 if number[above] < 0:
                     slot_of_node[node] = slot_of_node[above]
                 else:
@@ -149,6 +151,7 @@ def sum_squares_of_blocks(
                         total[at] = 0.0
                     row_in_block[at] = i
                     total[at] += weight[i]
+                    # Up the path: (at - 1) >> 1 is the split of this slot, and lies in the slot above.
                     at = slot_of_split[start[tree] + ((at - 1) >> 1)] if at > 0 else -1
             for slot in range(n_slots):
                 of_block = total[slot] * unit[first_slot + slot]
@@ -205,6 +208,7 @@ def moments(
     with nogil:
         for i in range(begin, end):
             _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_output, y, weight, &phi[0])
+            # Parts of the rows do not cut a block, so the last row of a part ends one.
             if i + 1 == end or block[i + 1] != block[i]:
                 _end_block(phi, sums)
 
@@ -271,10 +275,12 @@ cdef inline void _walk(
         first_split = start[tree]
         first = tree_output[tree]
         at = slots[tree, i]
+        # From the deepest slot up: (at - 1) >> 1 is the split of a slot, and (at - 1) & 1 is 1 on its right.
         while at > 0:
             d = first_split + ((at - 1) >> 1)
             product = 0.0
             for k in range(width):
+                # The mean is subtracted before the product, so that responses far from 0 lose fewer digits.
                 product += step[d, 0, k] * (y[i, first + k] - step[d, 1, k])
             phi[column[d]] += w * factor[d, (at - 1) & 1] * product
             at = slot_of_split[d]
@@ -307,6 +313,7 @@ cdef inline void _walk_in_bags(
             move = 0.0
             for k in range(width):
                 move += pull[d, k] * (y[i, k] - mean[first_slot + at, k])
+            # A row of weight w moves the mean of a node of weight n by w / n times its deviation from it.
             move *= w / mean[first_slot + at, width]
             # `pull` is that of the left mean minus that of the right one: on the right the sign is the other one.
             phi[column[d]] += -move if (at - 1) & 1 else move
@@ -317,6 +324,7 @@ cdef inline void _end_block(double[::1] phi, double[:, ::1] sums) noexcept nogil
     """Add the powers of the contributions of a block to the sums, and set the contributions to 0."""
     cdef Py_ssize_t k, exponent
     cdef double power
+    # Rows of a block depend on one another, so the powers are those of its total and not of its rows.
     for k in range(phi.shape[0]):
         power = 1.0
         for exponent in range(sums.shape[0]):

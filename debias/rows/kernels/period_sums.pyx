@@ -62,6 +62,7 @@ def add_groups(
                     s[begin + node, k] += sums[n_groups, node, 1 + k]
                     e[begin + node, k] += sums[n_groups, node, 1 + width + k]
             for g in range(n_groups + 1):
+                # Children come after their parent, so they are complete here.
                 for node in range(size - 1, -1, -1):
                     a, b = left[begin + node], right[begin + node]
                     if a < 0:

@@ -13,6 +13,7 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, log, log1p, sqrt
 from libc.stdint cimport int32_t, int64_t
 
+# exp(709) is about the largest double, and exp(-745) the smallest above 0.
 cdef double LARGEST_LOGARITHM = 600.0  # largest logarithm of a product that neither overflows nor vanishes
 
 
@@ -187,6 +188,7 @@ def add_squared_error(
                 node = leaves[i, j]
                 n[node] += weight[i]
                 s[node] += weight[i] * residual[k, i]
+                # Last, because a tree is judged by what the trees before it have left.
                 residual[k, i] -= value[begin + node, 0]
             for node in range(size - 1, 0, -1):
                 n[parent[begin + node]] += n[node]
@@ -207,6 +209,7 @@ cdef inline void _add_savings(
 ) noexcept nogil:
     """Add the decreases of the loss at the splits of a tree; `loss` is that at each node less that before the tree."""
     cdef Py_ssize_t node
+    # The root moves all rows alike, so its step belongs to no feature.
     drop[drop.shape[0] - 1] -= loss[0]
     for node in range(size):
         if left[begin + node] >= 0:
@@ -303,6 +306,7 @@ def add_running_loss(
                 k = tree_output[j]
                 node = leaf = start[j] + leaves[i, j]
                 y, f = &target[i, 0], &margin[i, 0]
+                # Up from the leaf, so that the loss at each node is computed once for the splits above and below it.
                 below = _loss(objective, &parameter[0], codes[i], y, f, n_outputs, &value[leaf, 0], k, width)
                 while node > start[j]:
                     node = start[j] + parent[node]
@@ -370,6 +374,7 @@ cpdef double _loss_of_one(int objective, double a, double y, double f) noexcept 
     if objective == 9:
         return r / max(1.0, fabs(y))
     if objective == 10:
+        # XGBoost takes smaller margins for this one, so that the logarithm exists.
         r = log1p(y) - log1p(max(f, -1 + 1e-6))
         return r * r / 2
     if objective == 11:

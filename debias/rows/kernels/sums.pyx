@@ -15,6 +15,7 @@ def add_codes(
     """Add rows of a one-hot response to the sums at their leaves. `codes` (n_rows,) are the classes."""
     cdef Py_ssize_t i, j, begin, node
     with nogil:
+        # Tree by tree, in the order of the rows: threads take different trees, so they change no sum.
         for j in range(trees.shape[0]):
             begin = start[trees[j]]
             for i in range(leaves.shape[0]):

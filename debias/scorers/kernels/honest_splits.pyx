@@ -164,6 +164,7 @@ def score_tree(
                         n_left_out += out.weight[j]
                         for c in range(width):
                             d_out[c] += out.weight[j] * out.response[j, c]
+                # With evaluation rows on one side only, d' is 0 but for rounding.
                 if n_left_out == 0 or n_left_out == out.n[t]:
                     continue
                 term = 0.0
@@ -277,6 +278,7 @@ cdef Cut best_cut(
         n_left += groups.n_of[g]
         for c in range(width):
             groups.s_left[c] += groups.s_of[g, c]
+        # Nothing is left on the right but the rounding of weights.
         if n - n_left <= 1e-12 * n:
             break
         gain = 0.0
@@ -320,6 +322,7 @@ cdef int by_mean(const void* first, const void* second) noexcept nogil:
     """Compare two levels by their means, and equal means by their numbers."""
     cdef const Level* a = <const Level*>first
     cdef const Level* b = <const Level*>second
+    # qsort may order equal levels in any way, and C libraries differ: their numbers decide.
     if a.mean != b.mean:
         return 1 if a.mean > b.mean else -1
     return (a.group > b.group) - (a.group < b.group)

@@ -129,6 +129,7 @@ def unbiased_decrease(
         for j in range(splits.shape[0]):
             t, total = splits[j], 0.0
             if n[children[j, 0]] > 0 and n[children[j, 1]] > 0:
+                # Of in-bag variances V, w_t V_t - sum_c w_c V_c is sum_c w_c |mu_c - mu_t|^2, whatever V is.
                 total = w[t] / n[t] * squared_error(t, mu, n, s, q)
                 for side in range(2):
                     c, between = children[j, side], 0.0
@@ -186,6 +187,7 @@ def loss_decrease(
                 c = children[j, side]
                 for k in range(mu.shape[1]):
                     step = mu[c, k] - mu[t, k]
+                    # |y - mu_t|^2 - |y - mu_c|^2 is (mu_c - mu_t) . (2 y - mu_c - mu_t), here summed over rows.
                     total += step * (2 * s[c, k] - n[c] * (mu[c, k] + mu[t, k]))
             out[j] = total
 

@@ -44,6 +44,7 @@ def places_above(
                 while at > 0:
                     upper = start[tree] + ((at - 1) >> 1)
                     if column[upper] == column[d]:
+                        # The side of the upper split that the path takes: the next place if it goes right.
                         above[position[d]] = <int32_t> (place[upper] + ((at - 1) & 1))
                         break
                     at = slot_of_split[upper]
@@ -69,6 +70,7 @@ def count_visits(
             for tree in range(n_trees):
                 if not evaluated[tree, i]:
                     continue
+                # A number for each pair of row and tree that only grows, so that `last` is never cleared.
                 now = i * n_trees + tree
                 at = slots[tree, i]
                 while at > 0:
@@ -116,6 +118,7 @@ def list_visits(
                 while at > 0:
                     d = start[tree] + ((at - 1) >> 1)
                     k = column[d]
+                    # The deepest place only, as in `count_visits`, which has told how long the lists are.
                     if last[k] < now:
                         if last[k] < i * n_trees:
                             rows[entry[k]] = <int32_t> i
@@ -242,6 +245,7 @@ cdef void _cumulate(
             for k in range(width // lanes):
                 for b in range(lanes):
                     at_places[place, width + b] += at_places[place, k * lanes + b] * step[r, 1, k * lanes + b]
+            # Splits of a column are in the order of trees, parents first, so the place above is complete.
             if above[r] >= 0:
                 for b in range(width + lanes):
                     at_places[place, b] += at_places[above[r], b]

@@ -103,6 +103,7 @@ def write_steps(
                         _write_differences(tree, sums, start, position, n_in_bag, step)
                 if kind == AS_SHARES:
                     _make_products(tree, start, position, lanes, total, step)
+            # Evaluation weights of 1 and one-hot columns: these sums are whole numbers too.
             if response_type is uint8_t and weight.shape[0] == 0:
                 sum_slots(tree, slots, evaluated, no_weight, y, first, start, slot_of_split, rows, int_sums, 0, width)
                 _write_means(tree, int_sums, start, slot_of_split, position, n_evaluated, step)
@@ -124,6 +125,7 @@ cdef inline void _write_differences(
     for d in range(start[tree + 1] - start[tree]):
         at = position[start[tree] + d]
         left = 2 * d + 1
+        # Both are above 0: a dividing split has in-bag rows on both sides.
         n_left = n[first_slot + left]
         n_right = n[first_slot + left + 1]
         for b in range(sums.shape[1]):
@@ -176,6 +178,7 @@ cdef inline void _write_weighed_differences(
         else:
             # Equal weights of the classes in each bag, whose class counts a permutation changes (balanced_subsample).
             factor[b] = 1.0 / sums[0, b] if sums[0, b] > 0 else 1.0
+    # A permutation puts other classes into a node, so its in-bag weight is that of this permutation.
     for slot in range(2 * n_splits + 1):
         n[slot, :] = 0.0
         for k in range(factor.shape[0] // lanes):
@@ -208,4 +211,5 @@ cdef inline void _write_means(
         at = position[d]
         slot = slot_of_split[d]
         for b in range(sums.shape[1]):
+            # A dividing split has evaluation rows, so this weight is above 0.
             step[at, 1, b] = sums[slot, b] / n[first_slot + slot]

@@ -14,6 +14,7 @@ from libc.string cimport memset
 import numpy as np
 
 cdef enum:
+    # A place then takes 4 kB, so that the few places of a small tree stay in the cache.
     ROWS_AT_ONCE = 4096
 
 
@@ -53,6 +54,7 @@ def compile_trees(
                     leaf[n_leaves] = node
                     n_leaves += 1
             leaf_start[tree + 1] = n_leaves
+            # Children before their parent: `turn` counts the children of a node that were visited.
             turn[:] = 0
             stack[0], top = 0, 1
             n_free = n_places = 0
@@ -125,6 +127,7 @@ def encode(
                     halve(x, padded, width, at, size)
                     width //= 2
                 for i in range(size):
+                    # There are at most 255 cuts, so 255 lies above all of them: it goes right at every split.
                     codes[k, begin + i] = 255 if isnan(x[i]) else at[i]
                     codes[n_features + k, begin + i] = 0 if isnan(x[i]) else at[i]
 

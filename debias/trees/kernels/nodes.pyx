@@ -91,6 +91,7 @@ cdef int check_tree(
         for child in children:
             if child <= node or child >= size:
                 return 1
+            # A node with two parents would be counted twice, and its rows could not be summed from below.
             if has_parent[child]:
                 faulty[0] = begin + child
                 return 2

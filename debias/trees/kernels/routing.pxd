@@ -22,6 +22,7 @@ cdef inline bint goes_left(
     """
     if which >= 0:
         return missing_left if isnan(x) else listed(x, which, start, codes, listed_left)
+    # LightGBM takes numbers up to this size for 0.
     if isnan(x) or (zero_is_missing and fabs(x) <= 1e-35):
         return missing_left
     return x <= threshold

@@ -147,7 +147,9 @@ cdef class Room:
         cdef int64_t j, most = 1
         for j in range(trees.shape[0]):
             most = max(most, nodes.start[trees[j] + 1] - nodes.start[trees[j]])
+        # A binary tree of n nodes has (n + 1) / 2 leaves.
         n_leaves = most // 2 + 1
+        # 8 more: `list_rows` writes the bits of the last byte that are beyond the last row too.
         self.rows = np.empty(2 * (n_rows + 8), dtype=np.uint32)
         self.stack = np.empty((most + 1, 4), dtype=np.uint64)
         self.leaf, self.end = np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
@@ -184,6 +186,7 @@ cdef int64_t divide(
         top -= 1
         at, begin, end, swapped = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
         while nodes.left[at] >= 0:
+            # The two lists take turns. The other side waits in the list it was written to, as the stack remembers.
             source = &rows[swapped * half + begin]
             to = &rows[(1 - swapped) * half + begin]
             n = end - begin
@@ -207,6 +210,7 @@ cdef int64_t divide(
                 top += 1
             at = root + nodes.left[at]
             end = begin + n_left
+        # The result is in the first list.
         if swapped:
             for i in range(begin, end):
                 rows[i] = rows[half + i]

@@ -64,8 +64,9 @@ class Sampler:
             All other columns, without missing values.
         seed : int
         """
-        shifted = ~categorical & np.array([_n_values(column) > FEW_VALUES for column in own.T], dtype=bool)
         missing = np.isnan(own)
+        n_values = [np.unique(column[~np.isnan(column)]).size for column in own.T]
+        shifted = ~categorical & (np.array(n_values, dtype=np.int64) > FEW_VALUES)
         filled = np.column_stack(
             [np.where(missing[:, k], np.median(own[~missing[:, k], k]), own[:, k]) for k in np.flatnonzero(shifted)]
             or [np.empty((len(own), 0))]
@@ -145,10 +146,6 @@ def _explained(target: Array, guess: Array) -> float:
     """Return the share of the variance of some columns that a guess explains, not below 0; NaN for constant columns."""
     spread = target.var(axis=0).sum()
     return np.nan if not spread > 0 else max(0.0, 1.0 - float(((target - guess) ** 2).mean(axis=0).sum() / spread))
-
-
-def _n_values(column: Array) -> int:
-    return int(np.unique(column[~np.isnan(column)]).size)
 
 
 def _nearest(values: Array, column: Array) -> Array:

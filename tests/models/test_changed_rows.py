@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestRegressor
 
 import debias
-from debias.trees import partial_dependence
-from debias.trees.partial_dependence import ChangedRows
+from debias.models import changed_rows
+from debias.models.changed_rows import ChangedRows
 from debias.trees.routing import raw_output, route
 from support import simulated
 
@@ -30,7 +30,7 @@ def fitted(kind, n=80):
 def test_outputs_are_those_of_the_changed_matrix(kind, columns, at_once, monkeypatch):
     ensemble, X = fitted(kind)
     if at_once is not None:
-        monkeypatch.setattr(partial_dependence, "VALUES_AT_ONCE", at_once * X.size // 10)
+        monkeypatch.setattr(changed_rows, "VALUES_AT_ONCE", at_once * X.size // 10)
     values = X[:7, columns]
     outputs = ChangedRows(ensemble, X).outputs(np.array(columns), values)
     assert outputs.shape == (len(X), 7, ensemble.n_outputs)

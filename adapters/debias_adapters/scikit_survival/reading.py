@@ -1,7 +1,7 @@
-"""Reader of scikit-survival's random survival forests, extra survival trees and single survival trees.
+"""Reader of scikit-survival's trees: forests, extra trees, single trees, and boosted trees with the Cox likelihood.
 
-The prediction is the mean over trees of the risk score of a leaf: the sum of the leaf's cumulative hazard over the
-event times of training. So a tree is an averaged tree with one number in each leaf.
+The prediction of a forest is the mean over trees of the risk score of a leaf: the sum of the leaf's cumulative hazard
+over the event times of training. So a tree is an averaged tree with one number in each leaf.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import UnsupportedModelError, with_article
 from debias.positions import evenly_spaced
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.survival_objectives import CoxObjective
@@ -27,9 +28,17 @@ if TYPE_CHECKING:
 
 ROOTS_TO_CHECK = 10
 """Number of roots whose risk scores are computed again from times and events."""
+NOT_SCORED = {
+    "squared": (
+        "the model starts at the logarithm of time 0, so that the gradient of a row before any tree depends on the "
+        "unit of time and leaves out the rows that were censored before time 1"
+    ),
+    "ipcwls": "its trees weigh rows by the inverse probability of censoring, and the model does not keep these weights",
+}
+"""Losses of boosted trees that give rows no gradient, and the reasons."""
 
 
-def extract(model: Any) -> TreeEnsemble:
+def extract_forest(model: Any) -> TreeEnsemble:
     """Return the trees of a fitted forest, or a single tree."""
     estimators = _estimators(model)
     arrays = common_arrays(trees(model))
@@ -56,8 +65,37 @@ def extract(model: Any) -> TreeEnsemble:
     return with_doubt(model, refuse_grown_otherwise(ensemble))
 
 
+def extract_boosted(model: Any) -> TreeEnsemble:
+    """Return the trees stage by stage. Stored leaf values do not include the learning rate and factors of dropout."""
+    source = f"scikit-survival {type(model).__name__}"
+    if model.loss in NOT_SCORED:
+        raise UnsupportedModelError(
+            f"this {source} has loss={model.loss!r}: {NOT_SCORED[model.loss]}. Train it with loss='coxph'"
+        )
+    compiled = trees(model)
+    scale = getattr(model, "_scale", np.ones(len(compiled)))[: len(compiled)]
+    arrays = common_arrays(compiled)
+    arrays |= {"version": sys.modules["sksurv"].__version__, "tested_versions": LIBRARY.tested_versions}
+    return TreeEnsemble(
+        **arrays,
+        **names_of(model),
+        value=np.concatenate([tree.value[:, 0] * factor for tree, factor in zip(compiled, scale, strict=True)])
+        * model.learning_rate,
+        tree_output=np.zeros(len(compiled), dtype=np.int32),
+        base=np.zeros(1),
+        averaged=False,
+        objective=CoxObjective(signed=False),
+        classes=None,
+        missing_refusal=f"{with_article(source)} does not take missing values",
+        rescaled=hasattr(model, "_scale"),
+        source=source,
+        criterion="squared_error",
+        sampled_share=float(model.subsample),
+    )
+
+
 def trees(model: Any) -> list[Any]:
-    """Return the compiled trees."""
+    """Return the compiled trees; those of a boosted model stage by stage."""
     return [estimator.tree_ for estimator in _estimators(model)]
 
 
@@ -69,7 +107,8 @@ def in_bag(model: Any, y: NDArray[np.float64], sample_weight: NDArray[np.float64
 
 
 def _estimators(model: Any) -> list[Any]:
-    return list(getattr(model, "estimators_", [model]))
+    estimators = getattr(model, "estimators_", [model])
+    return list(estimators[:, 0] if isinstance(estimators, np.ndarray) else estimators)  # an array: boosted
 
 
 def _risk_scores(estimator: Any, nodes: slice = slice(None)) -> NDArray[np.float64]:
