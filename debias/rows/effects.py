@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.data.groups import Grouping
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
@@ -201,41 +200,17 @@ class LinearEffects:
         The score is their sum over rows. Rows that are in all bags have 0. With `folded`, the lines are those of the
         distance of a rank from the middle rank, for effects that are U-shaped; categories have none.
         """
-        y = self._centred(self.response[:, :, None])
+        y = self.centred(self.response[:, :, None])
         phi = np.zeros((n_rows, self.ensemble.n_features))
 
         def write(feature: int, contributed: NDArray[np.float64]) -> None:
             phi[self.order, feature] = contributed[:, 0]
 
-        self._for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
+        self.for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
         return phi
 
-    def moments(self, response: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
-        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
-
-        Parameters
-        ----------
-        response : array of shape (n_rows, n_columns, lanes)
-            Permuted responses, in the order of `order`.
-        grouping : Grouping
-            Contributions to a group of features are summed first.
-        """
-        lanes = response.shape[2]
-        sums = np.empty((2, len(grouping.names), lanes))
-        starts = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
-        blocked = starts.size < self.n_rows
-
-        def write(group: int, contributed: NDArray[np.float64]) -> None:
-            of_block = np.add.reduceat(contributed, starts, axis=0) if blocked else contributed
-            sums[0, group] = of_block.sum(axis=0)
-            sums[1, group] = np.einsum("ib,ib->b", of_block, of_block)
-
-        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(len(grouping.names))]
-        self._for_groups(members, self._centred(response), write)
-        return sums
-
     @cached_property
-    def _lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out."""
         found: list[tuple[int, NDArray[np.float64]]] = []
         for feature in np.flatnonzero(~self.binned.categorical):
@@ -248,12 +223,18 @@ class LinearEffects:
             values[line, : of_bins.size] = of_bins
         return np.array([feature for feature, _ in found], dtype=np.int32), values
 
-    def _centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def width(self) -> int:
+        """Number of columns of the response of a tree, from its first one."""
+        all_outputs = all(tree.first == 0 for tree in self.trees)
+        return self.response.shape[1] if all_outputs else self.ensemble.value.shape[1]
+
+    def centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the response less its weighted mean, which does not change under permutations of equal weights."""
         mean: NDArray[np.float64] = np.average(self.response, axis=0, weights=self.weight)
         return response - mean[:, None]
 
-    def _for_groups(
+    def for_groups(
         self,
         members: list[list[int]],
         response: NDArray[np.float64],
@@ -262,10 +243,9 @@ class LinearEffects:
     ) -> None:
         """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
         n_rows, lanes = len(response), response.shape[2]
-        columns = sorted({tree.first for tree in self.trees})
-        width = response.shape[1] if len(columns) == 1 and columns[0] == 0 else self.ensemble.value.shape[1]
+        width = self.width
         of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
-        for first in columns:
+        for first in sorted({tree.first for tree in self.trees}):
             y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
             y_in = y
             if self.response_in is not None:
@@ -275,7 +255,7 @@ class LinearEffects:
         place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
         for place, features in enumerate(members):
             place_of_feature[features] = place
-        feature_of_line, values = self._lines
+        feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
         place_of_line = place_of_feature[feature_of_line]

@@ -25,6 +25,7 @@ from debias.errors import CompositionError, RowsError
 from debias.parallel import current
 from debias.progress import task
 from debias.results.vocabulary import RowsKind
+from debias.rows.permuted_effects import PermutedEffects
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
@@ -344,12 +345,12 @@ class EffectStatistic:
     lanes = LANES
 
     def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.effects, self.grouping, self.response = effects, grouping, effects.response
+        self.response, self._permuted = effects.response, PermutedEffects(effects, grouping)
         self._n_blocks = np.unique(effects.block).size
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
         """Return z of permuted responses, shape (n_permutations, n_groups)."""
-        sums = self.effects.moments(response, self.grouping)
+        sums = self._permuted.moments(response)
         error = spread(sums, self._n_blocks)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
 

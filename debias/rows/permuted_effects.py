@@ -1,0 +1,403 @@
+"""Linear effects of permuted responses: the moments that a permutation test compares, in single precision.
+
+Nodes, weights and features stay the same in every permutation, so everything that does not depend on the response is
+computed once. Lines are computed four at a time, for 16 permutations (:mod:`debias.rows.kernels.lines`). Level means of
+categories, and features with very many ranks, are computed in double precision by :class:`LinearEffects` itself, whose
+numbers are the same up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from debias.parallel import allowed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.rows.effects import LinearEffects, RowsOfTree
+
+    Single = NDArray[np.float32]
+    Positions = NDArray[np.int32]
+
+ROUNDING = 2.0**-14
+"""Bound for the error of a studentised score in single precision, in standard errors."""
+MOST_RANKS = 2**10
+"""With more ranks the values in a small node differ too little from one another for single precision."""
+MOST_WEIGHT = 2.0**60
+"""Larger weights are outside of the range of single precision, when they are multiplied and summed."""
+MEMORY = 2**28
+"""Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
+
+
+class PermutedEffects:
+    """Moments of the contributions of rows to linear effects, for several permuted responses at once.
+
+    Parameters
+    ----------
+    effects : LinearEffects
+    grouping : Grouping
+        Contributions to a group of features are summed first.
+    """
+
+    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
+        self.effects, self.n_groups = effects, len(grouping.names)
+        starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
+        self._starts = starts if starts.size < effects.n_rows else starts[:0]
+        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
+        fits = self._fits_single
+        self._in_double = {
+            group: features
+            for group, features in enumerate(members)
+            if not fits or effects.binned.categorical[features].any()
+        }
+        self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
+
+    @property
+    def _fits_single(self) -> bool:
+        """Whether ranks and weights are within the precision and range of single precision."""
+        effects = self.effects
+        largest = max(side[2].max() for tree in effects.trees for side in (tree.inside, tree.outside) if side[2].size)
+        return bool(effects.binned.n_bins.max() <= MOST_RANKS and largest <= MOST_WEIGHT)
+
+    def moments(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
+
+        Contributions have an unknown unit, which is the same in all lanes.
+
+        Parameters
+        ----------
+        response : array of shape (n_rows, n_columns, lanes)
+            Permuted responses, in the order of ``effects.order``.
+        """
+        from debias.rows.kernels.lines import LANES
+
+        lanes = response.shape[2]
+        sums = np.empty((2, self.n_groups, lanes))
+        if self._tasks:
+            centred = self.effects.centred(response) / self._unit
+            for begin in range(0, lanes, LANES):
+                part = slice(begin, min(begin + LANES, lanes))
+                self._add(centred[:, :, part], sums[:, :, part])
+        if self._in_double:
+            self._add_in_double(self.effects.centred(response), sums)
+        return sums
+
+    @cached_property
+    def _unit(self) -> float:
+        """The largest response, by which responses are divided: those of permutations are the same numbers."""
+        effects = self.effects
+        largest = float(np.abs(effects.centred(effects.response[:, :, None])).max())
+        return largest if largest > 0 else 1.0
+
+    def _add(self, response: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        """Write the moments of at most 16 permutations, in single precision."""
+        from debias.rows.kernels import lines as kernels
+
+        seats, n_rows, lanes = self._seats, response.shape[0], response.shape[2]
+        y = np.zeros((response.shape[1], n_rows, kernels.LANES), dtype=np.float32)
+        y[:, :, :lanes] = response.transpose(1, 0, 2)
+        fixed = self.effects.response_in is not None
+        y_in = y[:, :0] if fixed else y
+        sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
+
+        def add_sums(tree: int) -> None:
+            for c in range(self._width):
+                column = seats.column[tree] + c
+                if not fixed:
+                    kernels.sum_lanes(*seats.inside.of(tree), seats.parent_of(tree), y[column], seats.at(sums_in[c], tree))
+                kernels.sum_lanes(*seats.outside.of(tree), seats.parent_of(tree), y[column], seats.at(mean[c], tree))
+
+        def add_task(task: _Task) -> None:
+            phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
+            total = np.empty((n_rows if len(task.tiles) > 1 else 0, kernels.LANES), dtype=np.float32)
+            memory = np.empty((seats.most, kernels.LINES, kernels.LANES), dtype=np.float32)
+            stack = np.empty((int(seats.depth.max()) + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
+            moments = np.empty((2, kernels.LANES))
+            for number, tile in enumerate(task.tiles):
+                values, factor = self._prepared(tile)
+                arrays: tuple[Any, ...] = (
+                    *(seats.first, seats.inside.first, seats.inside.start, seats.inside.rows, seats.inside.weight),
+                    *(seats.outside.first, seats.outside.start, seats.outside.rows, seats.parent, seats.depth),
+                    *(seats.column, tile.indicator, values.missing, fixed, *values.x, y_in, y, factor, sums_in, mean),
+                    *(memory, stack, phi),
+                )
+                kernels.add_tile(*arrays)
+                for group, begin, end in tile.groups:
+                    carried, carries = number > 0, number + 1 < len(task.tiles)
+                    rows: tuple[Any, ...] = (phi, begin, end, self._weight, self._starts)
+                    kernels.add_moments(*rows, carried, carries, total, moments)
+                    if not carries:
+                        sums[:, group] = moments[:, :lanes]
+
+        with allowed(self.effects.n_jobs) as threads:
+            threads.map(add_sums, range(len(self.effects.trees)))
+            mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
+            threads.map(add_task, self._tasks)
+
+    def _add_in_double(self, response: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        """Write the moments of groups with categories, in double precision."""
+        groups = list(self._in_double)
+
+        def write(place: int, contributed: NDArray[np.float64]) -> None:
+            of_block = np.add.reduceat(contributed, self._starts, axis=0) if self._starts.size else contributed
+            sums[0, groups[place]] = of_block.sum(axis=0)
+            sums[1, groups[place]] = np.einsum("ib,ib->b", of_block, of_block)
+
+        self.effects.for_groups(list(self._in_double.values()), response, write)
+
+    @cached_property
+    def _weight(self) -> Single:
+        weight: Single = (self.effects.weight / self.effects.weight.max()).astype(np.float32)
+        return weight
+
+    @cached_property
+    def _width(self) -> int:
+        """Number of columns of the response of a tree."""
+        return self.effects.width
+
+    @cached_property
+    def _seats(self) -> _Seats:
+        return _Seats.of(self.effects)
+
+    def _prepared(self, tile: _Tile) -> tuple[_Values, Single]:
+        """Return the values of the lines of a tile, and what does not depend on the permutation at every node."""
+        kept = self._kept.get(tile.number)
+        if kept is None:
+            values = self._values(tile)
+            kept = values, self._factor(values)
+            if (kept[1].nbytes + sum(x.nbytes for x in values.x)) * len(self._kept) <= MEMORY:
+                self._kept[tile.number] = kept
+        return kept
+
+    @cached_property
+    def _kept(self) -> dict[int, tuple[_Values, Single]]:
+        return {}
+
+    def _values(self, tile: _Tile) -> _Values:
+        from debias.rows.kernels import lines as kernels
+
+        effects = self.effects
+        feature_of_line, of_code = effects.lines
+        feature = np.where(tile.lines >= 0, feature_of_line[tile.lines], -1).astype(np.int32)
+        x_of_code = of_code[tile.lines].astype(np.float32)
+        x = []
+        for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
+            x.append(np.empty((codes.shape[1], kernels.LINES), dtype=np.float32))
+            kernels.write_values(feature, x_of_code, codes, x[-1])
+        return _Values((x[0], x[-1]), any(bool(np.isnan(each).any()) for each in x))
+
+    def _factor(self, values: _Values) -> Single:
+        from debias.rows.kernels import lines as kernels
+
+        effects, seats = self.effects, self._seats
+        fixed = effects.response_in is not None
+        factor = np.empty((self._width if fixed else 1, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
+        for tree in range(len(effects.trees)):
+            at = slice(int(seats.first[tree]), int(seats.first[tree + 1]))
+            y_in = np.empty((0, factor.shape[0]), dtype=np.float32)
+            if effects.response_in is not None:
+                first = int(seats.column[tree])
+                y_in = np.ascontiguousarray(self._response_in[:, first : first + self._width])
+            of_tree = np.empty((factor.shape[0], at.stop - at.start, 3, kernels.LINES), dtype=np.float32)
+            kernels.fit_factors(
+                *seats.inside.of(tree),
+                *seats.outside.of(tree),
+                seats.parent_of(tree),
+                seats.scale[at],
+                effects.min_node_size,
+                *values.x,
+                y_in,
+                of_tree,
+            )
+            factor[:, at] = of_tree
+        return factor
+
+    @cached_property
+    def _response_in(self) -> Single:
+        assert self.effects.response_in is not None
+        largest = float(np.abs(self.effects.response_in).max())
+        response: Single = (self.effects.response_in / (largest if largest > 0 else 1.0)).astype(np.float32)
+        return response
+
+
+class _Tile(NamedTuple):
+    """Four lines that are computed together.
+
+    `lines` (4,) are their numbers, -1 for none; `indicator` (4,) is 1 where the next line tells of missing values;
+    `groups` are (group, first line in the tile, end).
+    """
+
+    number: int
+    lines: Positions
+    indicator: Positions
+    groups: list[tuple[int, int, int]]
+
+
+class _Task(NamedTuple):
+    """Tiles that a thread computes one after the other: one tile, or those of a group with more than four lines."""
+
+    tiles: list[_Tile]
+
+
+class _Values(NamedTuple):
+    """The x of the in-bag rows and of the evaluation rows (n, 4), and whether some are missing."""
+
+    x: tuple[Single, Single]
+    missing: bool
+
+
+def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], without: set[int]) -> list[_Task]:
+    """Lay out the lines in tiles: those of a group side by side, and a feature with missing values in one tile."""
+    from debias.rows.kernels.lines import LINES
+
+    units: dict[int, list[list[int]]] = {}  # of each group: the lines of each of its features
+    starts = np.flatnonzero(np.r_[True, feature_of_line[1:] != feature_of_line[:-1]]) if feature_of_line.size else []
+    for begin, end in zip(starts, [*starts[1:], feature_of_line.size], strict=True):
+        group = int(group_of_feature[feature_of_line[begin]])
+        if group not in without:
+            units.setdefault(group, []).append(list(range(begin, end)))
+    # Pairs first, so that they fill tiles without a gap.
+    order = sorted(units, key=lambda group: (-max(map(len, units[group])), group))
+    tasks: list[list[list[tuple[int, int]]]] = []  # tasks of tiles of (line, group)
+    for group in order:
+        of_group = sorted(units[group], key=lambda lines: -len(lines))
+        n_lines = sum(map(len, of_group))
+        if n_lines > LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > LINES:
+            tasks.append([[]])
+        for lines in of_group:
+            if len(tasks[-1][-1]) + len(lines) > LINES:
+                tasks[-1].append([])
+            tasks[-1][-1].extend((line, group) for line in lines)
+    numbered, number = [], 0
+    for task in tasks:
+        tiles = []
+        for chosen in task:
+            lines = np.full(LINES, -1, dtype=np.int32)
+            lines[: len(chosen)] = [line for line, _ in chosen]
+            feature = np.where(lines >= 0, feature_of_line[lines], -1 - np.arange(LINES))
+            indicator = np.append(feature[1:] == feature[:-1], False).astype(np.int32)
+            groups = [group for _, group in chosen]
+            spans = [(group, groups.index(group), groups.index(group) + groups.count(group)) for group in dict.fromkeys(groups)]
+            tiles.append(_Tile(number, lines, indicator, spans))
+            number += 1
+        numbered.append(_Task(tiles))
+    return numbered
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The in-bag rows or the evaluation rows of all trees, sorted by seat in each.
+
+    Parameters
+    ----------
+    first : array of int64 of shape (n_trees + 1,)
+        Where the rows of each tree begin.
+    start : array of int32 of shape (n_seats + n_trees,)
+        Where the rows of each seat begin in its tree, and where those of the tree end.
+    rows, weight : arrays of shape (n_rows of all trees + padding,)
+    n : array of float64 of shape (n_seats,)
+        Weight at each seat.
+    at : array of int64 of shape (n_trees + 1,)
+        Where the entries of each tree in `start` begin.
+    """
+
+    first: NDArray[np.int64]
+    start: Positions
+    rows: Positions
+    weight: Single
+    n: NDArray[np.float64]
+    at: NDArray[np.int64]
+
+    @classmethod
+    def of_trees(
+        cls, sides: list[RowsOfTree], positions: list[Positions], first_seat: NDArray[np.int64], parent: Positions
+    ) -> _Side:
+        """Sort the rows of every tree by the positions of their seats."""
+        from debias.rows.kernels import lines as kernels
+
+        first, at = np.cumsum([0, *(side[0].size for side in sides)]), first_seat + np.arange(first_seat.size)
+        start, n = np.empty(at[-1], dtype=np.int32), np.empty(parent.size)
+        rows = np.zeros(first[-1] + kernels.PADDING, dtype=np.int32)
+        weight = np.zeros(rows.size, dtype=np.float32)
+        for tree, (side, position) in enumerate(zip(sides, positions, strict=True)):
+            seats = slice(int(first_seat[tree]), int(first_seat[tree + 1]))
+            of_tree = slice(int(first[tree]), int(first[tree + 1]))
+            sorted_rows = (start[at[tree] : at[tree + 1]], rows[of_tree], weight[of_tree], n[seats])
+            kernels.sort_rows(*side, position, parent[seats], *sorted_rows)
+        return cls(first, start, rows, weight, n, at)
+
+    def of(self, tree: int) -> tuple[Positions, Positions, Single]:
+        """Return where the rows of each seat of a tree begin, the rows, and their weights."""
+        rows = slice(int(self.first[tree]), int(self.first[tree + 1]))
+        return self.start[self.at[tree] : self.at[tree + 1]], self.rows[rows], self.weight[rows]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Seats:
+    """The seats of all trees in preorder, with their rows.
+
+    Parameters
+    ----------
+    first : array of int64 of shape (n_trees + 1,)
+        Where the seats of each tree begin.
+    parent, depth : arrays of int32 of shape (n_seats,)
+        In each tree from 0.
+    scale : array of float64 of shape (n_seats,)
+        Factor of the term of each node, up to a constant.
+    column : array of int32 of shape (n_trees,)
+        First response column of each tree.
+    inside, outside : _Side
+    """
+
+    first: NDArray[np.int64]
+    parent: Positions
+    depth: Positions
+    scale: NDArray[np.float64]
+    column: Positions
+    inside: _Side
+    outside: _Side
+
+    @classmethod
+    def of(cls, effects: LinearEffects) -> _Seats:
+        """Put the seats of every tree in preorder."""
+        from debias.rows.kernels import lines as kernels
+
+        trees = effects.trees
+        first = np.cumsum([0, *(tree.parent.size for tree in trees)])
+        parent, depth = np.empty((2, first[-1]), dtype=np.int32)
+        scale, positions = np.empty(first[-1]), []
+        for tree, begin, end in zip(trees, first[:-1], first[1:], strict=True):
+            position = np.empty(tree.parent.size, dtype=np.int32)
+            kernels.order_seats(tree.parent, position, parent[begin:end], depth[begin:end])
+            scale[begin + position] = tree.scale
+            positions.append(position)
+        sides = [[getattr(tree, side) for tree in trees] for side in ("inside", "outside")]
+        inside, outside = (_Side.of_trees(side, positions, first, parent) for side in sides)
+        return cls(
+            first=first,
+            parent=parent,
+            depth=depth,
+            scale=scale / max(scale.max(), np.finfo(float).tiny),
+            column=np.array([tree.first for tree in trees], dtype=np.int32),
+            inside=inside,
+            outside=outside,
+        )
+
+    @property
+    def most(self) -> int:
+        """Largest number of seats of a tree."""
+        return int(np.diff(self.first).max())
+
+    def parent_of(self, tree: int) -> Positions:
+        """Return the parents of the seats of a tree."""
+        return self.at(self.parent, tree)
+
+    def at(self, values: NDArray[Any], tree: int) -> NDArray[Any]:
+        """Return the part of `values` (n_seats, ...) that belongs to a tree."""
+        return values[self.first[tree] : self.first[tree + 1]]
