@@ -8,7 +8,7 @@ them, so a feature that is independent of the response and of the other features
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -193,6 +193,16 @@ class LinearEffects:
     def n_rows(self) -> int:
         """Number of evaluation rows."""
         return self.order.size
+
+    def of_first_trees(self, n: int) -> LinearEffects:
+        """Return the effects in the first `n` trees of each output, up to a factor."""
+        counts: dict[int, int] = {}
+        chosen = []
+        for tree in self.trees:
+            counts[tree.first] = counts.get(tree.first, 0) + 1
+            if counts[tree.first] <= n:
+                chosen.append(tree)
+        return self if len(chosen) == len(self.trees) else replace(self, trees=chosen)
 
     def contributions(self, n_rows: int, folded: bool = False) -> NDArray[np.float64]:
         """Return the contribution of every row to the score of every feature, shape (n_rows, n_features).

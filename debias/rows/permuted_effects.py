@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,11 @@ MOST_WEIGHT = 2.0**60
 MEMORY = 2**28
 """Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
 
+MOST_WORK = 2e7
+"""Largest number of rows x lines x trees whose lines are tested. Of larger data, the lines of the first trees are."""
+LEAST_TREES = 20
+"""The lines of at least so many trees of each output are tested: a row is then out of bag in about seven of them."""
+
 
 class PermutedEffects:
     """Moments of the contributions of rows to linear effects, for several permuted responses at once.
@@ -46,14 +52,16 @@ class PermutedEffects:
     """
 
     def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.effects, self.n_groups = effects, len(grouping.names)
+        self.effects = effects = effects.of_first_trees(_n_trees(effects))
+        self.n_groups = len(grouping.names)
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
         self._starts = starts if starts.size < effects.n_rows else starts[:0]
         members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
         fits = self._fits_single
+        self._groups = dict(enumerate(members))
         self._in_double = {
             group: features
-            for group, features in enumerate(members)
+            for group, features in self._groups.items()
             if not fits or effects.binned.categorical[features].any()
         }
         self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
@@ -85,8 +93,14 @@ class PermutedEffects:
                 part = slice(begin, min(begin + LANES, lanes))
                 self._add(centred[:, :, part], sums[:, :, part])
         if self._in_double:
-            self._add_in_double(self.effects.centred(response), sums)
+            self._add_in_double(self._in_double, response, sums)
         return sums
+
+    def moments_in_double(self) -> NDArray[np.float64]:
+        """Return the same moments for the response as it is, in double precision, shape (2, n_groups)."""
+        sums = np.empty((2, self.n_groups, 1))
+        self._add_in_double(self._groups, self.effects.response[:, :, None], sums)
+        return sums[:, :, 0]
 
     @cached_property
     def _unit(self) -> float:
@@ -107,11 +121,12 @@ class PermutedEffects:
         sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
 
         def add_sums(tree: int) -> None:
+            at, parent = seats.of_tree(tree), seats.parent_of(tree)
             for c in range(self._width):
                 column = seats.column[tree] + c
                 if not fixed:
-                    kernels.sum_lanes(*seats.inside.of(tree), seats.parent_of(tree), y[column], seats.at(sums_in[c], tree))
-                kernels.sum_lanes(*seats.outside.of(tree), seats.parent_of(tree), y[column], seats.at(mean[c], tree))
+                    kernels.sum_lanes(*seats.inside.of(tree), parent, y[column], sums_in[c, at])
+                kernels.sum_lanes(*seats.outside.of(tree), parent, y[column], mean[c, at])
 
         def add_task(task: _Task) -> None:
             phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
@@ -124,14 +139,14 @@ class PermutedEffects:
                 arrays: tuple[Any, ...] = (
                     *(seats.first, seats.inside.first, seats.inside.start, seats.inside.rows, seats.inside.weight),
                     *(seats.outside.first, seats.outside.start, seats.outside.rows, seats.parent, seats.depth),
-                    *(seats.column, tile.indicator, values.missing, fixed, *values.x, y_in, y, factor, sums_in, mean),
-                    *(memory, stack, phi),
+                    *(seats.column, tile.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factor),
+                    *(sums_in, mean, memory, stack, phi),
                 )
                 kernels.add_tile(*arrays)
+                carried, carries = number > 0, number + 1 < len(task.tiles)
                 for group, begin, end in tile.groups:
-                    carried, carries = number > 0, number + 1 < len(task.tiles)
-                    rows: tuple[Any, ...] = (phi, begin, end, self._weight, self._starts)
-                    kernels.add_moments(*rows, carried, carries, total, moments)
+                    of_rows: tuple[Any, ...] = (self._weight, self._starts, carried, carries, total, moments)
+                    kernels.add_moments(phi, begin, end, *of_rows)
                     if not carries:
                         sums[:, group] = moments[:, :lanes]
 
@@ -140,16 +155,18 @@ class PermutedEffects:
             mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
             threads.map(add_task, self._tasks)
 
-    def _add_in_double(self, response: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Write the moments of groups with categories, in double precision."""
-        groups = list(self._in_double)
+    def _add_in_double(
+        self, members: dict[int, list[int]], response: NDArray[np.float64], sums: NDArray[np.float64]
+    ) -> None:
+        """Write the moments of some groups, in double precision."""
+        groups = list(members)
 
         def write(place: int, contributed: NDArray[np.float64]) -> None:
             of_block = np.add.reduceat(contributed, self._starts, axis=0) if self._starts.size else contributed
             sums[0, groups[place]] = of_block.sum(axis=0)
             sums[1, groups[place]] = np.einsum("ib,ib->b", of_block, of_block)
 
-        self.effects.for_groups(list(self._in_double.values()), response, write)
+        self.effects.for_groups(list(members.values()), self.effects.centred(response), write)
 
     @cached_property
     def _weight(self) -> Single:
@@ -190,7 +207,8 @@ class PermutedEffects:
         for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
             x.append(np.empty((codes.shape[1], kernels.LINES), dtype=np.float32))
             kernels.write_values(feature, x_of_code, codes, x[-1])
-        return _Values((x[0], x[-1]), any(bool(np.isnan(each).any()) for each in x))
+        missing = any(bool(np.isnan(each).any()) for each in x)
+        return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing else x[0], missing)
 
     def _factor(self, values: _Values) -> Single:
         from debias.rows.kernels import lines as kernels
@@ -199,22 +217,14 @@ class PermutedEffects:
         fixed = effects.response_in is not None
         factor = np.empty((self._width if fixed else 1, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
         for tree in range(len(effects.trees)):
-            at = slice(int(seats.first[tree]), int(seats.first[tree + 1]))
-            y_in = np.empty((0, factor.shape[0]), dtype=np.float32)
-            if effects.response_in is not None:
-                first = int(seats.column[tree])
-                y_in = np.ascontiguousarray(self._response_in[:, first : first + self._width])
-            of_tree = np.empty((factor.shape[0], at.stop - at.start, 3, kernels.LINES), dtype=np.float32)
-            kernels.fit_factors(
-                *seats.inside.of(tree),
-                *seats.outside.of(tree),
-                seats.parent_of(tree),
-                seats.scale[at],
-                effects.min_node_size,
-                *values.x,
-                y_in,
-                of_tree,
-            )
+            at, y_in = seats.of_tree(tree), np.empty((0, self._width), dtype=np.float32)
+            if fixed:
+                columns = slice(int(seats.column[tree]), int(seats.column[tree]) + self._width)
+                y_in = np.ascontiguousarray(self._response_in[:, columns])
+            of_tree = np.empty((len(factor), at.stop - at.start, 3, kernels.LINES), dtype=np.float32)
+            sides: tuple[Any, ...] = (*seats.inside.of(tree), *seats.outside.of(tree), seats.parent_of(tree))
+            arrays: tuple[Any, ...] = (*sides, seats.scale[at], effects.min_node_size, *values.x, y_in, of_tree)
+            kernels.fit_factors(*arrays)
             factor[:, at] = of_tree
         return factor
 
@@ -224,6 +234,13 @@ class PermutedEffects:
         largest = float(np.abs(self.effects.response_in).max())
         response: Single = (self.effects.response_in / (largest if largest > 0 else 1.0)).astype(np.float32)
         return response
+
+
+def _n_trees(effects: LinearEffects) -> int:
+    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows."""
+    work_of_tree = np.mean([tree.inside[0].size + tree.outside[0].size for tree in effects.trees])
+    n_outputs = len({tree.first for tree in effects.trees})
+    return max(LEAST_TREES, int(MOST_WORK / (work_of_tree * effects.lines[0].size * effects.width * n_outputs + 1)))
 
 
 class _Tile(NamedTuple):
@@ -246,9 +263,13 @@ class _Task(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """The x of the in-bag rows and of the evaluation rows (n, 4), and whether some are missing."""
+    """The x of the in-bag rows and of the evaluation rows (n, 4), with NaN for missing values, if there are some.
+
+    `known` are those of the in-bag rows with 0 for missing values.
+    """
 
     x: tuple[Single, Single]
+    known: Single
     missing: bool
 
 
@@ -256,38 +277,39 @@ def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], with
     """Lay out the lines in tiles: those of a group side by side, and a feature with missing values in one tile."""
     from debias.rows.kernels.lines import LINES
 
-    units: dict[int, list[list[int]]] = {}  # of each group: the lines of each of its features
-    starts = np.flatnonzero(np.r_[True, feature_of_line[1:] != feature_of_line[:-1]]) if feature_of_line.size else []
-    for begin, end in zip(starts, [*starts[1:], feature_of_line.size], strict=True):
-        group = int(group_of_feature[feature_of_line[begin]])
-        if group not in without:
-            units.setdefault(group, []).append(list(range(begin, end)))
-    # Pairs first, so that they fill tiles without a gap.
-    order = sorted(units, key=lambda group: (-max(map(len, units[group])), group))
-    tasks: list[list[list[tuple[int, int]]]] = []  # tasks of tiles of (line, group)
-    for group in order:
-        of_group = sorted(units[group], key=lambda lines: -len(lines))
-        n_lines = sum(map(len, of_group))
+    of_feature: dict[int, list[int]] = {}
+    for line, feature in enumerate(feature_of_line.tolist()):
+        of_feature.setdefault(feature, []).append(line)
+    lines_of: dict[int, list[list[int]]] = {}  # of each group: the lines of each of its features
+    for feature, lines in of_feature.items():
+        if group_of_feature[feature] not in without:
+            lines_of.setdefault(int(group_of_feature[feature]), []).append(lines)
+    tasks: list[list[list[tuple[int, int]]]] = []  # the tiles of each task, as (line, group)
+    # Features with two lines come first, so that they fill tiles without a gap.
+    for group in sorted(lines_of, key=lambda group: -max(map(len, lines_of[group]))):
+        n_lines = sum(map(len, lines_of[group]))
         if n_lines > LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > LINES:
             tasks.append([[]])
-        for lines in of_group:
+        for lines in sorted(lines_of[group], key=len, reverse=True):
             if len(tasks[-1][-1]) + len(lines) > LINES:
                 tasks[-1].append([])
             tasks[-1][-1].extend((line, group) for line in lines)
-    numbered, number = [], 0
-    for task in tasks:
-        tiles = []
-        for chosen in task:
-            lines = np.full(LINES, -1, dtype=np.int32)
-            lines[: len(chosen)] = [line for line, _ in chosen]
-            feature = np.where(lines >= 0, feature_of_line[lines], -1 - np.arange(LINES))
-            indicator = np.append(feature[1:] == feature[:-1], False).astype(np.int32)
-            groups = [group for _, group in chosen]
-            spans = [(group, groups.index(group), groups.index(group) + groups.count(group)) for group in dict.fromkeys(groups)]
-            tiles.append(_Tile(number, lines, indicator, spans))
-            number += 1
-        numbered.append(_Task(tiles))
-    return numbered
+    numbers = count()
+    return [_Task([_tile(next(numbers), chosen, feature_of_line) for chosen in tiles]) for tiles in tasks]
+
+
+def _tile(number: int, chosen: list[tuple[int, int]], feature_of_line: Positions) -> _Tile:
+    """Return the tile of some (line, group)."""
+    from debias.rows.kernels.lines import LINES
+
+    groups = [group for _, group in chosen]
+    lines = np.full(LINES, -1, dtype=np.int32)
+    lines[: len(chosen)] = [line for line, _ in chosen]
+    indicator = np.zeros(LINES, dtype=np.int32)
+    feature = feature_of_line[lines[: len(chosen)]]
+    indicator[: len(chosen) - 1] = feature[1:] == feature[:-1]
+    begins = {group: groups.index(group) for group in groups}
+    return _Tile(number, lines, indicator, [(group, at, at + groups.count(group)) for group, at in begins.items()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +351,8 @@ class _Side:
             seats = slice(int(first_seat[tree]), int(first_seat[tree + 1]))
             of_tree = slice(int(first[tree]), int(first[tree + 1]))
             sorted_rows = (start[at[tree] : at[tree + 1]], rows[of_tree], weight[of_tree], n[seats])
-            kernels.sort_rows(*side, position, parent[seats], *sorted_rows)
+            arrays: tuple[Any, ...] = (*side, position, parent[seats], *sorted_rows)
+            kernels.sort_rows(*arrays)
         return cls(first, start, rows, weight, n, at)
 
     def of(self, tree: int) -> tuple[Positions, Positions, Single]:
@@ -394,10 +417,10 @@ class _Seats:
         """Largest number of seats of a tree."""
         return int(np.diff(self.first).max())
 
+    def of_tree(self, tree: int) -> slice:
+        """Return where the seats of a tree are."""
+        return slice(int(self.first[tree]), int(self.first[tree + 1]))
+
     def parent_of(self, tree: int) -> Positions:
         """Return the parents of the seats of a tree."""
-        return self.at(self.parent, tree)
-
-    def at(self, values: NDArray[Any], tree: int) -> NDArray[Any]:
-        """Return the part of `values` (n_seats, ...) that belongs to a tree."""
-        return values[self.first[tree] : self.first[tree + 1]]
+        return self.parent[self.of_tree(tree)]

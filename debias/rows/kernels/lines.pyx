@@ -263,7 +263,7 @@ def add_tile(
     indicator : array of shape (4,)
         1 if the next line tells of the rows without x.
     missing : bool
-        Whether there are rows without x, whose x is NaN.
+        Whether there are evaluation rows without x, whose x is NaN. In-bag rows without x have 0.
     fixed : bool
         Whether the in-bag responses are the same in all permutations.
     x_in, x_out : arrays of shape (n, 4)
@@ -286,7 +286,7 @@ def add_tile(
                 if not fixed:
                     sum_products(
                         n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :],
-                        parent[first:], missing, x_in, y_in[of_column], sums,
+                        parent[first:], x_in, y_in[of_column], sums,
                     )
                 evaluate(
                     n_seats, start_out[first + tree :], rows_out[first_out[tree] :], depth[first:], indicator, missing,
@@ -301,7 +301,6 @@ cdef void sum_products(
     const int32_t[::1] rows,
     const float[::1] weight,
     const int32_t[::1] parent,
-    bint missing,
     const float[:, ::1] x,
     const float[:, ::1] y,
     float[:, :, ::1] sums,
@@ -316,10 +315,10 @@ cdef void sum_products(
             prefetch(&y[rows[r + AHEAD], 0], N_LANES)
             prefetch(&x[rows[r + AHEAD], 0], TILE)
             of_row = multiply(spread(weight[r]), load(&y[i, 0]))
-            a = add(a, multiply(spread(known(x[i, 0], missing)), of_row))
-            b = add(b, multiply(spread(known(x[i, 1], missing)), of_row))
-            c = add(c, multiply(spread(known(x[i, 2], missing)), of_row))
-            d = add(d, multiply(spread(known(x[i, 3], missing)), of_row))
+            a = add(a, multiply(spread(x[i, 0]), of_row))
+            b = add(b, multiply(spread(x[i, 1]), of_row))
+            c = add(c, multiply(spread(x[i, 2]), of_row))
+            d = add(d, multiply(spread(x[i, 3]), of_row))
         store(&sums[seat, 0, 0], a)
         store(&sums[seat, 1, 0], b)
         store(&sums[seat, 2, 0], c)
@@ -328,10 +327,6 @@ cdef void sum_products(
         up = parent[seat]
         for i in range(TILE):
             store(&sums[up, i, 0], add(load(&sums[up, i, 0]), load(&sums[seat, i, 0])))
-
-
-cdef inline float known(float x, bint missing) noexcept nogil:
-    return 0 if missing and x != x else x
 
 
 cdef void evaluate(
