@@ -40,6 +40,8 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
+TOGETHER = 8
+"""Number of lines that are computed together for one response."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -262,27 +264,51 @@ class LinearEffects:
                 y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
             of_column[first] = (y_in, y)
         fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
-        place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
-        for place, features in enumerate(members):
-            place_of_feature[features] = place
         feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
+        alone = self._complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
+        others = np.setdiff1d(np.arange(len(members)), alone[0])
+        place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
+        for place, group in enumerate(others):
+            place_of_feature[members[group]] = place
         place_of_line = place_of_feature[feature_of_line]
         by_place = np.argsort(place_of_line, kind="stable")
-        feature_of_line, values, place_of_line = feature_of_line[by_place], values[by_place], place_of_line[by_place]
+        sorted_lines = feature_of_line[by_place], values[by_place]
+        place_of_line = place_of_line[by_place]
         size = max(1, MEMORY // (8 * n_rows * lanes))
         most_seats = max(tree.parent.size for tree in self.trees)
+
+        def add_tile(part: NDArray[np.int64]) -> None:
+            """Sum the contributions to groups of one line without missing values, several together."""
+            from debias.rows.kernels import one_response as kernels
+
+            x = []
+            for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
+                x.append(np.empty((codes.shape[1], kernels.LINES)))
+                kernels.write_values(feature_of_line[part[1]], values[part[1]], codes, x[-1])
+            memory: Any = None
+            phi = np.zeros((n_rows, kernels.LINES))
+            for tree, sums in zip(self.trees, fits, strict=True):
+                y_in, y = of_column[tree.first]
+                if memory is None:
+                    numbers = (most_seats, 3 + width, kernels.LINES), (most_seats,), (most_seats, 2 + 2 * width, kernels.LINES)
+                    memory = [np.empty(shape) for shape in numbers]
+                of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
+                arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
+                kernels.add_lines(*arrays)
+            for number, group in enumerate(part[0]):
+                write(int(group), phi[:, number : number + 1])
 
         def add(begin: int) -> None:
             """Sum the contributions to groups from `begin` on, as many as fit into memory that the processor keeps."""
             from debias.rows.kernels import effects as kernels
 
-            end = min(begin + size, len(members))
+            end = min(begin + size, others.size)
             first, last = np.searchsorted(place_of_line, (begin, end))
             phi = np.zeros((end - begin, n_rows, lanes))
             places = place_of_line - np.int32(begin)
-            lines: tuple[Any, ...] = (int(first), int(last), feature_of_line, places, values, self.codes_in, self.codes)
+            lines: tuple[Any, ...] = (int(first), int(last), sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
             memory: Any = None
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
@@ -292,14 +318,30 @@ class LinearEffects:
                 arrays: tuple[Any, ...] = (*lines, *of_tree, self.min_node_size, memory, phi)
                 kernels.add_lines(*arrays)
                 for place in range(begin, end):
-                    for feature in members[place]:
+                    for feature in members[others[place]]:
                         if self.binned.categorical[feature] and not folded:
                             self._add_levels(feature, sums[0], of_tree, phi[place - begin])
             for place in range(begin, end):
-                write(place, phi[place - begin])
+                write(int(others[place]), phi[place - begin])
 
         with allowed(self.n_jobs) as threads:
-            threads.map(add, range(0, len(members), size))
+            threads.map(add_tile, [alone[:, at : at + TOGETHER] for at in range(0, alone.shape[1], TOGETHER)])
+            threads.map(add, range(0, others.size, size))
+
+    def _complete_lines(self, members: list[list[int]]) -> NDArray[np.int64]:
+        """Return the groups that are one line without missing values, and the number of the line, shape (2, n)."""
+        feature_of_line, _ = self.lines
+        n_lines = np.bincount(feature_of_line, minlength=self.ensemble.n_features)
+        complete = n_lines == 1
+        for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
+            complete &= codes.max(axis=1) < self.binned.n_bins
+        line_of = np.cumsum(n_lines) - 1
+        found = [
+            (group, line_of[features[0]])
+            for group, features in enumerate(members)
+            if len(features) == 1 and complete[features[0]]
+        ]
+        return np.array(found, dtype=np.int64).reshape(-1, 2).T
 
     def _sums(self, tree: _Tree, y_in: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Return in-bag weights and sums of the response, and means of the evaluation rows, at the seats of a tree."""
