@@ -292,7 +292,11 @@ class LinearEffects:
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
                 if memory is None:
-                    numbers = (most_seats, 3 + width, kernels.LINES), (most_seats,), (most_seats, 2 + 2 * width, kernels.LINES)
+                    numbers = (
+                        (most_seats, 4 + width, kernels.LINES),
+                        (most_seats,),
+                        (most_seats, 2 + 2 * width, kernels.LINES),
+                    )
                     memory = [np.empty(shape) for shape in numbers]
                 of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
                 arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
@@ -308,7 +312,15 @@ class LinearEffects:
             first, last = np.searchsorted(place_of_line, (begin, end))
             phi = np.zeros((end - begin, n_rows, lanes))
             places = place_of_line - np.int32(begin)
-            lines: tuple[Any, ...] = (int(first), int(last), sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
+            lines: tuple[Any, ...] = (
+                int(first),
+                int(last),
+                sorted_lines[0],
+                places,
+                sorted_lines[1],
+                self.codes_in,
+                self.codes,
+            )
             memory: Any = None
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]

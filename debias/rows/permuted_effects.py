@@ -32,6 +32,8 @@ MOST_RANKS = 2**10
 """With more ranks the values in a small node differ too little from one another for single precision."""
 MOST_WEIGHT = 2.0**60
 """Larger weights are outside of the range of single precision, when they are multiplied and summed."""
+LEAST_BLOCKS = 20
+"""With fewer blocks of rows their variance may be so small beside the sum of squares that digits are lost."""
 MEMORY = 2**28
 """Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
 
@@ -56,6 +58,7 @@ class PermutedEffects:
         self.n_groups = len(grouping.names)
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
         self._starts = starts if starts.size < effects.n_rows else starts[:0]
+        self._n_blocks = starts.size
         members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
         fits = self._fits_single
         self._groups = dict(enumerate(members))
@@ -68,8 +71,10 @@ class PermutedEffects:
 
     @property
     def _fits_single(self) -> bool:
-        """Whether ranks and weights are within the precision and range of single precision."""
+        """Whether ranks and weights are within the precision and range of single precision, and blocks are enough."""
         effects = self.effects
+        if self._n_blocks < LEAST_BLOCKS:
+            return False
         largest = max(side[2].max() for tree in effects.trees for side in (tree.inside, tree.outside) if side[2].size)
         return bool(effects.binned.n_bins.max() <= MOST_RANKS and largest <= MOST_WEIGHT)
 

@@ -69,8 +69,8 @@ def add_lines(
     ----------
     x_in, x_out : arrays of shape (n, 8)
         No value is missing.
-    sums : array of shape (most seats of a tree, 3 + width, 8)
-        Memory: sums of x and of its squares in the bag, of x over the evaluation rows, and of x y. `en` (most,) is the
+    sums : array of shape (most seats of a tree, 4 + width, 8)
+        Memory: sums of x and of its squares in the bag, and over the evaluation rows, and of x y. `en` (most,) is the
         weight of the evaluation rows.
     path : array of shape (most, 2 + 2 width, 8)
         Memory: `a_mean`, `b_mean`, `a` and `b` of ``effects.fit_line``.
@@ -81,7 +81,7 @@ def add_lines(
     cdef doubles x, wx, w, total
     cdef double centre, v, factor, centre_out, slope
     with nogil:
-        memset(&sums[0, 0, 0], 0, n_seats * (3 + width) * TILE * sizeof(double))
+        memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
         memset(&en[0], 0, n_seats * sizeof(double))
         for j in range(rows_in.shape[0]):
             i, seat = rows_in[j], seats_in[j]
@@ -90,16 +90,18 @@ def add_lines(
             increase(&sums[seat, 0, 0], wx)
             increase(&sums[seat, 1, 0], multiply_doubles(wx, x))
             for c in range(width):
-                increase(&sums[seat, 3 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, c])))
+                increase(&sums[seat, 4 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, c])))
         for j in range(rows_out.shape[0]):
             seat = seats_out[j]
             en[seat] += weight_out[j]
             x = load_doubles(&x_out[rows_out[j], 0])
-            increase(&sums[seat, 2, 0], multiply_doubles(spread_doubles(weight_out[j]), x))
+            wx = multiply_doubles(spread_doubles(weight_out[j]), x)
+            increase(&sums[seat, 2, 0], wx)
+            increase(&sums[seat, 3, 0], multiply_doubles(wx, x))
         for seat in range(n_seats - 1, 0, -1):
             up = parent[seat]
             en[up] += en[seat]
-            for k in range(3 + width):
+            for k in range(4 + width):
                 increase(&sums[up, k, 0], load_doubles(&sums[seat, k, 0]))
         for seat in range(n_seats):
             if seat == 0:
@@ -114,8 +116,10 @@ def add_lines(
                 if not v > CONSTANT * sums[seat, 1, j]:
                     continue
                 factor, centre_out = scale[seat] / v, sums[seat, 2, j] / en[seat]
+                if not sums[seat, 3, j] - centre_out * sums[seat, 2, j] > CONSTANT * sums[seat, 3, j]:
+                    continue
                 for c in range(width):
-                    slope = factor * (sums[seat, 3 + c, j] - centre * s_in[seat, c])
+                    slope = factor * (sums[seat, 4 + c, j] - centre * s_in[seat, c])
                     path[seat, 2 + 2 * c, j] += slope
                     path[seat, 3 + 2 * c, j] += centre_out * slope
                     path[seat, 0, j] += slope * mean_out[seat, c]
