@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Single = NDArray[np.float32]
     Positions = NDArray[np.int32]
 
-ROUNDING = 2.0**-14
+ROUNDING = 2.0**-16
 """Bound for the error of a studentised score in single precision, in standard errors."""
 MOST_RANKS = 2**10
 """With more ranks the values in a small node differ too little from one another for single precision."""
@@ -125,25 +125,22 @@ class PermutedEffects:
         y_in = y[:, :0] if fixed else y
         sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
 
-        def add_sums(tree: int) -> None:
-            at, parent = seats.of_tree(tree), seats.parent_of(tree)
-            for c in range(self._width):
-                column = seats.column[tree] + c
-                if not fixed:
-                    kernels.sum_lanes(*seats.inside.of(tree), parent, y[column], sums_in[c, at])
-                kernels.sum_lanes(*seats.outside.of(tree), parent, y[column], mean[c, at])
+        def add_sums(share: tuple[int, int]) -> None:
+            sides = [(seats.outside, mean)] if fixed else [(seats.inside, sums_in), (seats.outside, mean)]
+            for side, sums_at_seats in sides:
+                arrays: tuple[Any, ...] = (seats.first, *side.arrays, seats.parent, seats.column, y, sums_at_seats)
+                kernels.sum_lanes(*share, *arrays)
 
         def add_task(task: _Task) -> None:
             phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
             total = np.empty((n_rows if len(task.tiles) > 1 else 0, kernels.LANES), dtype=np.float32)
             memory = np.empty((seats.most, kernels.LINES, kernels.LANES), dtype=np.float32)
-            stack = np.empty((int(seats.depth.max()) + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
+            stack = np.empty((seats.deepest + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
             moments = np.empty((2, kernels.LANES))
             for number, tile in enumerate(task.tiles):
                 values, factor = self._prepared(tile)
                 arrays: tuple[Any, ...] = (
-                    *(seats.first, seats.inside.first, seats.inside.start, seats.inside.rows, seats.inside.weight),
-                    *(seats.outside.first, seats.outside.start, seats.outside.rows, seats.parent, seats.depth),
+                    *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
                     *(seats.column, tile.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factor),
                     *(sums_in, mean, memory, stack, phi),
                 )
@@ -156,7 +153,7 @@ class PermutedEffects:
                         sums[:, group] = moments[:, :lanes]
 
         with allowed(self.effects.n_jobs) as threads:
-            threads.map(add_sums, range(len(self.effects.trees)))
+            threads.map(add_sums, threads.shares(len(self.effects.trees)))
             mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
             threads.map(add_task, self._tasks)
 
@@ -208,11 +205,10 @@ class PermutedEffects:
         feature_of_line, of_code = effects.lines
         feature = np.where(tile.lines >= 0, feature_of_line[tile.lines], -1).astype(np.int32)
         x_of_code = of_code[tile.lines].astype(np.float32)
-        x = []
+        x, missing = [], False
         for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
             x.append(np.empty((codes.shape[1], kernels.LINES), dtype=np.float32))
-            kernels.write_values(feature, x_of_code, codes, x[-1])
-        missing = any(bool(np.isnan(each).any()) for each in x)
+            missing |= kernels.write_values(feature, x_of_code, codes, x[-1])
         return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing else x[0], missing)
 
     def _factor(self, values: _Values) -> Single:
@@ -221,16 +217,11 @@ class PermutedEffects:
         effects, seats = self.effects, self._seats
         fixed = effects.response_in is not None
         factor = np.empty((self._width if fixed else 1, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
-        for tree in range(len(effects.trees)):
-            at, y_in = seats.of_tree(tree), np.empty((0, self._width), dtype=np.float32)
-            if fixed:
-                columns = slice(int(seats.column[tree]), int(seats.column[tree]) + self._width)
-                y_in = np.ascontiguousarray(self._response_in[:, columns])
-            of_tree = np.empty((len(factor), at.stop - at.start, 3, kernels.LINES), dtype=np.float32)
-            sides: tuple[Any, ...] = (*seats.inside.of(tree), *seats.outside.of(tree), seats.parent_of(tree))
-            arrays: tuple[Any, ...] = (*sides, seats.scale[at], effects.min_node_size, *values.x, y_in, of_tree)
-            kernels.fit_factors(*arrays)
-            factor[:, at] = of_tree
+        y_in = self._response_in if fixed else np.empty((0, 0), dtype=np.float32)
+        of_seats = (seats.parent, seats.column, seats.scale, effects.min_node_size)
+        sides: tuple[Any, ...] = (*seats.inside.arrays, *seats.outside.arrays)
+        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, y_in, factor)
+        kernels.fit_factors(*arrays)
         return factor
 
     @cached_property
@@ -330,8 +321,6 @@ class _Side:
     rows, weight : arrays of shape (n_rows of all trees + padding,)
     n : array of float64 of shape (n_seats,)
         Weight at each seat.
-    at : array of int64 of shape (n_trees + 1,)
-        Where the entries of each tree in `start` begin.
     """
 
     first: NDArray[np.int64]
@@ -339,7 +328,6 @@ class _Side:
     rows: Positions
     weight: Single
     n: NDArray[np.float64]
-    at: NDArray[np.int64]
 
     @classmethod
     def of_trees(
@@ -358,12 +346,12 @@ class _Side:
             sorted_rows = (start[at[tree] : at[tree + 1]], rows[of_tree], weight[of_tree], n[seats])
             arrays: tuple[Any, ...] = (*side, position, parent[seats], *sorted_rows)
             kernels.sort_rows(*arrays)
-        return cls(first, start, rows, weight, n, at)
+        return cls(first, start, rows, weight, n)
 
-    def of(self, tree: int) -> tuple[Positions, Positions, Single]:
-        """Return where the rows of each seat of a tree begin, the rows, and their weights."""
-        rows = slice(int(self.first[tree]), int(self.first[tree + 1]))
-        return self.start[self.at[tree] : self.at[tree + 1]], self.rows[rows], self.weight[rows]
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], Positions, Positions, Single]:
+        """The arrays that kernels take."""
+        return self.first, self.start, self.rows, self.weight
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -417,15 +405,12 @@ class _Seats:
             outside=outside,
         )
 
-    @property
+    @cached_property
     def most(self) -> int:
         """Largest number of seats of a tree."""
         return int(np.diff(self.first).max())
 
-    def of_tree(self, tree: int) -> slice:
-        """Return where the seats of a tree are."""
-        return slice(int(self.first[tree]), int(self.first[tree + 1]))
-
-    def parent_of(self, tree: int) -> Positions:
-        """Return the parents of the seats of a tree."""
-        return self.parent[self.of_tree(tree)]
+    @cached_property
+    def deepest(self) -> int:
+        """Depth of the deepest seat."""
+        return int(self.depth.max())

@@ -24,16 +24,32 @@ def sort_rows(
     sorted_weight: Single,
     n: Double,
 ) -> None: ...
-def sum_lanes(start: Seats, rows: Seats, weight: Single, parent: Seats, y: Single, sums: Single) -> None: ...
-def write_values(feature: Seats, x_of_code: Single, codes: NDArray[np.uint16], x: Single) -> None: ...
+def sum_lanes(
+    begin: int,
+    end: int,
+    first_seat: Starts,
+    first_row: Starts,
+    start: Seats,
+    rows: Seats,
+    weight: Single,
+    parent: Seats,
+    column: Seats,
+    y: Single,
+    sums: Single,
+) -> None: ...
+def write_values(feature: Seats, x_of_code: Single, codes: NDArray[np.uint16], x: Single) -> bool: ...
 def fit_factors(
+    first_seat: Starts,
+    first_in: Starts,
     start_in: Seats,
     rows_in: Seats,
     weight_in: Single,
+    first_out: Starts,
     start_out: Seats,
     rows_out: Seats,
     weight_out: Single,
     parent: Seats,
+    column: Seats,
     scale: Double,
     least_inside: float,
     x_in: Single,

@@ -94,51 +94,67 @@ def sort_rows(
 
 
 def sum_lanes(
+    Py_ssize_t begin,
+    Py_ssize_t end,
+    const int64_t[::1] first_seat,
+    const int64_t[::1] first_row,
     const int32_t[::1] start,
     const int32_t[::1] rows,
     const float[::1] weight,
     const int32_t[::1] parent,
-    const float[:, ::1] y,
-    float[:, ::1] sums,
+    const int32_t[::1] column,
+    const float[:, :, ::1] y,
+    float[:, :, ::1] sums,
 ):
-    """Write the sums of the responses at the seats of one tree to `sums` (n_seats, 16).
+    """Write the sums of the responses at the seats of trees begin..end to `sums` (width, n_seats, 16).
 
-    `rows` and `weight` are sorted by seat; `y` has shape (n_rows, 16).
+    Arguments are those of `add_tile`, for the in-bag rows or for the evaluation rows.
     """
-    cdef Py_ssize_t seat, r
+    cdef Py_ssize_t tree, c, seat, r, first, row, starts
     cdef lanes total
     with nogil:
-        for seat in range(parent.shape[0]):
-            total = spread(0)
-            for r in range(start[seat], start[seat + 1]):
-                total = add(total, multiply(spread(weight[r]), load(&y[rows[r], 0])))
-            store(&sums[seat, 0], total)
-        for seat in range(parent.shape[0] - 1, 0, -1):
-            store(&sums[parent[seat], 0], add(load(&sums[parent[seat], 0]), load(&sums[seat, 0])))
+        for tree in range(begin, end):
+            first, row, starts = first_seat[tree], first_row[tree], first_seat[tree] + tree
+            for c in range(sums.shape[0]):
+                for seat in range(first_seat[tree + 1] - first):
+                    total = spread(0)
+                    for r in range(row + start[starts + seat], row + start[starts + seat + 1]):
+                        total = add(total, multiply(spread(weight[r]), load(&y[column[tree] + c, rows[r], 0])))
+                    store(&sums[c, first + seat, 0], total)
+                for seat in range(first_seat[tree + 1] - 1, first, -1):
+                    r = first + parent[seat]
+                    store(&sums[c, r, 0], add(load(&sums[c, r, 0]), load(&sums[c, seat, 0])))
 
 
 def write_values(
     const int32_t[::1] feature, const float[:, ::1] x_of_code, const uint16_t[:, ::1] codes, float[:, ::1] x
 ):
-    """Write the values of the four lines of a tile to `x` (n_rows, 4).
+    """Write the values of the four lines of a tile to `x` (n_rows, 4); return whether some are NaN.
 
     `feature` and `x_of_code` (4, n_codes) are those of the lines. A feature of -1 is no line, and its values are 0.
     """
     cdef Py_ssize_t i, j
+    cdef bint missing = False
     with nogil:
         for j in range(TILE):
             for i in range(x.shape[0]):
                 x[i, j] = x_of_code[j, codes[feature[j], i]] if feature[j] >= 0 else 0
+                missing |= x[i, j] != x[i, j]
+    return missing
 
 
 def fit_factors(
+    const int64_t[::1] first_seat,
+    const int64_t[::1] first_in,
     const int32_t[::1] start_in,
     const int32_t[::1] rows_in,
     const float[::1] weight_in,
+    const int64_t[::1] first_out,
     const int32_t[::1] start_out,
     const int32_t[::1] rows_out,
     const float[::1] weight_out,
     const int32_t[::1] parent,
+    const int32_t[::1] column,
     const double[::1] scale,
     double least_inside,
     const float[:, ::1] x_in,
@@ -146,71 +162,96 @@ def fit_factors(
     const float[:, ::1] y_in,
     float[:, :, :, ::1] factor,
 ):
-    """Write what does not depend on the permutation at the seats of one tree to `factor` (width, n_seats, 3, 4).
+    """Write what does not depend on the permutation at the seats of all trees to `factor` (width, n_seats, 3, 4).
 
     For each of the four lines: scale / sum of squares of x about its in-bag mean, or 0 if there is no line; the in-bag
-    mean of x; and the mean of x over the evaluation rows. If `y_in` (n, width) is not empty, the in-bag responses are
-    the same in all permutations, and the first number is the slope itself, times the scale.
+    mean of x; and the mean of x over the evaluation rows. If `y_in` (n, n_columns) is not empty, the in-bag responses
+    are the same in all permutations, and the first number is the slope itself, times the scale.
 
-    Sums are in double precision. Arguments are those of `add_tile`, for one tree.
+    Sums are in double precision. Other arguments are those of `add_tile`; values that are missing are NaN.
     """
-    cdef Py_ssize_t i, j, r, c, seat, up, n_seats = parent.shape[0], width = factor.shape[0]
+    cdef Py_ssize_t tree, j, c, seat, up, first, n_seats, width = factor.shape[0]
+    cdef Py_ssize_t most = int(np.diff(first_seat).max())
     cdef bint fixed = y_in.shape[0] > 0
-    cdef double[:, :, ::1] inside = np.zeros((n_seats, TILE, 3))  # n, sum of x, sum of squares
-    cdef double[:, :, ::1] outside = np.zeros((n_seats, TILE, 3))
-    cdef double[:, :, :, ::1] products = np.zeros((n_seats if fixed else 0, TILE, width, 2))  # sums of x y, and of y
-    cdef double w, x, centre, v
+    cdef double[:, :, ::1] inside = np.empty((most, TILE, 3))  # n, sum of x, sum of squares
+    cdef double[:, :, ::1] outside = np.empty((most, TILE, 3))
+    cdef double[:, :, :, ::1] products = np.empty((most, TILE, width, 2))  # sums of x y, and of y
+    cdef const float[:, ::1] none = np.empty((0, 0), dtype=np.float32)
+    cdef double centre, v
     with nogil:
-        for seat in range(n_seats):
-            for r in range(start_in[seat], start_in[seat + 1]):
-                i, w = rows_in[r], weight_in[r]
+        for tree in range(first_seat.shape[0] - 1):
+            first, n_seats = first_seat[tree], first_seat[tree + 1] - first_seat[tree]
+            memset(&inside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
+            memset(&outside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
+            memset(&products[0, 0, 0, 0], 0, n_seats * TILE * width * 2 * sizeof(double))
+            sum_values(
+                n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :], x_in,
+                y_in, column[tree], width if fixed else 0, inside, products,
+            )
+            sum_values(
+                n_seats, start_out[first + tree :], rows_out[first_out[tree] :], weight_out[first_out[tree] :], x_out,
+                none, 0, 0, outside, products,
+            )
+            for seat in range(n_seats - 1, 0, -1):
+                up = parent[first + seat]
                 for j in range(TILE):
-                    x = x_in[i, j]
-                    if x == x:
-                        inside[seat, j, 0] += w
-                        inside[seat, j, 1] += w * x
-                        inside[seat, j, 2] += w * x * x
-                        if fixed:
-                            for c in range(width):
-                                products[seat, j, c, 0] += w * x * y_in[i, c]
-                                products[seat, j, c, 1] += w * y_in[i, c]
-            for r in range(start_out[seat], start_out[seat + 1]):
-                i, w = rows_out[r], weight_out[r]
-                for j in range(TILE):
-                    x = x_out[i, j]
-                    if x == x:
-                        outside[seat, j, 0] += w
-                        outside[seat, j, 1] += w * x
-                        outside[seat, j, 2] += w * x * x
-        for seat in range(n_seats - 1, 0, -1):
-            up = parent[seat]
-            for j in range(TILE):
-                for c in range(3):
-                    inside[up, j, c] += inside[seat, j, c]
-                    outside[up, j, c] += outside[seat, j, c]
-                if fixed:
-                    for c in range(width):
+                    for c in range(3):
+                        inside[up, j, c] += inside[seat, j, c]
+                        outside[up, j, c] += outside[seat, j, c]
+                    for c in range(width if fixed else 0):
                         products[up, j, c, 0] += products[seat, j, c, 0]
                         products[up, j, c, 1] += products[seat, j, c, 1]
-        for seat in range(n_seats):
+            for seat in range(n_seats):
+                for j in range(TILE):
+                    for c in range(width):
+                        factor[c, first + seat, 0, j] = 0
+                        factor[c, first + seat, 1, j] = 0
+                        factor[c, first + seat, 2, j] = 0
+                    if inside[seat, j, 0] < least_inside or not varies(&inside[seat, j, 0]):
+                        continue
+                    # Without a second value among the evaluation rows the term is 0, and its rounding would be
+                    # studentised.
+                    if not varies(&outside[seat, j, 0]):
+                        continue
+                    centre = inside[seat, j, 1] / inside[seat, j, 0]
+                    v = inside[seat, j, 2] - centre * inside[seat, j, 1]
+                    for c in range(width):
+                        factor[c, first + seat, 0, j] = <float> (scale[first + seat] / v)
+                        factor[c, first + seat, 1, j] = <float> centre
+                        factor[c, first + seat, 2, j] = <float> (outside[seat, j, 1] / outside[seat, j, 0])
+                        if fixed:
+                            factor[c, first + seat, 0, j] = <float> (
+                                scale[first + seat] / v * (products[seat, j, c, 0] - centre * products[seat, j, c, 1])
+                            )
+
+
+cdef void sum_values(
+    Py_ssize_t n_seats,
+    const int32_t[::1] start,
+    const int32_t[::1] rows,
+    const float[::1] weight,
+    const float[:, ::1] x_of_rows,
+    const float[:, ::1] y,
+    Py_ssize_t column,
+    Py_ssize_t width,
+    double[:, :, ::1] sums,
+    double[:, :, :, ::1] products,
+) noexcept nogil:
+    """Add the rows at the seats of one tree to `sums`, and their products with some columns of `y` to `products`."""
+    cdef Py_ssize_t seat, r, i, j, c
+    cdef double w, x
+    for seat in range(n_seats):
+        for r in range(start[seat], start[seat + 1]):
+            i, w = rows[r], weight[r]
             for j in range(TILE):
-                for c in range(width):
-                    factor[c, seat, 0, j], factor[c, seat, 1, j], factor[c, seat, 2, j] = 0, 0, 0
-                if inside[seat, j, 0] < least_inside or not varies(&inside[seat, j, 0]):
-                    continue
-                # Without a second value among the evaluation rows the term is 0, and its rounding would be studentised.
-                if not varies(&outside[seat, j, 0]):
-                    continue
-                centre = inside[seat, j, 1] / inside[seat, j, 0]
-                v = inside[seat, j, 2] - centre * inside[seat, j, 1]
-                for c in range(width):
-                    factor[c, seat, 0, j] = <float> (scale[seat] / v)
-                    factor[c, seat, 1, j] = <float> centre
-                    factor[c, seat, 2, j] = <float> (outside[seat, j, 1] / outside[seat, j, 0])
-                    if fixed:
-                        factor[c, seat, 0, j] = <float> (
-                            scale[seat] / v * (products[seat, j, c, 0] - centre * products[seat, j, c, 1])
-                        )
+                x = x_of_rows[i, j]
+                if x == x:
+                    sums[seat, j, 0] += w
+                    sums[seat, j, 1] += w * x
+                    sums[seat, j, 2] += w * x * x
+                    for c in range(width):
+                        products[seat, j, c, 0] += w * x * y[i, column + c]
+                        products[seat, j, c, 1] += w * y[i, column + c]
 
 
 cdef inline bint varies(const double* sums) noexcept nogil:
