@@ -40,8 +40,6 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
-TOGETHER = 8
-"""Number of lines that are computed together for one response."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -254,8 +252,10 @@ class LinearEffects:
         folded: bool = False,
     ) -> None:
         """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
-        n_rows, lanes = len(response), response.shape[2]
-        width = self.width
+        from debias.rows.kernels import effects as kernels
+        from debias.rows.kernels import one_response
+
+        n_rows, lanes, width = len(response), response.shape[2], self.width
         of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         for first in sorted({tree.first for tree in self.trees}):
             y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
@@ -279,48 +279,34 @@ class LinearEffects:
         size = max(1, MEMORY // (8 * n_rows * lanes))
         most_seats = max(tree.parent.size for tree in self.trees)
 
-        def add_tile(part: NDArray[np.int64]) -> None:
+        def add_together(part: NDArray[np.int64]) -> None:
             """Sum the contributions to groups of one line without missing values, several together."""
-            from debias.rows.kernels import one_response as kernels
-
             x = []
             for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
-                x.append(np.empty((codes.shape[1], kernels.LINES)))
-                kernels.write_values(feature_of_line[part[1]], values[part[1]], codes, x[-1])
-            memory: Any = None
-            phi = np.zeros((n_rows, kernels.LINES))
+                x.append(np.empty((codes.shape[1], one_response.LINES)))
+                one_response.write_values(feature_of_line[part[1]], values[part[1]], codes, x[-1])
+            shapes = (
+                (most_seats, 4 + width, one_response.LINES),
+                most_seats,
+                (most_seats, 2 + 2 * width, one_response.LINES),
+            )
+            memory: list[Any] = [np.empty(shape) for shape in shapes]
+            phi = np.zeros((n_rows, one_response.LINES))
             for tree, sums in zip(self.trees, fits, strict=True):
-                y_in, y = of_column[tree.first]
-                if memory is None:
-                    numbers = (
-                        (most_seats, 4 + width, kernels.LINES),
-                        (most_seats,),
-                        (most_seats, 2 + 2 * width, kernels.LINES),
-                    )
-                    memory = [np.empty(shape) for shape in numbers]
-                of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
+                of_tree = (*tree.inside, *tree.outside, *of_column[tree.first], tree.parent, *sums, tree.scale)
                 arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
-                kernels.add_lines(*arrays)
+                one_response.add_lines(*arrays)
             for number, group in enumerate(part[0]):
                 write(int(group), phi[:, number : number + 1])
 
         def add(begin: int) -> None:
             """Sum the contributions to groups from `begin` on, as many as fit into memory that the processor keeps."""
-            from debias.rows.kernels import effects as kernels
-
             end = min(begin + size, others.size)
             first, last = np.searchsorted(place_of_line, (begin, end))
             phi = np.zeros((end - begin, n_rows, lanes))
             places = place_of_line - np.int32(begin)
-            lines: tuple[Any, ...] = (
-                int(first),
-                int(last),
-                sorted_lines[0],
-                places,
-                sorted_lines[1],
-                self.codes_in,
-                self.codes,
-            )
+            of_lines = (sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
+            lines: tuple[Any, ...] = (int(first), int(last), *of_lines)
             memory: Any = None
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
@@ -337,7 +323,8 @@ class LinearEffects:
                 write(int(others[place]), phi[place - begin])
 
         with allowed(self.n_jobs) as threads:
-            threads.map(add_tile, [alone[:, at : at + TOGETHER] for at in range(0, alone.shape[1], TOGETHER)])
+            starts = range(0, alone.shape[1], one_response.LINES)
+            threads.map(add_together, [alone[:, at : at + one_response.LINES] for at in starts])
             threads.map(add, range(0, others.size, size))
 
     def _complete_lines(self, members: list[list[int]]) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ ROUNDING = 2.0**-16
 MOST_RANKS = 2**10
 """With more ranks the values in a small node differ too little from one another for single precision."""
 MOST_WEIGHT = 2.0**60
-"""Larger weights are outside of the range of single precision, when they are multiplied and summed."""
+"""Larger in-bag weights, in units of a usual one, are outside of the range of single precision when they are summed."""
 LEAST_BLOCKS = 20
 """With fewer blocks of rows their variance may be so small beside the sum of squares that digits are lost."""
 MEMORY = 2**28
@@ -75,7 +75,7 @@ class PermutedEffects:
         effects = self.effects
         if self._n_blocks < LEAST_BLOCKS:
             return False
-        largest = max(side[2].max() for tree in effects.trees for side in (tree.inside, tree.outside) if side[2].size)
+        largest = max(float(tree.inside[2].max(initial=0.0)) for tree in effects.trees)
         return bool(effects.binned.n_bins.max() <= MOST_RANKS and largest <= MOST_WEIGHT)
 
     def moments(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -369,6 +369,7 @@ class _Seats:
     column : array of int32 of shape (n_trees,)
         First response column of each tree.
     inside, outside : _Side
+        Evaluation weights are divided by the largest.
     """
 
     first: NDArray[np.int64]
@@ -393,16 +394,16 @@ class _Seats:
             kernels.order_seats(tree.parent, position, parent[begin:end], depth[begin:end])
             scale[begin + position] = tree.scale
             positions.append(position)
-        sides = [[getattr(tree, side) for tree in trees] for side in ("inside", "outside")]
-        inside, outside = (_Side.of_trees(side, positions, first, parent) for side in sides)
+        unit = effects.weight.max()
+        evaluated = [(rows, seats, weight / unit) for rows, seats, weight in (tree.outside for tree in trees)]
         return cls(
             first=first,
             parent=parent,
             depth=depth,
             scale=scale / max(scale.max(), np.finfo(float).tiny),
             column=np.array([tree.first for tree in trees], dtype=np.int32),
-            inside=inside,
-            outside=outside,
+            inside=_Side.of_trees([tree.inside for tree in trees], positions, first, parent),
+            outside=_Side.of_trees(evaluated, positions, first, parent),
         )
 
     @cached_property

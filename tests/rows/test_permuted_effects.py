@@ -144,6 +144,15 @@ def test_blocks_of_rows(size, held_out):
     assert assert_same_scores(effects)[0] == (0 if held_out and size == 75 else 5)  # two blocks
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-60, 1e60])
+def test_the_unit_of_evaluation_weights_does_not_matter(unit):
+    X, latent = rows_of(300, 5)
+    weight = np.random.default_rng(1).integers(0, 4, 100) * unit
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X[100:], latent[100:])
+    data = debias.Dataset(X[:100], latent[:100], sample_weight=weight)
+    assert assert_same_scores(effects_of(model, data, rows="held-out", train=(X[100:], latent[100:])))[0] == 5
+
+
 def test_weights_of_rows():
     X, latent = rows_of(300, 5)
     weight = np.random.default_rng(1).integers(0, 4, 300) * 0.7
