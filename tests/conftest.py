@@ -28,7 +28,9 @@ def pytest_sessionstart():
     """Refuse to run on kernels that an editable install compiled from other sources than those of the checkout."""
     compiled = Path(_cython_shared.__file__).with_name("kernels.sha256")  # beside what the build made
     if compiled.exists():  # otherwise the install is not editable: a wheel
-        sources = [path for room in ROOMS for kind in ("*.pyx", "*.pxd") for path in (CHECKOUT / room).rglob(kind)]
+        sources = [
+            path for room in ROOMS for kind in ("*.pyx", "*.pxd", "*.h") for path in (CHECKOUT / room).rglob(kind)
+        ]
         digests = {path.relative_to(CHECKOUT).as_posix(): sha256(path.read_bytes()).hexdigest() for path in sources}
         if digests != dict(reversed(line.split()) for line in compiled.read_text().splitlines()):
             pytest.exit("kernels changed after they were compiled: run pip install -e .", returncode=1)

@@ -43,7 +43,8 @@ def test_both_builds_give_the_same_numbers():
     *numbers_of_plain, loaded_by_plain = plain.splitlines()
     assert numbers == numbers_of_plain
     assert loaded_by_plain == "[]"
-    for kernel in ("trees.kernels.bins", "rows.kernels.running_loss", "significance.kernels.steps", "feature_paths"):
+    rows = [f"rows.kernels.{kernel}" for kernel in ("running_loss", "lines", "one_response")]
+    for kernel in ("trees.kernels.bins", *rows, "significance.kernels.steps", "feature_paths"):
         assert f"{kernel}_avx2" in loaded
 
 

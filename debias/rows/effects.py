@@ -8,7 +8,7 @@ them, so a feature that is independent of the response and of the other features
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.data.groups import Grouping
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
@@ -195,47 +194,33 @@ class LinearEffects:
         """Number of evaluation rows."""
         return self.order.size
 
+    def of_first_trees(self, n: int) -> LinearEffects:
+        """Return the effects in the first `n` trees of each output, up to a factor."""
+        counts: dict[int, int] = {}
+        chosen = []
+        for tree in self.trees:
+            counts[tree.first] = counts.get(tree.first, 0) + 1
+            if counts[tree.first] <= n:
+                chosen.append(tree)
+        return self if len(chosen) == len(self.trees) else replace(self, trees=chosen)
+
     def contributions(self, n_rows: int, folded: bool = False) -> NDArray[np.float64]:
         """Return the contribution of every row to the score of every feature, shape (n_rows, n_features).
 
         The score is their sum over rows. Rows that are in all bags have 0. With `folded`, the lines are those of the
         distance of a rank from the middle rank, for effects that are U-shaped; categories have none.
         """
-        y = self._centred(self.response[:, :, None])
+        y = self.centred(self.response[:, :, None])
         phi = np.zeros((n_rows, self.ensemble.n_features))
 
         def write(feature: int, contributed: NDArray[np.float64]) -> None:
             phi[self.order, feature] = contributed[:, 0]
 
-        self._for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
+        self.for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
         return phi
 
-    def moments(self, response: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
-        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
-
-        Parameters
-        ----------
-        response : array of shape (n_rows, n_columns, lanes)
-            Permuted responses, in the order of `order`.
-        grouping : Grouping
-            Contributions to a group of features are summed first.
-        """
-        lanes = response.shape[2]
-        sums = np.empty((2, len(grouping.names), lanes))
-        starts = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
-        blocked = starts.size < self.n_rows
-
-        def write(group: int, contributed: NDArray[np.float64]) -> None:
-            of_block = np.add.reduceat(contributed, starts, axis=0) if blocked else contributed
-            sums[0, group] = of_block.sum(axis=0)
-            sums[1, group] = np.einsum("ib,ib->b", of_block, of_block)
-
-        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(len(grouping.names))]
-        self._for_groups(members, self._centred(response), write)
-        return sums
-
     @cached_property
-    def _lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out."""
         found: list[tuple[int, NDArray[np.float64]]] = []
         for feature in np.flatnonzero(~self.binned.categorical):
@@ -248,12 +233,18 @@ class LinearEffects:
             values[line, : of_bins.size] = of_bins
         return np.array([feature for feature, _ in found], dtype=np.int32), values
 
-    def _centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def width(self) -> int:
+        """Number of columns of the response of a tree, from its first one."""
+        all_outputs = all(tree.first == 0 for tree in self.trees)
+        return self.response.shape[1] if all_outputs else self.ensemble.value.shape[1]
+
+    def centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the response less its weighted mean, which does not change under permutations of equal weights."""
         mean: NDArray[np.float64] = np.average(self.response, axis=0, weights=self.weight)
         return response - mean[:, None]
 
-    def _for_groups(
+    def for_groups(
         self,
         members: list[list[int]],
         response: NDArray[np.float64],
@@ -261,38 +252,61 @@ class LinearEffects:
         folded: bool = False,
     ) -> None:
         """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
-        n_rows, lanes = len(response), response.shape[2]
-        columns = sorted({tree.first for tree in self.trees})
-        width = response.shape[1] if len(columns) == 1 and columns[0] == 0 else self.ensemble.value.shape[1]
+        from debias.rows.kernels import effects as kernels
+        from debias.rows.kernels import one_response
+
+        n_rows, lanes, width = len(response), response.shape[2], self.width
         of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
-        for first in columns:
+        for first in sorted({tree.first for tree in self.trees}):
             y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
             y_in = y
             if self.response_in is not None:
                 y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
             of_column[first] = (y_in, y)
         fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
-        place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
-        for place, features in enumerate(members):
-            place_of_feature[features] = place
-        feature_of_line, values = self._lines
+        feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
+        alone = self._complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
+        others = np.setdiff1d(np.arange(len(members)), alone[0])
+        place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
+        for place, group in enumerate(others):
+            place_of_feature[members[group]] = place
         place_of_line = place_of_feature[feature_of_line]
         by_place = np.argsort(place_of_line, kind="stable")
-        feature_of_line, values, place_of_line = feature_of_line[by_place], values[by_place], place_of_line[by_place]
+        sorted_lines = feature_of_line[by_place], values[by_place]
+        place_of_line = place_of_line[by_place]
         size = max(1, MEMORY // (8 * n_rows * lanes))
         most_seats = max(tree.parent.size for tree in self.trees)
 
+        def add_together(part: NDArray[np.int64]) -> None:
+            """Sum the contributions to groups of one line without missing values, several together."""
+            x = []
+            for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
+                x.append(np.empty((codes.shape[1], one_response.LINES)))
+                one_response.write_values(feature_of_line[part[1]], values[part[1]], codes, x[-1])
+            shapes = (
+                (most_seats, 4 + width, one_response.LINES),
+                most_seats,
+                (most_seats, 2 + 2 * width, one_response.LINES),
+            )
+            memory: list[Any] = [np.empty(shape) for shape in shapes]
+            phi = np.zeros((n_rows, one_response.LINES))
+            for tree, sums in zip(self.trees, fits, strict=True):
+                of_tree = (*tree.inside, *tree.outside, *of_column[tree.first], tree.parent, *sums, tree.scale)
+                arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
+                one_response.add_lines(*arrays)
+            for number, group in enumerate(part[0]):
+                write(int(group), phi[:, number : number + 1])
+
         def add(begin: int) -> None:
             """Sum the contributions to groups from `begin` on, as many as fit into memory that the processor keeps."""
-            from debias.rows.kernels import effects as kernels
-
-            end = min(begin + size, len(members))
+            end = min(begin + size, others.size)
             first, last = np.searchsorted(place_of_line, (begin, end))
             phi = np.zeros((end - begin, n_rows, lanes))
             places = place_of_line - np.int32(begin)
-            lines: tuple[Any, ...] = (int(first), int(last), feature_of_line, places, values, self.codes_in, self.codes)
+            of_lines = (sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
+            lines: tuple[Any, ...] = (int(first), int(last), *of_lines)
             memory: Any = None
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
@@ -302,14 +316,31 @@ class LinearEffects:
                 arrays: tuple[Any, ...] = (*lines, *of_tree, self.min_node_size, memory, phi)
                 kernels.add_lines(*arrays)
                 for place in range(begin, end):
-                    for feature in members[place]:
+                    for feature in members[others[place]]:
                         if self.binned.categorical[feature] and not folded:
                             self._add_levels(feature, sums[0], of_tree, phi[place - begin])
             for place in range(begin, end):
-                write(place, phi[place - begin])
+                write(int(others[place]), phi[place - begin])
 
         with allowed(self.n_jobs) as threads:
-            threads.map(add, range(0, len(members), size))
+            starts = range(0, alone.shape[1], one_response.LINES)
+            threads.map(add_together, [alone[:, at : at + one_response.LINES] for at in starts])
+            threads.map(add, range(0, others.size, size))
+
+    def _complete_lines(self, members: list[list[int]]) -> NDArray[np.int64]:
+        """Return the groups that are one line without missing values, and the number of the line, shape (2, n)."""
+        feature_of_line, _ = self.lines
+        n_lines = np.bincount(feature_of_line, minlength=self.ensemble.n_features)
+        complete = n_lines == 1
+        for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
+            complete &= codes.max(axis=1) < self.binned.n_bins
+        line_of = np.cumsum(n_lines) - 1
+        found = [
+            (group, line_of[features[0]])
+            for group, features in enumerate(members)
+            if len(features) == 1 and complete[features[0]]
+        ]
+        return np.array(found, dtype=np.int64).reshape(-1, 2).T
 
     def _sums(self, tree: _Tree, y_in: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Return in-bag weights and sums of the response, and means of the evaluation rows, at the seats of a tree."""

@@ -25,6 +25,7 @@ from debias.errors import CompositionError, RowsError
 from debias.parallel import current
 from debias.progress import task
 from debias.results.vocabulary import RowsKind
+from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
@@ -122,7 +123,7 @@ class PermutationMethod:
                 f"an error rate of {alpha:g}"
             )
         return Tested(
-            z=z,
+            z=np.maximum.reduce([drawing.observed for drawing in drawings]),
             p_value=p_value,
             p_adjusted=p_adjusted,
             threshold=_critical(null, alpha),
@@ -133,6 +134,7 @@ class PermutationMethod:
                 "stopped": draws.stopped,
                 "seed": seed_of(rows),
                 **({"pooled": True} if pooled else {}),
+                **{key: value for drawing in drawings for key, value in drawing.details.items()},
             },
             standard_error=_standard_error(evidence),
         )
@@ -169,7 +171,7 @@ class Draws:
     Parameters
     ----------
     z : array of shape (n_groups,)
-        Observed studentised scores.
+        Observed studentised scores, as they are compared with those of permuted responses (see :meth:`Drawing.first`).
     null : array of shape (B, n_groups)
         Studentised scores of the permuted responses, in the order they were drawn.
     stopped : str
@@ -218,6 +220,15 @@ class Statistic(Protocol):
     """Response of the evaluation rows, in the order of their blocks, shape (n_rows, n_columns)."""
     lanes: int
     """Number of permutations computed together."""
+    rounding: float
+    """Bound for the rounding error of a score; 0 if it is far below ``p_values.TIE``."""
+
+    @property
+    def details(self) -> dict[str, object]:
+        """What the result of the test says of the statistic."""
+
+    def observed(self) -> NDArray[np.float64] | None:
+        """Return z of the response as it is, in double precision, shape (n_groups,); None if that of `of` is."""
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
         """Return z of permuted responses (n_rows, n_columns, n_permutations), shape (n_permutations, n_groups)."""
@@ -236,16 +247,28 @@ class Drawing:
     """
 
     def __init__(self, statistic: Statistic, block: NDArray[np.int64], seed: int) -> None:
-        self._statistic, self.lanes = statistic, statistic.lanes
+        self._statistic, self.lanes, self.details = statistic, statistic.lanes, statistic.details
         self._responses = _Responses(block, statistic.response, seed)
         self._drawn: list[NDArray[np.float64]] = []
 
+    @cached_property
+    def observed(self) -> NDArray[np.float64]:
+        """The z of the real response, in double precision, shape (n_groups,)."""
+        z = self._statistic.observed()
+        return self.first(1)[0] if z is None else z
+
     def first(self, n: int) -> NDArray[np.float64]:
-        """Return z of the real response and of the first n - 1 permutations, shape (n, n_groups)."""
+        """Return z of the real response and of the first n - 1 permutations, shape (n, n_groups).
+
+        The first is lowered by the largest rounding error of the statistic, so that ties count against a feature.
+        """
         missing = n - sum(map(len, self._drawn))
         while missing > 0:
             batch = min(self.lanes, missing)
-            self._drawn.append(self._statistic.of(self._responses.draw(batch)))
+            drawn = self._statistic.of(self._responses.draw(batch))
+            if not self._drawn:
+                drawn[0] -= self._statistic.rounding * np.maximum(np.abs(drawn[0]), 1.0)
+            self._drawn.append(drawn)
             missing -= batch
         return np.concatenate(self._drawn)[:n]
 
@@ -279,6 +302,8 @@ class SplitStatistic:
     grouping : Grouping
     """
 
+    rounding = 0.0
+
     def __init__(self, rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping) -> None:
         from debias.significance.kernels import steps as step_kernels
 
@@ -297,6 +322,14 @@ class SplitStatistic:
         else:
             self.kind, self.response = step_kernels.WEIGHED, one_hot(rows)[paths.order]
         self.width = self.response.shape[1] if rows.ensemble.averaged else rows.ensemble.value.shape[1]
+
+    @property
+    def details(self) -> dict[str, object]:
+        """Nothing: the scores are those that are reported."""
+        return {}
+
+    def observed(self) -> None:
+        """Return None: all scores are in double precision."""
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
         """Return z of permuted responses, shape (n_permutations, n_columns).
@@ -333,7 +366,7 @@ class SplitStatistic:
 
 
 class EffectStatistic:
-    """The studentised linear effects, for several permuted responses at once.
+    """The studentised linear effects, for several permuted responses at once, in single precision.
 
     Parameters
     ----------
@@ -342,16 +375,29 @@ class EffectStatistic:
     """
 
     lanes = LANES
+    rounding = ROUNDING
 
     def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.effects, self.grouping, self.response = effects, grouping, effects.response
+        self.response, self._permuted = effects.response, PermutedEffects(effects, grouping)
         self._n_blocks = np.unique(effects.block).size
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The number of trees whose lines are tested."""
+        return {"trees_of_lines": len(self._permuted.effects.trees)}
+
+    def observed(self) -> NDArray[np.float64]:
+        """Return z of the response as it is, in double precision, shape (n_groups,)."""
+        return self._studentised(self._permuted.moments_in_double())
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
         """Return z of permuted responses, shape (n_permutations, n_groups)."""
-        sums = self.effects.moments(response, self.grouping)
+        z: NDArray[np.float64] = self._studentised(self._permuted.moments(response)).T
+        return z
+
+    def _studentised(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         error = spread(sums, self._n_blocks)
-        return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
+        return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0)
 
 
 class _Responses:

@@ -75,12 +75,12 @@ def sum_seats(
 cdef class Memory:
     """Memory of the loops below, for `most` seats, or seats x levels."""
 
-    cdef double[::1] sx, sxx, n_missing, ex, en, slope
+    cdef double[::1] sx, sxx, n_missing, ex, exx, en, slope
     cdef double[:, ::1] sxy, sy_missing, a, b, a_mean, b_mean
     cdef int32_t[::1] kept, kept_parent
 
     def __init__(self, Py_ssize_t most, Py_ssize_t n_seats, Py_ssize_t width_in, Py_ssize_t width, Py_ssize_t lanes):
-        self.sx, self.sxx, self.n_missing, self.ex, self.en = (np.empty(most) for _ in range(5))
+        self.sx, self.sxx, self.n_missing, self.ex, self.exx, self.en = (np.empty(most) for _ in range(6))
         self.sxy, self.sy_missing = np.empty((most, width_in)), np.empty((most, width_in))
         self.a, self.b = np.empty((most, width)), np.empty((most, width))
         self.a_mean, self.b_mean = np.empty((most, lanes)), np.empty((most, lanes))
@@ -166,7 +166,7 @@ cdef bint sum_line(
     cdef bint missing = False
     for seat in range(n_seats):
         memory.sx[seat], memory.sxx[seat], memory.n_missing[seat] = 0.0, 0.0, 0.0
-        memory.ex[seat], memory.en[seat] = 0.0, 0.0
+        memory.ex[seat], memory.exx[seat], memory.en[seat] = 0.0, 0.0, 0.0
     memset(&memory.sxy[0, 0], 0, n_seats * width * sizeof(double))
     for j in range(rows_in.shape[0]):
         i, seat, w = rows_in[j], seats_in[j], weight_in[j]
@@ -187,11 +187,13 @@ cdef bint sum_line(
         if x == x:
             memory.en[seats_out[j]] += weight_out[j]
             memory.ex[seats_out[j]] += weight_out[j] * x
+            memory.exx[seats_out[j]] += weight_out[j] * x * x
     for seat in range(n_seats - 1, 0, -1):
         up = parent[seat]
         memory.sx[up] += memory.sx[seat]
         memory.sxx[up] += memory.sxx[seat]
         memory.ex[up] += memory.ex[seat]
+        memory.exx[up] += memory.exx[seat]
         memory.en[up] += memory.en[seat]
         add(width, 1.0, &memory.sxy[seat, 0], &memory.sxy[up, 0])
         if missing:
@@ -236,6 +238,9 @@ cdef void fit_line(
         if not v > CONSTANT * memory.sxx[seat]:
             continue
         factor, centre_out = scale[seat] / v, memory.ex[seat] / memory.en[seat]
+        # Without a second value among the evaluation rows the term is 0, and its rounding would be studentised.
+        if not memory.exx[seat] - centre_out * memory.ex[seat] > CONSTANT * memory.exx[seat]:
+            continue
         y, s = &memory.sxy[seat, 0], &s_in[seat, 0]
         for b in range(width_in):
             slope[b] = factor * (y[b] - centre * s[b])

@@ -1,0 +1,417 @@
+"""Linear effects of permuted responses: the moments that a permutation test compares, in single precision.
+
+Nodes, weights and features stay the same in every permutation, so everything that does not depend on the response is
+computed once. Lines are computed four at a time, for 16 permutations (:mod:`debias.rows.kernels.lines`). Level means of
+categories, and features with very many ranks, are computed in double precision by :class:`LinearEffects` itself, whose
+numbers are the same up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from debias.parallel import allowed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.rows.effects import LinearEffects, RowsOfTree
+
+    Single = NDArray[np.float32]
+    Positions = NDArray[np.int32]
+
+ROUNDING = 2.0**-16
+"""Bound for the error of a studentised score in single precision, in standard errors."""
+MOST_RANKS = 2**10
+"""With more ranks the values in a small node differ too little from one another for single precision."""
+MOST_WEIGHT = 2.0**60
+"""Larger in-bag weights, in units of a usual one, are outside of the range of single precision when they are summed."""
+LEAST_BLOCKS = 20
+"""With fewer blocks of rows their variance may be so small beside the sum of squares that digits are lost."""
+MEMORY = 2**28
+"""Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
+
+MOST_WORK = 2e7
+"""Largest number of rows x lines x trees whose lines are tested. Of larger data, the lines of the first trees are."""
+LEAST_TREES = 20
+"""The lines of at least so many trees of each output are tested: a row is then out of bag in about seven of them."""
+
+
+class PermutedEffects:
+    """Moments of the contributions of rows to linear effects, for several permuted responses at once.
+
+    Parameters
+    ----------
+    effects : LinearEffects
+    grouping : Grouping
+        Contributions to a group of features are summed first.
+    """
+
+    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
+        self.effects = effects = effects.of_first_trees(_n_trees(effects))
+        self.n_groups = len(grouping.names)
+        starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
+        self._starts = starts if starts.size < effects.n_rows else starts[:0]
+        self._n_blocks = starts.size
+        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
+        fits = self._fits_single
+        self._groups = dict(enumerate(members))
+        self._in_double = {
+            group: features
+            for group, features in self._groups.items()
+            if not fits or effects.binned.categorical[features].any()
+        }
+        self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
+
+    @property
+    def _fits_single(self) -> bool:
+        """Whether ranks and weights are within the precision and range of single precision, and blocks are enough."""
+        effects = self.effects
+        if self._n_blocks < LEAST_BLOCKS:
+            return False
+        largest = max(float(tree.inside[2].max(initial=0.0)) for tree in effects.trees)
+        return bool(effects.binned.n_bins.max() <= MOST_RANKS and largest <= MOST_WEIGHT)
+
+    def moments(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
+
+        Contributions have an unknown unit, which is the same in all lanes.
+
+        Parameters
+        ----------
+        response : array of shape (n_rows, n_columns, lanes)
+            Permuted responses, in the order of ``effects.order``.
+        """
+        from debias.rows.kernels.lines import LANES
+
+        lanes = response.shape[2]
+        sums = np.empty((2, self.n_groups, lanes))
+        if self._tasks:
+            centred = self.effects.centred(response) / self._unit
+            for begin in range(0, lanes, LANES):
+                part = slice(begin, min(begin + LANES, lanes))
+                self._add(centred[:, :, part], sums[:, :, part])
+        if self._in_double:
+            self._add_in_double(self._in_double, response, sums)
+        return sums
+
+    def moments_in_double(self) -> NDArray[np.float64]:
+        """Return the same moments for the response as it is, in double precision, shape (2, n_groups)."""
+        sums = np.empty((2, self.n_groups, 1))
+        self._add_in_double(self._groups, self.effects.response[:, :, None], sums)
+        return sums[:, :, 0]
+
+    @cached_property
+    def _unit(self) -> float:
+        """The largest response, by which responses are divided: those of permutations are the same numbers."""
+        effects = self.effects
+        largest = float(np.abs(effects.centred(effects.response[:, :, None])).max())
+        return largest if largest > 0 else 1.0
+
+    def _add(self, response: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
+        """Write the moments of at most 16 permutations, in single precision."""
+        from debias.rows.kernels import lines as kernels
+
+        seats, n_rows, lanes = self._seats, response.shape[0], response.shape[2]
+        y = np.zeros((response.shape[1], n_rows, kernels.LANES), dtype=np.float32)
+        y[:, :, :lanes] = response.transpose(1, 0, 2)
+        fixed = self.effects.response_in is not None
+        y_in = y[:, :0] if fixed else y
+        sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
+
+        def add_sums(share: tuple[int, int]) -> None:
+            sides = [(seats.outside, mean)] if fixed else [(seats.inside, sums_in), (seats.outside, mean)]
+            for side, sums_at_seats in sides:
+                arrays: tuple[Any, ...] = (seats.first, *side.arrays, seats.parent, seats.column, y, sums_at_seats)
+                kernels.sum_lanes(*share, *arrays)
+
+        def add_task(task: _Task) -> None:
+            phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
+            total = np.empty((n_rows if len(task.tiles) > 1 else 0, kernels.LANES), dtype=np.float32)
+            memory = np.empty((seats.most, kernels.LINES, kernels.LANES), dtype=np.float32)
+            stack = np.empty((seats.deepest + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
+            moments = np.empty((2, kernels.LANES))
+            for number, tile in enumerate(task.tiles):
+                values, factor = self._prepared(tile)
+                arrays: tuple[Any, ...] = (
+                    *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
+                    *(seats.column, tile.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factor),
+                    *(sums_in, mean, memory, stack, phi),
+                )
+                kernels.add_tile(*arrays)
+                carried, carries = number > 0, number + 1 < len(task.tiles)
+                for group, begin, end in tile.groups:
+                    of_rows: tuple[Any, ...] = (self._weight, self._starts, carried, carries, total, moments)
+                    kernels.add_moments(phi, begin, end, *of_rows)
+                    if not carries:
+                        sums[:, group] = moments[:, :lanes]
+
+        with allowed(self.effects.n_jobs) as threads:
+            threads.map(add_sums, threads.shares(len(self.effects.trees)))
+            mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
+            threads.map(add_task, self._tasks)
+
+    def _add_in_double(
+        self, members: dict[int, list[int]], response: NDArray[np.float64], sums: NDArray[np.float64]
+    ) -> None:
+        """Write the moments of some groups, in double precision."""
+        groups = list(members)
+
+        def write(place: int, contributed: NDArray[np.float64]) -> None:
+            of_block = np.add.reduceat(contributed, self._starts, axis=0) if self._starts.size else contributed
+            sums[0, groups[place]] = of_block.sum(axis=0)
+            sums[1, groups[place]] = np.einsum("ib,ib->b", of_block, of_block)
+
+        self.effects.for_groups(list(members.values()), self.effects.centred(response), write)
+
+    @cached_property
+    def _weight(self) -> Single:
+        weight: Single = (self.effects.weight / self.effects.weight.max()).astype(np.float32)
+        return weight
+
+    @cached_property
+    def _width(self) -> int:
+        """Number of columns of the response of a tree."""
+        return self.effects.width
+
+    @cached_property
+    def _seats(self) -> _Seats:
+        return _Seats.of(self.effects)
+
+    def _prepared(self, tile: _Tile) -> tuple[_Values, Single]:
+        """Return the values of the lines of a tile, and what does not depend on the permutation at every node."""
+        kept = self._kept.get(tile.number)
+        if kept is None:
+            values = self._values(tile)
+            kept = values, self._factor(values)
+            if (kept[1].nbytes + sum(x.nbytes for x in values.x)) * len(self._kept) <= MEMORY:
+                self._kept[tile.number] = kept
+        return kept
+
+    @cached_property
+    def _kept(self) -> dict[int, tuple[_Values, Single]]:
+        return {}
+
+    def _values(self, tile: _Tile) -> _Values:
+        from debias.rows.kernels import lines as kernels
+
+        effects = self.effects
+        feature_of_line, of_code = effects.lines
+        feature = np.where(tile.lines >= 0, feature_of_line[tile.lines], -1).astype(np.int32)
+        x_of_code = of_code[tile.lines].astype(np.float32)
+        x, missing = [], False
+        for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
+            x.append(np.empty((codes.shape[1], kernels.LINES), dtype=np.float32))
+            missing |= kernels.write_values(feature, x_of_code, codes, x[-1])
+        return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing else x[0], missing)
+
+    def _factor(self, values: _Values) -> Single:
+        from debias.rows.kernels import lines as kernels
+
+        effects, seats = self.effects, self._seats
+        fixed = effects.response_in is not None
+        factor = np.empty((self._width if fixed else 1, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
+        y_in = self._response_in if fixed else np.empty((0, 0), dtype=np.float32)
+        of_seats = (seats.parent, seats.column, seats.scale, effects.min_node_size)
+        sides: tuple[Any, ...] = (*seats.inside.arrays, *seats.outside.arrays)
+        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, y_in, factor)
+        kernels.fit_factors(*arrays)
+        return factor
+
+    @cached_property
+    def _response_in(self) -> Single:
+        assert self.effects.response_in is not None
+        largest = float(np.abs(self.effects.response_in).max())
+        response: Single = (self.effects.response_in / (largest if largest > 0 else 1.0)).astype(np.float32)
+        return response
+
+
+def _n_trees(effects: LinearEffects) -> int:
+    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows."""
+    work_of_tree = np.mean([tree.inside[0].size + tree.outside[0].size for tree in effects.trees])
+    n_outputs = len({tree.first for tree in effects.trees})
+    return max(LEAST_TREES, int(MOST_WORK / (work_of_tree * effects.lines[0].size * effects.width * n_outputs + 1)))
+
+
+class _Tile(NamedTuple):
+    """Four lines that are computed together.
+
+    `lines` (4,) are their numbers, -1 for none; `indicator` (4,) is 1 where the next line tells of missing values;
+    `groups` are (group, first line in the tile, end).
+    """
+
+    number: int
+    lines: Positions
+    indicator: Positions
+    groups: list[tuple[int, int, int]]
+
+
+class _Task(NamedTuple):
+    """Tiles that a thread computes one after the other: one tile, or those of a group with more than four lines."""
+
+    tiles: list[_Tile]
+
+
+class _Values(NamedTuple):
+    """The x of the in-bag rows and of the evaluation rows (n, 4), with NaN for missing values, if there are some.
+
+    `known` are those of the in-bag rows with 0 for missing values.
+    """
+
+    x: tuple[Single, Single]
+    known: Single
+    missing: bool
+
+
+def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], without: set[int]) -> list[_Task]:
+    """Lay out the lines in tiles: those of a group side by side, and a feature with missing values in one tile."""
+    from debias.rows.kernels.lines import LINES
+
+    of_feature: dict[int, list[int]] = {}
+    for line, feature in enumerate(feature_of_line.tolist()):
+        of_feature.setdefault(feature, []).append(line)
+    lines_of: dict[int, list[list[int]]] = {}  # of each group: the lines of each of its features
+    for feature, lines in of_feature.items():
+        if group_of_feature[feature] not in without:
+            lines_of.setdefault(int(group_of_feature[feature]), []).append(lines)
+    tasks: list[list[list[tuple[int, int]]]] = []  # the tiles of each task, as (line, group)
+    # Features with two lines come first, so that they fill tiles without a gap.
+    for group in sorted(lines_of, key=lambda group: -max(map(len, lines_of[group]))):
+        n_lines = sum(map(len, lines_of[group]))
+        if n_lines > LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > LINES:
+            tasks.append([[]])
+        for lines in sorted(lines_of[group], key=len, reverse=True):
+            if len(tasks[-1][-1]) + len(lines) > LINES:
+                tasks[-1].append([])
+            tasks[-1][-1].extend((line, group) for line in lines)
+    numbers = count()
+    return [_Task([_tile(next(numbers), chosen, feature_of_line) for chosen in tiles]) for tiles in tasks]
+
+
+def _tile(number: int, chosen: list[tuple[int, int]], feature_of_line: Positions) -> _Tile:
+    """Return the tile of some (line, group)."""
+    from debias.rows.kernels.lines import LINES
+
+    groups = [group for _, group in chosen]
+    lines = np.full(LINES, -1, dtype=np.int32)
+    lines[: len(chosen)] = [line for line, _ in chosen]
+    indicator = np.zeros(LINES, dtype=np.int32)
+    feature = feature_of_line[lines[: len(chosen)]]
+    indicator[: len(chosen) - 1] = feature[1:] == feature[:-1]
+    begins = {group: groups.index(group) for group in groups}
+    return _Tile(number, lines, indicator, [(group, at, at + groups.count(group)) for group, at in begins.items()])
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The in-bag rows or the evaluation rows of all trees, sorted by seat in each.
+
+    Parameters
+    ----------
+    first : array of int64 of shape (n_trees + 1,)
+        Where the rows of each tree begin.
+    start : array of int32 of shape (n_seats + n_trees,)
+        Where the rows of each seat begin in its tree, and where those of the tree end.
+    rows, weight : arrays of shape (n_rows of all trees + padding,)
+    n : array of float64 of shape (n_seats,)
+        Weight at each seat.
+    """
+
+    first: NDArray[np.int64]
+    start: Positions
+    rows: Positions
+    weight: Single
+    n: NDArray[np.float64]
+
+    @classmethod
+    def of_trees(
+        cls, sides: list[RowsOfTree], positions: list[Positions], first_seat: NDArray[np.int64], parent: Positions
+    ) -> _Side:
+        """Sort the rows of every tree by the positions of their seats."""
+        from debias.rows.kernels import lines as kernels
+
+        first, at = np.cumsum([0, *(side[0].size for side in sides)]), first_seat + np.arange(first_seat.size)
+        start, n = np.empty(at[-1], dtype=np.int32), np.empty(parent.size)
+        rows = np.zeros(first[-1] + kernels.PADDING, dtype=np.int32)
+        weight = np.zeros(rows.size, dtype=np.float32)
+        for tree, (side, position) in enumerate(zip(sides, positions, strict=True)):
+            seats = slice(int(first_seat[tree]), int(first_seat[tree + 1]))
+            of_tree = slice(int(first[tree]), int(first[tree + 1]))
+            sorted_rows = (start[at[tree] : at[tree + 1]], rows[of_tree], weight[of_tree], n[seats])
+            arrays: tuple[Any, ...] = (*side, position, parent[seats], *sorted_rows)
+            kernels.sort_rows(*arrays)
+        return cls(first, start, rows, weight, n)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], Positions, Positions, Single]:
+        """The arrays that kernels take."""
+        return self.first, self.start, self.rows, self.weight
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Seats:
+    """The seats of all trees in preorder, with their rows.
+
+    Parameters
+    ----------
+    first : array of int64 of shape (n_trees + 1,)
+        Where the seats of each tree begin.
+    parent, depth : arrays of int32 of shape (n_seats,)
+        In each tree from 0.
+    scale : array of float64 of shape (n_seats,)
+        Factor of the term of each node, up to a constant.
+    column : array of int32 of shape (n_trees,)
+        First response column of each tree.
+    inside, outside : _Side
+        Evaluation weights are divided by the largest.
+    """
+
+    first: NDArray[np.int64]
+    parent: Positions
+    depth: Positions
+    scale: NDArray[np.float64]
+    column: Positions
+    inside: _Side
+    outside: _Side
+
+    @classmethod
+    def of(cls, effects: LinearEffects) -> _Seats:
+        """Put the seats of every tree in preorder."""
+        from debias.rows.kernels import lines as kernels
+
+        trees = effects.trees
+        first = np.cumsum([0, *(tree.parent.size for tree in trees)])
+        parent, depth = np.empty((2, first[-1]), dtype=np.int32)
+        scale, positions = np.empty(first[-1]), []
+        for tree, begin, end in zip(trees, first[:-1], first[1:], strict=True):
+            position = np.empty(tree.parent.size, dtype=np.int32)
+            kernels.order_seats(tree.parent, position, parent[begin:end], depth[begin:end])
+            scale[begin + position] = tree.scale
+            positions.append(position)
+        unit = effects.weight.max()
+        evaluated = [(rows, seats, weight / unit) for rows, seats, weight in (tree.outside for tree in trees)]
+        return cls(
+            first=first,
+            parent=parent,
+            depth=depth,
+            scale=scale / max(scale.max(), np.finfo(float).tiny),
+            column=np.array([tree.first for tree in trees], dtype=np.int32),
+            inside=_Side.of_trees([tree.inside for tree in trees], positions, first, parent),
+            outside=_Side.of_trees(evaluated, positions, first, parent),
+        )
+
+    @cached_property
+    def most(self) -> int:
+        """Largest number of seats of a tree."""
+        return int(np.diff(self.first).max())
+
+    @cached_property
+    def deepest(self) -> int:
+        """Depth of the deepest seat."""
+        return int(self.depth.max())
