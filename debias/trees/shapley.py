@@ -10,6 +10,7 @@ hundreds of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,14 +50,14 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
-    if (np.diff(ensemble.tree_start) > 1).any():
+    split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
+    if split.size:
         _leaf_weight(ensemble)  # refuses before anything is computed
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-    left_out = look_up(ensemble, X, outputs, n_jobs, phi)
-    _follow(ensemble, X, left_out, outputs, n_jobs, phi)
+    _integrate(ensemble, X, split, outputs, n_jobs, phi)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -101,75 +102,82 @@ def shapley_products(
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
-    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1:
-        tables = _tables(ensemble, tree)
-        for begin in range(0, rows.size, ROWS_OF_DEEP_TREES):  # one after the other: the sum is that of all rows
-            kernels.explain_product(X, rows[begin : begin + ROWS_OF_DEEP_TREES], *tables, factor, phi)
+    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1 and rows.size:
+        outputs = np.arange(factor.shape[1])
+        prepared = [_tree(ensemble, tree, rows.size)]
+        step, room = _room(ensemble, prepared, rows.size, outputs.size)
+        for begin in range(0, rows.size, step):  # one after the other: the sum is that of all rows
+            kernels.explain_product(X, rows[begin : begin + step], prepared[0], factor, outputs, room, phi)
     return phi
 
 
-def _follow(
+def _integrate(
     ensemble: TreeEnsemble,
     X: NDArray[np.floating[Any]],
-    leaves: dict[int, NDArray[np.bool_]],
+    which: NDArray[np.int64],
     outputs: NDArray[np.int64],
     n_jobs: int,
     phi: NDArray[np.float64],
 ) -> None:
-    """Add the values of some leaves, given by tree, to `phi`, row by row."""
+    """Add the values of some trees to `phi`, in blocks of rows."""
     from debias.trees.kernels import shapley as kernels
 
-    def explain_blocks(part: slice) -> None:
-        for begin in range(part.start * ROWS_AT_ONCE, min(part.stop * ROWS_AT_ONCE, len(X)), ROWS_AT_ONCE):
-            rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
-            for tree, tables in tables_of.items():
-                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
-            advance(rows.size)
+    if not which.size or not len(X):
+        return
+    trees = [_tree(ensemble, int(tree), len(X)) for tree in which]
+    first = ensemble.tree_output[which]
+    step, _ = _room(ensemble, trees, len(X), outputs.size)
 
-    tables_of = {tree: _tables(ensemble, tree, of_tree) for tree, of_tree in leaves.items()}
+    def explain(part: slice) -> None:
+        _, room = _room(ensemble, trees, len(X), outputs.size)
+        for begin in range(part.start * step, min(part.stop * step, len(X)), step):
+            end = min(begin + step, len(X))
+            kernels.explain(X, begin, end, trees, first, outputs, room, phi)
+            advance(end - begin)
+
     with task("rows", len(X)) as advance:
-        over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
+        over_parts(-(-len(X) // step), explain, n_jobs)
 
 
-def _tables(
-    ensemble: TreeEnsemble, tree: int, leaves: NDArray[np.bool_] | None = None
-) -> tuple[Any, Any, NDArray[np.float64]]:
-    """Return one tree's nodes, edges and values for the compiled loops; nodes that lead to other leaves are left out.
+MOST_ROWS = int(__import__("os").environ.get("MR", 256))
+MOST_PATTERNS = int(__import__("os").environ.get("MP", 32))
+BLOCK = 2**int(__import__("os").environ.get("BL", 17))
+"""Numbers that belong to a block of rows: they stay in the second cache."""
 
-    `leaves` has shape (n_nodes,); all leaves by default.
-    """
+
+def _tree(ensemble: TreeEnsemble, tree: int, n_rows: int) -> kernels.Tree:
     from debias.trees.kernels import shapley as kernels
 
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    nodes, value = tree_nodes(ensemble, tree), ensemble.value[at]
+    nodes = tree_nodes(ensemble, tree)
     parent, feature, left, right = nodes[:4]
-    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, _leaf_weight(ensemble)[at])
-    if leaves is not None and not leaves[left < 0].all():
-        nodes, up, share, value = _pruned(nodes, up, share, value, leaves)
-    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
-    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
-    return nodes, edges, value
+    up, share, n_distinct = kernels.edge_shares(
+        left, right, parent, feature, _part_of(ensemble, tree, _leaf_weight(ensemble))
+    )
+    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+    most = max(1, min(MOST_PATTERNS, n_rows // 8))
+    value = _part_of(ensemble, tree, ensemble.value)
+    return kernels.Tree(nodes, threshold, up, share, value, *_quadrature(int(n_distinct)), most)
 
 
-def _pruned(
-    nodes: tuple[Any, ...],
-    up: NDArray[np.int32],
-    share: NDArray[np.float64],
-    value: NDArray[np.float64],
-    leaves: NDArray[np.bool_],
-) -> tuple[tuple[Any, ...], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return a tree without the splits that lead to none of `leaves`; all other leaves have the value 0."""
-    parent, feature, left, right = nodes[:4]
-    leads = leaves.copy()
-    for node in range(parent.size - 1, 0, -1):  # parents precede children
-        leads[parent[node]] |= leads[node]
-    kept = leads | leads[parent]  # a split needs both of its children
-    number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-    inner = leads & (left >= 0)
-    below = (np.where(inner, number[child], np.int32(-1)) for child in (left, right))
-    arrays = (number[parent], feature, *below, *nodes[4:9])
-    value = np.where(leaves[:, None], value, 0.0)
-    return (*(array[kept] for array in arrays), nodes[9]), number[up][kept], share[kept], value[kept]
+def _room(ensemble, trees, n_rows, n_outputs):
+    from debias.trees.kernels import shapley as kernels
+
+    depth = max(tree.depth for tree in trees)
+    n_q = max(tree.n_quadrature for tree in trees)
+    used = max(tree.used.size for tree in trees)
+    numbers = depth * n_q * (1 + n_outputs) + used * 4 * n_outputs + ensemble.n_features * (1 + ensemble.n_outputs)
+    n_rows = max(1, min(n_rows, MOST_ROWS, max(16, BLOCK // numbers)))
+    return n_rows, kernels.Room(n_rows, depth, n_q, used, trees[0].most, n_outputs)
+
+
+@cache
+def _quadrature(n_features):
+    n = (n_features + 1) // 2
+    padded = -(-n // 4) * 4
+    t, weight = np.full(padded, 0.5), np.zeros(padded)
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    t[:n], weight[:n] = (nodes + 1) / 2, weights / 2
+    return t, weight
 
 
 def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:

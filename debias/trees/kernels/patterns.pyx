@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 import numpy as np
 
-from debias.trees.kernels.routing cimport goes_left
+from debias.trees.kernels.routing cimport answers
 
 cdef enum:
     # A pattern is a uint16, and a table has 2^bits values for each feature.
@@ -388,25 +388,16 @@ cdef inline void decide(
     const floating[:, ::1] column, int64_t n, Subtrees tree, int32_t node, uint8_t* answer
 ) noexcept nogil:
     """Write whether each of n rows goes left at a split."""
-    cdef int64_t r
-    cdef const floating* x = &column[tree.feature[node], 0]
-    cdef floating threshold = <floating>tree.threshold[node]
-    cdef bint missing_left = tree.missing_left[node]
-    if tree.plain[node] and missing_left:
-        for r in range(n):
-            answer[r] = not x[r] > threshold
-    elif tree.plain[node]:
-        for r in range(n):
-            answer[r] = x[r] <= threshold
-    else:
-        for r in range(n):
-            answer[r] = goes_left(
-                x[r],
-                threshold,
-                missing_left,
-                tree.zero_is_missing[node],
-                tree.category_set[node],
-                tree.set_start,
-                tree.set_codes,
-                tree.listed_left,
-            )
+    answers(
+        &column[tree.feature[node], 0],
+        n,
+        <floating>tree.threshold[node],
+        tree.plain[node],
+        tree.missing_left[node],
+        tree.zero_is_missing[node],
+        tree.category_set[node],
+        tree.set_start,
+        tree.set_codes,
+        tree.listed_left,
+        answer,
+    )
