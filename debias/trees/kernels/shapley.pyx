@@ -30,6 +30,7 @@ same feature. If there is none, `up` is the root, which has share 1 and is taken
 """
 
 cimport cython
+from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -116,6 +117,7 @@ cdef class Tree:
     ----------
     depth : int
         The largest number of splits on a path.
+    n_quadrature : int
     used : array of int32
         The features of the splits.
     """
@@ -188,14 +190,13 @@ cdef class Room:
 
     Parameters
     ----------
+    trees : list of Tree
     n_rows : int
-    depth, n_quadrature, n_used, most : int
-        The largest depth, number of quadrature nodes, number of features in splits, and `most`, of the trees.
+        The largest number of rows in a block.
     n_outputs : int
         The number of outputs to explain of each tree.
     """
 
-    cdef int64_t n_rows, most
     cdef uint8_t[:, ::1] on, state  # by level
     cdef uint8_t[::1] answer, pattern
     cdef double[:, :, ::1] factor  # by level: of the left edge, of the right edge, and g, for each state
@@ -203,10 +204,12 @@ cdef class Room:
     cdef double[::1] from_right, table, scratch
     cdef double[:, :, :, ::1] total  # (n_outputs, n_used, n_rows, LANES)
 
-    def __init__(
-        self, int64_t n_rows, int64_t depth, int64_t n_quadrature, int64_t n_used, int64_t most, int64_t n_outputs
-    ):
-        self.n_rows, self.most = n_rows, most
+    def __init__(self, list trees, int64_t n_rows, int64_t n_outputs):
+        cdef int64_t depth = 0, n_quadrature = 0, most = 0, n_used = 0
+        cdef Tree tree
+        for tree in trees:
+            depth, n_quadrature = max(depth, tree.depth), max(n_quadrature, tree.n_quadrature)
+            most, n_used = max(most, tree.most), max(n_used, tree.features.shape[0])
         self.on, self.state = np.ones((depth + 1, n_rows), dtype=np.uint8), np.empty((depth, n_rows), dtype=np.uint8)
         self.answer, self.pattern = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.uint8)
         self.factor = np.empty((depth, 9, n_quadrature))
@@ -243,6 +246,7 @@ def explain(
                 column[k, r] = X[begin + r, k]
     for j in range(len(trees)):
         tree = trees[j]
+        PyErr_CheckSignals()
         with nogil:
             run(column, n, tree, outputs, room)
             for c in range(outputs.shape[0]):
