@@ -199,7 +199,7 @@ cdef class Room:
 
     cdef uint8_t[:, ::1] on, state  # by level
     cdef uint8_t[::1] answer, pattern
-    cdef double[:, :, ::1] factor  # by level: of the left edge, of the right edge, and g, for each state
+    cdef double[:, ::1] factor  # by level: of the left edge, of the right edge, and g, for each state
     cdef double[:, ::1] product, from_left  # P, and T of left children, by level
     cdef double[::1] from_right, table, scratch
     cdef double[:, :, :, ::1] total  # (n_outputs, n_used, n_rows, LANES)
@@ -212,7 +212,7 @@ cdef class Room:
             most, n_used = max(most, tree.most), max(n_used, tree.features.shape[0])
         self.on, self.state = np.ones((depth + 1, n_rows), dtype=np.uint8), np.empty((depth, n_rows), dtype=np.uint8)
         self.answer, self.pattern = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.uint8)
-        self.factor = np.empty((depth, 9, n_quadrature))
+        self.factor = np.empty((depth, 9 * n_quadrature))
         self.product = np.empty((depth + 1, n_rows * n_quadrature))
         self.from_left = np.empty((depth, n_outputs * n_rows * n_quadrature))
         self.from_right = np.empty(n_outputs * n_rows * n_quadrature)
@@ -302,50 +302,68 @@ cdef inline double added(double* lanes) noexcept nogil:
 cdef void run(
     const floating[:, ::1] column, int64_t n, Tree tree, const int64_t[::1] outputs, Room room
 ) noexcept nogil:
-    """Add the values of n rows to the totals, which are 0."""
-    cdef int64_t r, q, n_q = tree.t.shape[0]
+    """Add the values of n rows to the totals, which are 0: down to each leaf or tabulated subtree, and up again."""
+    cdef int64_t r, q, n_q = tree.t.shape[0], level
+    cdef int32_t node = 0, before = -1
+    cdef double* T
     cdef double* product = &room.product[0, 0]
     for r in range(n):
         for q in range(n_q):
             product[r * n_q + q] = tree.weight[q]
-    visit(column, n, tree, 0, outputs, room, &room.from_right[0])
+    while True:
+        level = tree.level[node]
+        T = &room.from_right[0]
+        if node > 0 and tree.left[tree.parent[node]] == node:
+            T = &room.from_left[level - 1, 0]
+        if tree.n_patterns[node] > 0:
+            look_up(column, n, tree, node, outputs, room, T)
+        elif before == tree.right[node]:
+            combine(n, tree, node, outputs, room, T)
+        else:
+            if before == tree.left[node]:
+                before, node = node, tree.right[node]
+            else:
+                compare(column, n, tree, node, room)
+                find_factors(tree, node, &room.factor[level, 0])
+                before, node = node, tree.left[node]
+            descend(n, tree, node, room)
+            continue
+        if node == 0:
+            return
+        before, node = node, tree.parent[node]
 
 
-cdef void visit(
-    const floating[:, ::1] column,
-    int64_t n,
-    Tree tree,
-    int32_t node,
-    const int64_t[::1] outputs,
-    Room room,
-    double* T,
+cdef void descend(int64_t n, Tree tree, int32_t edge, Room room) noexcept nogil:
+    """Write P of a child, and which rows take its edge if a split below on the same feature needs it."""
+    cdef int64_t level = tree.level[edge] - 1, n_q = tree.t.shape[0]
+    cdef uint8_t side = LEFT if tree.left[tree.parent[edge]] == edge else RIGHT
+    mark(n, tree, edge, side, room)
+    multiply(
+        n,
+        n_q,
+        &room.state[level, 0],
+        &room.factor[level, 0 if side == LEFT else 3 * n_q],
+        &room.product[level, 0],
+        &room.product[level + 1, 0],
+    )
+
+
+cdef void combine(
+    int64_t n, Tree tree, int32_t node, const int64_t[::1] outputs, Room room, double* T
 ) noexcept nogil:
-    """Add the values of all splits below a node, and write T of the node, for each output and row."""
-    cdef int64_t level = tree.level[node], n_q = tree.t.shape[0], c, at
-    cdef double* factor
-    if tree.n_patterns[node] > 0:
-        look_up(column, n, tree, node, outputs, room, T)
-        return
-    factor = &room.factor[level, 0, 0]
-    compare(column, n, tree, node, room)
-    find_factors(tree, node, factor)
-    mark(n, tree, tree.left[node], LEFT, room)
-    descend(n, n_q, &room.state[level, 0], factor, &room.product[level, 0], &room.product[level + 1, 0])
-    visit(column, n, tree, tree.left[node], outputs, room, &room.from_left[level, 0])
-    mark(n, tree, tree.right[node], RIGHT, room)
-    descend(n, n_q, &room.state[level, 0], &factor[3 * n_q], &room.product[level, 0], &room.product[level + 1, 0])
-    visit(column, n, tree, tree.right[node], outputs, room, &room.from_right[0])
+    """Write T of a split for each output, and add the values of its feature."""
+    cdef int64_t level = tree.level[node], n_q = tree.t.shape[0], c, first
     for c in range(outputs.shape[0]):
-        at = c * n * n_q
+        first = c * n * n_q
         ascend(
             n,
             n_q,
             &room.state[level, 0],
-            factor,
+            &room.factor[level, 0],
             &room.product[level, 0],
-            &room.from_left[level, at],
-            &room.from_right[at],
-            &T[at],
+            &room.from_left[level, first],
+            &room.from_right[first],
+            &T[first],
             &room.total[c, tree.place[node], 0, 0],
         )
 
@@ -408,23 +426,23 @@ cdef void find_factors(Tree tree, int32_t node, double* factor) noexcept nogil:
         g[GONE * n_q + q] = 0.0
 
 
-cdef void descend(
+cdef void multiply(
     int64_t n, int64_t n_q, const uint8_t* state, const double* factor, const double* above, double* product
 ) noexcept nogil:
-    """Write P of a child. The number of quadrature nodes is a constant in the loops, which are faster so."""
+    """Multiply P of a split by a factor. The number of quadrature nodes is a constant in the loops: so they are faster."""
     if n_q == 4:
-        multiply(n, 4, state, factor, above, product)
+        multiply_rows(n, 4, state, factor, above, product)
     elif n_q == 8:
-        multiply(n, 8, state, factor, above, product)
+        multiply_rows(n, 8, state, factor, above, product)
     elif n_q == 12:
-        multiply(n, 12, state, factor, above, product)
+        multiply_rows(n, 12, state, factor, above, product)
     elif n_q == 16:
-        multiply(n, 16, state, factor, above, product)
+        multiply_rows(n, 16, state, factor, above, product)
     else:
-        multiply(n, n_q, state, factor, above, product)
+        multiply_rows(n, n_q, state, factor, above, product)
 
 
-cdef inline void multiply(
+cdef inline void multiply_rows(
     int64_t n, int64_t n_q, const uint8_t* state, const double* factor, const double* above, double* product
 ) noexcept nogil:
     cdef int64_t r, q
@@ -446,20 +464,20 @@ cdef void ascend(
     double* T,
     double* total,
 ) noexcept nogil:
-    """Write T of a split, and add the values of its feature."""
+    """Write T of a split for one output, and add the values of its feature."""
     if n_q == 4:
-        combine(n, 4, state, factor, product, from_left, from_right, T, total)
+        ascend_rows(n, 4, state, factor, product, from_left, from_right, T, total)
     elif n_q == 8:
-        combine(n, 8, state, factor, product, from_left, from_right, T, total)
+        ascend_rows(n, 8, state, factor, product, from_left, from_right, T, total)
     elif n_q == 12:
-        combine(n, 12, state, factor, product, from_left, from_right, T, total)
+        ascend_rows(n, 12, state, factor, product, from_left, from_right, T, total)
     elif n_q == 16:
-        combine(n, 16, state, factor, product, from_left, from_right, T, total)
+        ascend_rows(n, 16, state, factor, product, from_left, from_right, T, total)
     else:
-        combine(n, n_q, state, factor, product, from_left, from_right, T, total)
+        ascend_rows(n, n_q, state, factor, product, from_left, from_right, T, total)
 
 
-cdef inline void combine(
+cdef inline void ascend_rows(
     int64_t n,
     int64_t n_q,
     const uint8_t* state,
@@ -496,7 +514,7 @@ cdef void look_up(
     Room room,
     double* T,
 ) noexcept nogil:
-    """Do the same as `visit` for a subtree of few patterns."""
+    """Write T of a tabulated subtree for each output, and add the values of its features."""
     cdef int32_t place[MOST_FEATURES]
     cdef int64_t n_q = tree.t.shape[0], n_places = 0, c, r, x, width
     cdef double* totals[MOST_FEATURES]
@@ -618,7 +636,7 @@ cdef void gather(
     double* T,
     double** totals,
 ) noexcept nogil:
-    """Write T of a subtree, and add the values of its features, from the entries of n rows."""
+    """Do so for one output, from the entries of n rows."""
     if n_q == 4:
         gather_rows(n, 4, n_places, pattern, table, product, T, totals)
     elif n_q == 8:
