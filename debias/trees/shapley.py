@@ -219,9 +219,7 @@ def _tree(ensemble: TreeEnsemble, tree: int, edges: Edges, n_rows: int) -> kerne
     threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
     value = _part_of(ensemble, tree, ensemble.value)
     most = max(1, min(MOST_PATTERNS, n_rows // ROWS_A_PATTERN))
-    return kernels.Tree(
-        tree_nodes(ensemble, tree), threshold, up, share, value, *_padded_quadrature(n_features), most
-    )
+    return kernels.Tree(tree_nodes(ensemble, tree), threshold, up, share, value, *_padded_quadrature(n_features), most)
 
 
 def _rows_at_once(ensemble: TreeEnsemble, trees: list[kernels.Tree], n_rows: int, n_outputs: int) -> int:
