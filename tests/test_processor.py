@@ -14,6 +14,7 @@ import numpy as np
 features = np._core._multiarray_umath.__cpu_features__
 features["AVX2"] = features["AVX2"] and sys.argv[1] == "avx2"
 import debias
+from debias.trees.shapley import shapley_values
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(5_000, 4))
@@ -23,6 +24,9 @@ boosted = GradientBoostingClassifier(n_estimators=20, max_depth=3, random_state=
 print(debias.audit(forest, X, y, ["mdi_oob", "ufi"], n_jobs=1).to_frame().to_csv(float_format="%r"))
 for scorer in ("mdi_oob", "oob_loss"):
     print(debias.score(boosted, X + 0.5, y > 0, scorer, rows="held-out").values.tolist())
+X = X.astype(np.float32)
+for model, n in ((forest, 1_000), (forest, 5_000), (boosted, 100)):  # by integrals, by tables, by integrals
+    print(shapley_values(debias.plugin.extract(model), X[:n]).tobytes().hex())
 print(sorted(name for name in sys.modules if name.endswith("_avx2")))
 """
 
@@ -46,6 +50,8 @@ def test_both_builds_give_the_same_numbers():
     rows = [f"rows.kernels.{kernel}" for kernel in ("running_loss", "lines", "one_response")]
     for kernel in ("trees.kernels.bins", *rows, "significance.kernels.steps", "feature_paths"):
         assert f"{kernel}_avx2" in loaded
+    for kernel in ("patterns", "shapley"):
+        assert f"trees.kernels.{kernel}_avx2" in loaded
 
 
 def test_a_kernel_that_does_not_exist_is_no_attribute():

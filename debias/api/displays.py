@@ -257,7 +257,8 @@ class EffectsDisplay:
             As for :func:`debias.audit` and :func:`debias.partial_dependence`.
         """
         require_matplotlib()
-        settings = _with_one_seed(settings)
+        if "random_state" in settings:  # one seed for the audit and the curves, also if a generator draws it
+            settings["random_state"] = seed_of(settings["random_state"])
         if audit is None:
             if dataset(X, y).y is None:
                 raise RowsError("pass y, or an audit of this model as audit=")
@@ -416,7 +417,6 @@ class ContributionsDisplay:
             As for :func:`debias.audit`, :func:`debias.contributions` and :meth:`plot`.
         """
         require_matplotlib()
-        settings = _with_one_seed(settings)
         if audit is None:
             audit = audit_model(model, X, y, **settings)
         shared = {name: settings[name] for name in OF_CONTRIBUTIONS if name in settings}
@@ -511,10 +511,3 @@ class ContributionsDisplay:
         if is_missing(values[position : position + 1])[0]:
             return "missing"
         return f"{value:.4g}" if isinstance(value, float) else escaped(str(value))[:16]
-
-
-def _with_one_seed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings whose random_state is a number, so that all calls of a display draw the same."""
-    if "random_state" not in settings:
-        return settings
-    return {**settings, "random_state": seed_of(settings["random_state"])}

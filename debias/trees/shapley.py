@@ -2,14 +2,15 @@
 
 They are path-dependent: a feature that is not known goes both ways at its splits, in the shares of the training weight
 (Lundberg, Erion and Lee, arXiv 1802.03888). The shap package (without background data), XGBoost and LightGBM compute
-the same values. :mod:`debias.trees.kernels.shapley` describes the algorithm. For many rows, each tree's values are
-tabulated by the answers of a row and looked up (:mod:`debias.trees.kernels.patterns`); a table costs as much as
-hundreds of rows.
+the same values. There are two ways, both exact up to rounding: integrals, for blocks of rows that go through a tree
+together (:mod:`debias.trees.kernels.shapley`); and tables of the values by the answers of a row
+(:mod:`debias.trees.kernels.patterns`), for many rows in trees with few features on a path.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
-    from debias.trees.kernels import patterns as kernels
+    from debias.trees.kernels import patterns as pattern_kernels
+    from debias.trees.kernels import shapley as kernels
 
-ROWS_AT_ONCE = 1024
-ROWS_OF_DEEP_TREES = 128
-"""In a tree of thousands of leaves, this many rows take a tenth of a second, after which Ctrl-C is answered."""
+    Edges = tuple[NDArray[np.int32], NDArray[np.float64], int]
 
 
 def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs: int = 1) -> NDArray[np.float64]:
@@ -49,14 +49,15 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
-    if (np.diff(ensemble.tree_start) > 1).any():
-        _leaf_weight(ensemble)  # refuses before anything is computed
+    split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
+    edges = {int(tree): _edges(ensemble, int(tree)) for tree in split}
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-    left_out = look_up(ensemble, X, outputs, n_jobs, phi)
-    _follow(ensemble, X, left_out, outputs, n_jobs, phi)
+    few = {tree: of_tree for tree, of_tree in edges.items() if tables_pay(of_tree[2], len(X))}
+    look_up(ensemble, X, few, outputs, n_jobs, phi)
+    integrate(ensemble, X, {tree: of_tree for tree, of_tree in edges.items() if tree not in few}, outputs, n_jobs, phi)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -101,92 +102,155 @@ def shapley_products(
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
-    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1:
-        tables = _tables(ensemble, tree)
-        for begin in range(0, rows.size, ROWS_OF_DEEP_TREES):  # one after the other: the sum is that of all rows
-            kernels.explain_product(X, rows[begin : begin + ROWS_OF_DEEP_TREES], *tables, factor, phi)
+    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1 and rows.size:
+        outputs = np.arange(factor.shape[1])
+        trees = [_tree(ensemble, tree, _edges(ensemble, tree), rows.size)]
+        step = _rows_at_once(ensemble, trees, rows.size, outputs.size)
+        room = kernels.Room(trees, step, outputs.size)
+        for begin in range(0, rows.size, step):  # one after the other: the sum is that of all rows
+            kernels.explain_product(X, rows[begin : begin + step], trees[0], factor, outputs, room, phi)
     return phi
 
 
-def _follow(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.floating[Any]],
-    leaves: dict[int, NDArray[np.bool_]],
-    outputs: NDArray[np.int64],
-    n_jobs: int,
-    phi: NDArray[np.float64],
-) -> None:
-    """Add the values of some leaves, given by tree, to `phi`, row by row."""
-    from debias.trees.kernels import shapley as kernels
-
-    def explain_blocks(part: slice) -> None:
-        for begin in range(part.start * ROWS_AT_ONCE, min(part.stop * ROWS_AT_ONCE, len(X)), ROWS_AT_ONCE):
-            rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
-            for tree, tables in tables_of.items():
-                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
-            advance(rows.size)
-
-    tables_of = {tree: _tables(ensemble, tree, of_tree) for tree, of_tree in leaves.items()}
-    with task("rows", len(X)) as advance:
-        over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
+MOST_TABULATED = 10
+"""Tables are for trees of at most so many distinct features on a path."""
+ROWS_AN_ENTRY = 64
+"""An entry of a table of a leaf costs what the table saves with so many rows."""
+FEWEST_TABULATED = 5
+"""With fewer features on a path, tables do not become cheaper: dividing the tree into subtrees takes the time."""
 
 
-def _tables(
-    ensemble: TreeEnsemble, tree: int, leaves: NDArray[np.bool_] | None = None
-) -> tuple[Any, Any, NDArray[np.float64]]:
-    """Return one tree's nodes, edges and values for the compiled loops; nodes that lead to other leaves are left out.
+def tables_pay(n_features: int, n_rows: int) -> bool:
+    """Whether tables take less time than integrals.
 
-    `leaves` has shape (n_nodes,); all leaves by default.
+    The table of a leaf has ``2**n_features`` entries, whatever the rows, and then saves time with each row. The three
+    constants are from measured times of trees of 3 to 10 features on a path, 500 to 100,000 rows.
+
+    Parameters
+    ----------
+    n_features : int
+        The largest number of distinct features on a path of the tree.
+    n_rows : int
     """
+    return n_features <= MOST_TABULATED and n_rows >= ROWS_AN_ENTRY << max(n_features, FEWEST_TABULATED)
+
+
+def _edges(ensemble: TreeEnsemble, tree: int) -> Edges:
+    """Return `up` and the share of every edge of a tree, and the largest number of distinct features on a path."""
     from debias.trees.kernels import shapley as kernels
 
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    nodes, value = tree_nodes(ensemble, tree), ensemble.value[at]
-    parent, feature, left, right = nodes[:4]
-    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, _leaf_weight(ensemble)[at])
-    if leaves is not None and not leaves[left < 0].all():
-        nodes, up, share, value = _pruned(nodes, up, share, value, leaves)
-    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
-    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
-    return nodes, edges, value
-
-
-def _pruned(
-    nodes: tuple[Any, ...],
-    up: NDArray[np.int32],
-    share: NDArray[np.float64],
-    value: NDArray[np.float64],
-    leaves: NDArray[np.bool_],
-) -> tuple[tuple[Any, ...], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return a tree without the splits that lead to none of `leaves`; all other leaves have the value 0."""
-    parent, feature, left, right = nodes[:4]
-    leads = leaves.copy()
-    for node in range(parent.size - 1, 0, -1):  # parents precede children
-        leads[parent[node]] |= leads[node]
-    kept = leads | leads[parent]  # a split needs both of its children
-    number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-    inner = leads & (left >= 0)
-    below = (np.where(inner, number[child], np.int32(-1)) for child in (left, right))
-    arrays = (number[parent], feature, *below, *nodes[4:9])
-    value = np.where(leaves[:, None], value, 0.0)
-    return (*(array[kept] for array in arrays), nodes[9]), number[up][kept], share[kept], value[kept]
-
-
-def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     if ensemble.averaging_weight is None:
         raise UnsupportedModelError(
             f"this {ensemble.source} stores no training weights of its leaves, by which Shapley values weigh them. "
             "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
         )
-    return ensemble.averaging_weight
+    parent, feature, left, right = tree_nodes(ensemble, tree)[:4]
+    return kernels.edge_shares(left, right, parent, feature, _part_of(ensemble, tree, ensemble.averaging_weight))
 
 
-FEWEST_ROWS = 256
-"""For fewer rows no table is worth its cost."""
-MOST_BITS_MERGED = 12
+def _part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
+    return array[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
+
+
+# --- integrals -----------------------------------------------------------------------------------------
+
+
+MOST_ROWS = 256
+"""Rows that go through a tree together."""
+MOST_PATTERNS = 64
+"""Patterns of a tabulated subtree: for a block of rows, its table takes a few kB."""
+ROWS_A_PATTERN = 4
+"""A tabulated pattern costs about as much as a row, so there are fewer of them if there are few rows."""
+NUMBERS_AT_ONCE = 2**18
+"""About this many numbers (2 MB) belong to a block of rows, whatever the depth: they stay in the cache."""
+FEWEST_ROWS = 16
+"""But at least this many rows go through a tree together."""
+LANES = 4
+"""The kernel takes that many nodes of the quadrature at a time."""
+
+
+def integrate(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    edges: dict[int, Edges],
+    outputs: NDArray[np.int64],
+    n_jobs: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Add the Shapley values of some trees by integrals.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : array of shape (n_rows, n_features)
+        In the ensemble's routing dtype, missing values as NaN.
+    edges : dict
+        By the number of the tree, the result of ``edge_shares``.
+    outputs : array of int64
+        Columns of the values of a tree to explain.
+    n_jobs : int
+        Number of threads, over rows.
+    phi : array of shape (n_rows, n_outputs, n_features)
+        Is added to.
+    """
+    from debias.trees.kernels import shapley as kernels
+
+    if not edges or not len(X) or not outputs.size:
+        return
+    trees = [_tree(ensemble, tree, of_tree, len(X)) for tree, of_tree in edges.items()]
+    first_output = ensemble.tree_output[list(edges)]
+    step = _rows_at_once(ensemble, trees, len(X), outputs.size)
+
+    def explain(blocks: slice) -> None:
+        room = kernels.Room(trees, step, outputs.size)
+        for begin in range(blocks.start * step, min(blocks.stop * step, len(X)), step):
+            end = min(begin + step, len(X))
+            kernels.explain(X, begin, end, trees, first_output, outputs, room, phi)
+            advance(end - begin)
+
+    with task("rows", len(X)) as advance:
+        over_parts(-(-len(X) // step), explain, n_jobs)
+
+
+def _tree(ensemble: TreeEnsemble, tree: int, edges: Edges, n_rows: int) -> kernels.Tree:
+    from debias.trees.kernels import shapley as kernels
+
+    up, share, n_features = edges
+    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+    value = _part_of(ensemble, tree, ensemble.value)
+    most = max(1, min(MOST_PATTERNS, n_rows // ROWS_A_PATTERN))
+    return kernels.Tree(tree_nodes(ensemble, tree), threshold, up, share, value, *_padded_quadrature(n_features), most)
+
+
+def _rows_at_once(ensemble: TreeEnsemble, trees: list[kernels.Tree], n_rows: int, n_outputs: int) -> int:
+    """Return how many rows go through the trees together: the deeper the trees, the fewer."""
+    a_level = max(tree.n_quadrature for tree in trees) * (1 + n_outputs)
+    a_row = max(tree.depth for tree in trees) * a_level + ensemble.n_features * (1 + ensemble.n_outputs)
+    a_row += LANES * max(tree.used.size for tree in trees) * n_outputs
+    return min(n_rows, MOST_ROWS, max(FEWEST_ROWS, NUMBERS_AT_ONCE // a_row))
+
+
+@cache
+def _padded_quadrature(n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the quadrature for paths of so many features, with nodes of weight 0 up to a multiple of LANES."""
+    nodes, weights = _quadrature(n_features)
+    t, weight = np.full(-(-nodes.size // LANES) * LANES, 0.5), np.zeros(-(-nodes.size // LANES) * LANES)
+    t[: nodes.size], weight[: nodes.size] = nodes, weights
+    return t, weight
+
+
+@cache
+def _quadrature(n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return nodes and weights that integrate from 0 to 1 exactly what paths of so many features need."""
+    t, weight = np.polynomial.legendre.leggauss((n_features + 1) // 2)
+    return (t + 1) / 2, weight / 2
+
+
+# --- tables --------------------------------------------------------------------------------------------
+
+
+MOST_BITS = 12
 """Bits of the pattern of a subtree of several leaves: with more, the table of a feature leaves the fastest cache."""
-MOST_BITS = 15
-"""Bits of the pattern of a single leaf."""
 ENTRIES_AT_ONCE = 2**23
 """Tables of several subtrees are in memory together, with at most about this many entries (64 MB)."""
 
@@ -196,47 +260,31 @@ class _Part:
     """Some subtrees of a tree, and the number of entries of their tables."""
 
     tree: int
-    subtrees: kernels.Part
+    subtrees: pattern_kernels.Part
     n_entries: int
 
 
 def look_up(
     ensemble: TreeEnsemble,
     X: NDArray[np.floating[Any]],
+    edges: dict[int, Edges],
     outputs: NDArray[np.int64],
     n_jobs: int,
     phi: NDArray[np.float64],
-) -> dict[int, NDArray[np.bool_]]:
-    """Add the Shapley values of all leaves that are worth a table, and return the other leaves.
+) -> None:
+    """Add the Shapley values of some trees by tables, as :func:`integrate` does; `n_jobs` threads, over trees and rows.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        With ``averaging_weight``.
-    X : array of shape (n_rows, n_features)
-        In the ensemble's routing dtype, missing values as NaN.
-    outputs : array of int64
-        Columns of the values of a tree to explain.
-    n_jobs : int
-        Number of threads, over trees and over rows.
-    phi : array of shape (n_rows, n_outputs, n_features)
-        Is added to.
-
-    Returns
-    -------
-    dict of int to array of bool of shape (n_nodes,)
-        By the number of the tree, for trees that have such leaves.
+    A table of a leaf has 2^n entries for n features on its path.
     """
-    split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
-    if len(X) < FEWEST_ROWS:
-        return {int(tree): _part_of(ensemble, int(tree), ensemble.left) < 0 for tree in split}
     from debias.trees.kernels import patterns as kernels
 
-    t, weight = _quadratures()
-    left_out: dict[int, NDArray[np.bool_]] = {}
-    with task("trees", split.size) as advance:
+    if not edges:
+        return
+    numbers = np.array(list(edges))
+    t, weight = _quadratures(max(MOST_BITS, *(n_features for _, _, n_features in edges.values())))
+    with task("trees", numbers.size) as advance:
         n_before = 0
-        for batch in _batches(ensemble, split, len(X), outputs.size, left_out):
+        for batch in _batches(ensemble, edges, len(X), outputs.size):
             tables: list[Any] = [None] * len(batch)
 
             def fill(some: slice, batch: list[_Part] = batch, tables: list[Any] = tables) -> None:
@@ -251,30 +299,23 @@ def look_up(
             def explain(some: slice, parts: list[Any] = parts, tables: list[Any] = tables, first: Any = first) -> None:
                 kernels.explain(X, some.start, some.stop, parts, tables, first, outputs, phi)
 
-            over_parts(len(X), explain, n_jobs, at_least=2 * FEWEST_ROWS)
-            n_done = int(np.searchsorted(split, batch[-1].tree))  # the last tree of a batch may go on in the next
+            over_parts(len(X), explain, n_jobs, at_least=512)
+            n_done = int(np.searchsorted(numbers, batch[-1].tree))  # the last tree of a batch may go on in the next
             advance(n_done - n_before)
             n_before = n_done
-        advance(split.size - n_before)
-    return left_out
+        advance(numbers.size - n_before)
 
 
-def _batches(
-    ensemble: TreeEnsemble,
-    trees: NDArray[np.int64],
-    n_rows: int,
-    n_outputs: int,
-    left_out: dict[int, NDArray[np.bool_]],
-) -> Iterator[list[_Part]]:
-    """Yield successive parts of trees whose tables are in memory together; note leaves in no part in `left_out`."""
+def _batches(ensemble: TreeEnsemble, edges: dict[int, Edges], n_rows: int, n_outputs: int) -> Iterator[list[_Part]]:
+    """Yield successive parts of trees whose tables are in memory together."""
     from debias.trees.kernels import patterns as kernels
 
     batch: list[_Part] = []
     room = ENTRIES_AT_ONCE // n_outputs
-    for tree in map(int, trees):
-        subtrees = _divided(ensemble, tree, n_rows)
-        if subtrees.left_out.any():
-            left_out[tree] = subtrees.left_out
+    merged = min(MOST_BITS, int(np.log2(n_rows)) - 4)  # the more rows, the larger tables are worth their cost
+    for tree, (up, share, _) in edges.items():
+        threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+        subtrees = kernels.Subtrees(tree_nodes(ensemble, tree), threshold, up, share, merged)
         start, first = subtrees.table_start, 0
         while first < start.size - 1:
             taken = sum(each.n_entries for each in batch)
@@ -290,30 +331,10 @@ def _batches(
         yield batch
 
 
-def _divided(ensemble: TreeEnsemble, tree: int, n_rows: int) -> kernels.Subtrees:
-    """Divide one tree into subtrees; the more rows, the larger tables are worth their cost."""
-    from debias.trees.kernels import patterns as kernels
-    from debias.trees.kernels import shapley as shapley_kernels
-
-    assert ensemble.averaging_weight is not None
-    nodes = tree_nodes(ensemble, tree)
-    parent, feature, left, right = nodes[:4]
-    leaf_weight = _part_of(ensemble, tree, ensemble.averaging_weight)
-    up, share, _ = shapley_kernels.edge_shares(left, right, parent, feature, leaf_weight)
-    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
-    worth = int(np.log2(n_rows))
-    return kernels.Subtrees(nodes, threshold, up, share, min(MOST_BITS_MERGED, worth - 4), min(MOST_BITS, worth))
-
-
-def _part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
-    return array[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
-
-
-def _quadratures() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return nodes and weights of the exact quadrature for each number of features on a path, 0 to MOST_BITS."""
-    t, weight = np.zeros((2, MOST_BITS + 1, (MOST_BITS + 1) // 2))
-    for d in range(1, MOST_BITS + 1):
-        n = (d + 1) // 2
-        nodes, weights = np.polynomial.legendre.leggauss(n)
-        t[d, :n], weight[d, :n] = (nodes + 1) / 2, weights / 2
+def _quadratures(most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return nodes and weights of the exact quadrature for each number of features on a path, 0 to `most`."""
+    t, weight = np.zeros((2, most + 1, (most + 1) // 2))
+    for n_features in range(1, most + 1):
+        n = (n_features + 1) // 2
+        t[n_features, :n], weight[n_features, :n] = _quadrature(n_features)
     return t, weight

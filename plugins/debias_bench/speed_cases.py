@@ -23,6 +23,8 @@ AUDITED = "random forest, 100 trees, n=20,000, p=50, classes, 1 thread(s): defau
 """The two cases that the README names."""
 EXPLAINED = 20
 """Number of rows for TreeExplainer. Its time is proportional to the rows; all rows would take hours."""
+EXPLAINED_BY_LIBRARIES = 100
+"""Number of rows for the other packages in the cases of SHAP values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,24 +192,40 @@ def many_small_trees(full: bool) -> Iterator[Case]:
 
 
 def explained(full: bool) -> Iterator[Case]:
-    """Yield cases of SHAP values of all rows, beside the fastest other package, if it is installed."""
+    """Yield cases of SHAP values by the depth of trees, beside the other packages; woodelf-explainer if installed.
+
+    The libraries' own functions and TreeExplainer take time in proportion to the rows, so they get a part of them.
+    """
     from importlib.util import find_spec
 
+    from lightgbm import LGBMClassifier
     from xgboost import DMatrix, XGBClassifier
 
     from debias.trees.shapley import shapley_values
 
-    X, y = classification(1_000_000 if full else 100_000, 20)
-    model = XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1).fit(X[:20_000], y[:20_000])
-    ensemble = debias.plugin.extract(model)
-    for n_rows in (10_000, 100_000, 1_000_000)[: 3 if full else 2]:
-        ours = partial(shapley_values, ensemble, X[:n_rows])
-        name = f"XGBoost, 100 trees of depth 6, n={n_rows:,}, p=20, 1 thread: SHAP values"
-        part = DMatrix(X[:1000], nthread=1)
-        native = partial(model.get_booster().predict, part, pred_contribs=True)
-        yield Case(name, ours, f"pred_contribs (1,000 rows, times {n_rows // 1000})", native, "1.0", n_rows / 1000)
-        if find_spec("woodelf"):
-            yield Case(name, ours, "woodelf-explainer", partial(_woodelf, model, X[:n_rows]), "1.0")
+    X, y = classification(100_000, 20)
+    some = X[:EXPLAINED_BY_LIBRARIES]
+    for depth in (4, 8, 16, 30):
+        n_trees = 100 if depth <= 8 else 20
+        settings: dict[str, Any] = {"n_estimators": n_trees, "max_depth": depth, "n_jobs": 1}
+        boosted = XGBClassifier(**settings).fit(X[:20_000], y[:20_000])
+        light = LGBMClassifier(**settings, num_leaves=min(2**depth, 1000), verbose=-1).fit(X[:20_000], y[:20_000])
+        forest = grown(X[:20_000], y[:20_000], 5, max_depth=depth)
+        matrix = DMatrix(some, nthread=1)
+        rivals: list[tuple[str, Any, str, Call]] = [
+            ("XGBoost", boosted, "pred_contribs", partial(boosted.get_booster().predict, matrix, pred_contribs=True)),
+            ("LightGBM", light, "pred_contrib", partial(light.predict, some, pred_contrib=True, num_threads=1)),
+            ("random forest", forest, "shap.TreeExplainer", partial(shap_values, forest, some)),
+        ]
+        for family, model, rival_name, rival in rivals:
+            ensemble = debias.plugin.extract(model)
+            for n_rows in (1_000, 10_000, 100_000) if full else (1_000,):
+                name = f"{family}, depth {depth}, n={n_rows:,}, p=20, 1 thread: SHAP values"
+                ours = partial(shapley_values, ensemble, X[:n_rows].astype(ensemble.routing_dtype))
+                part = f"{rival_name} ({len(some)} rows, times {n_rows // len(some)})"
+                yield Case(name, ours, part, rival, "1.0", n_rows / len(some))
+                if find_spec("woodelf"):
+                    yield Case(name, ours, "woodelf-explainer", partial(_woodelf, model, X[:n_rows]), "1.0", once=True)
 
 
 def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]:

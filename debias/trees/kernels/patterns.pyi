@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 class Subtrees:
-    left_out: NDArray[np.bool_]
     table_start: NDArray[np.int64]
     def __init__(
         self,
@@ -13,7 +12,6 @@ class Subtrees:
         up: NDArray[np.int32],
         share: NDArray[np.float64],
         merged: int,
-        most: int,
     ) -> None: ...
 
 class Part:

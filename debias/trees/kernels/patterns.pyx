@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 import numpy as np
 
-from debias.trees.kernels.routing cimport goes_left
+from debias.trees.kernels.routing cimport answers
 
 cdef enum:
     # A pattern is a uint16, and a table has 2^bits values for each feature.
@@ -37,19 +37,16 @@ cdef class Subtrees:
     up, share : arrays of shape (n_nodes,)
         As from ``shapley.edge_shares``.
     merged : int
-        A subtree of several leaves has at most that many bits in its pattern.
-    most : int
-        A subtree of a single leaf has at most that many bits in its pattern, up to 16.
+        A subtree of several leaves has at most that many bits in its pattern. One of a single leaf has as many as there
+        are features on its path, which must be at most 16.
 
     Attributes
     ----------
-    left_out : array of bool of shape (n_nodes,)
-        Leaves with more than `most` distinct features on their path: they are in no subtree.
     table_start : array of int64 of shape (n_subtrees + 1,)
         Where the table of each subtree begins, for one output.
     """
 
-    cdef readonly object left_out, table_start
+    cdef readonly object table_start
     cdef const int32_t[::1] parent, feature, left, right, category_set, set_codes, up
     cdef const int64_t[::1] set_start
     cdef const double[::1] threshold, share
@@ -68,13 +65,12 @@ cdef class Subtrees:
         const int32_t[::1] up,
         const double[::1] share,
         int merged,
-        int most,
     ):
         self.parent, self.feature, self.left, self.right = nodes[:4]
         self.threshold, self.plain = threshold, nodes[5]
         self.missing_left, self.zero_is_missing, self.category_set = nodes[6:9]
         self.set_start, self.set_codes, self.listed_left = nodes[9]
-        self.up, self.share, self.bits = up, share, max(merged, most)
+        self.up, self.share = up, share
         cdef int64_t size = up.shape[0], node, above, n_entries = 0
         cdef int32_t[::1] n_above = np.zeros(size, dtype=np.int32), n_inside = np.zeros(size, dtype=np.int32)
         self.level = np.zeros(size, dtype=np.int32)
@@ -86,7 +82,6 @@ cdef class Subtrees:
         for node in range(size - 1, -1, -1):
             if self.left[node] >= 0:
                 n_inside[node] = 1 + n_inside[self.left[node]] + n_inside[self.right[node]]
-        self.left_out = np.zeros(size, dtype=bool)
         visited, subtree, root, path, splits, leaves, features, starts = [], [], [], [], [], [], [], [0]
         ends = ([0], [0], [0], [0])
         stack = [0]
@@ -97,10 +92,7 @@ cdef class Subtrees:
                 subtree.append(-1)
                 stack += [self.right[node], self.left[node]]
                 continue
-            if n_above[node] > most:
-                subtree.append(-1)
-                self.left_out[node] = True
-                continue
+            self.bits = max(self.bits, n_above[node] + n_inside[node])
             subtree.append(len(root))
             root.append(node)
             known = {}
@@ -388,25 +380,16 @@ cdef inline void decide(
     const floating[:, ::1] column, int64_t n, Subtrees tree, int32_t node, uint8_t* answer
 ) noexcept nogil:
     """Write whether each of n rows goes left at a split."""
-    cdef int64_t r
-    cdef const floating* x = &column[tree.feature[node], 0]
-    cdef floating threshold = <floating>tree.threshold[node]
-    cdef bint missing_left = tree.missing_left[node]
-    if tree.plain[node] and missing_left:
-        for r in range(n):
-            answer[r] = not x[r] > threshold
-    elif tree.plain[node]:
-        for r in range(n):
-            answer[r] = x[r] <= threshold
-    else:
-        for r in range(n):
-            answer[r] = goes_left(
-                x[r],
-                threshold,
-                missing_left,
-                tree.zero_is_missing[node],
-                tree.category_set[node],
-                tree.set_start,
-                tree.set_codes,
-                tree.listed_left,
-            )
+    answers(
+        &column[tree.feature[node], 0],
+        n,
+        <floating>tree.threshold[node],
+        tree.plain[node],
+        tree.missing_left[node],
+        tree.zero_is_missing[node],
+        tree.category_set[node],
+        tree.set_start,
+        tree.set_codes,
+        tree.listed_left,
+        answer,
+    )

@@ -28,6 +28,34 @@ cdef inline bint goes_left(
     return x <= threshold
 
 
+cdef inline void answers(
+    const floating* x,
+    int64_t n,
+    floating threshold,
+    bint plain,
+    bint missing_left,
+    bint zero_is_missing,
+    int64_t which,
+    const int64_t[::1] start,
+    const int32_t[::1] codes,
+    const uint8_t[::1] listed_left,
+    uint8_t* on_left,
+) noexcept nogil:
+    """Write whether each of n values goes left at one split; `plain`: the threshold alone decides, unless NaN."""
+    cdef int64_t r
+    if plain and missing_left:
+        for r in range(n):
+            on_left[r] = not x[r] > threshold
+    elif plain:
+        for r in range(n):
+            on_left[r] = x[r] <= threshold
+    else:
+        for r in range(n):
+            on_left[r] = goes_left(
+                x[r], threshold, missing_left, zero_is_missing, which, start, codes, listed_left
+            )
+
+
 cdef inline bint listed(
     floating x,
     int64_t which,

@@ -151,8 +151,8 @@ def test_splits_on_categories_give_the_values_by_hand():
     a = (only_a - nothing + both - only_b) / 2
     b = (only_b - nothing + both - only_a) / 2
     np.testing.assert_allclose(shapley_values(ensemble, X)[:, :, 0], np.column_stack([a, b]), atol=1e-12)
-    many = shapley_values(ensemble, np.tile(X, (100, 1)))[:, :, 0]  # looked up in tables
-    np.testing.assert_allclose(many, np.tile(np.column_stack([a, b]), (100, 1)), atol=1e-12)
+    many = shapley_values(ensemble, np.tile(X, (500, 1)))[:, :, 0]  # looked up in tables
+    np.testing.assert_allclose(many, np.tile(np.column_stack([a, b]), (500, 1)), atol=1e-12)
 
     from debias.trees.routing import tree_nodes
     from debias_plugins.scorers.kernels import permutation as permutation_kernels
@@ -177,51 +177,179 @@ def test_values_stay_exact_on_deep_paths_of_many_features():
     np.testing.assert_allclose(phi.sum(axis=1)[:, 0] + expected_output(ensemble), model.predict(X[:20]), atol=1e-12)
 
 
+@pytest.fixture
+def by(monkeypatch):
+    """Compute values by tables, or by integrals, whatever the number of rows."""
+
+    def values(way, ensemble, X, n_jobs=1):
+        with monkeypatch.context() as patch:
+            patch.setattr("debias.trees.shapley.tables_pay", lambda n_features, n_rows: way == "tables")
+            return shapley_values(ensemble, X, n_jobs)
+
+    return values
+
+
+def random_tree(rng, n_leaves, n_features, width, deep):
+    """Return a tree that splits random leaves, or the last one, with weights of which a quarter are 0."""
+    feature, threshold, left, right, leaves = [-1], [0.0], [-1], [-1], [0]
+    while len(leaves) < n_leaves:
+        node = leaves.pop(-1 if rng.random() < deep else rng.integers(len(leaves)))
+        feature[node], threshold[node] = int(rng.integers(n_features)), float(rng.normal(scale=0.5))
+        left[node], right[node] = len(feature), len(feature) + 1
+        leaves += [len(feature), len(feature) + 1]
+        for column, entry in ((feature, -1), (threshold, 0.0), (left, -1), (right, -1)):
+            column += [entry, entry]
+    size = len(feature)
+    weight = rng.exponential(size=size) * (rng.random(size) < 0.75)
+    value = rng.normal(size=(size, width))
+    for node in range(size - 1, -1, -1):
+        if left[node] >= 0:
+            a, b = left[node], right[node]
+            weight[node] = weight[a] + weight[b]
+            share = weight[a] / weight[node] if weight[node] > 0 else 0.5
+            value[node] = share * value[a] + (1 - share) * value[b]
+    forest = debias.plugin.extract(RandomForestRegressor(1, random_state=0).fit(np.zeros((5, 2)), np.arange(5.0)))
+    kept = {name: getattr(forest, name) for name in ("objective", "classes", "named", "version")}
+    return debias.plugin.TreeEnsemble(
+        **kept,
+        base=np.zeros(width),
+        tree_start=np.array([0, size]),
+        feature=np.array(feature),
+        threshold=np.array(threshold),
+        left=np.array(left),
+        right=np.array(right),
+        missing_left=rng.random(size) < 0.5,
+        value=value,
+        averaging_weight=weight,
+        tree_output=np.array([0]),
+        averaged=True,
+        feature_names=tuple(f"x{k}" for k in range(n_features)),
+        routing_dtype=np.dtype(np.float64),
+        source="test trees",
+    )
+
+
+def leaf_by_leaf(ensemble, x):
+    """Return Shapley values as sums over leaves and sizes of coalitions: no integral, no table, nothing subtracted.
+
+    The worth of a coalition is, at each leaf, the product of what the row does for the features in it and of the shares
+    of the others.
+    """
+    weight, parent = ensemble.averaging_weight, ensemble.parent
+    phi = np.zeros((x.size, ensemble.value.shape[1]))
+    for leaf in np.flatnonzero(ensemble.left < 0):
+        follows, share, node = {}, {}, leaf
+        while node > 0:
+            above = parent[node]
+            k = ensemble.feature[above]
+            on_left = ensemble.missing_left[above] if np.isnan(x[k]) else x[k] <= ensemble.threshold[above]
+            follows[k] = follows.get(k, True) and on_left == (ensemble.left[above] == node)
+            of_edge = weight[node] / weight[above] if weight[above] > 0 else 0.5
+            share[k] = share.get(k, 1.0) * of_edge
+            node = above
+        d = len(follows)
+        by_size = np.zeros((d, d + 1))  # row k: for each size of a coalition without k, the sum of its products
+        by_size[:, 0] = 1
+        for j, k in enumerate(follows):
+            others = np.arange(d) != j
+            before = by_size[others]
+            by_size[others] = share[k] * before
+            by_size[others, 1:] += float(follows[k]) * before[:, :-1]
+        chance = np.array([1 / (d * math.comb(d - 1, size)) for size in range(d)])
+        gain = [float(follows[k]) - share[k] for k in follows]
+        phi[list(follows)] += ensemble.value[leaf] * (gain * (by_size[:, :d] @ chance))[:, None]
+    return phi
+
+
+@pytest.mark.parametrize(
+    ("n_leaves", "n_features", "width", "deep"),
+    [
+        *((2, 1, 1, 0), (7, 3, 2, 0), (40, 1, 1, 0), (60, 4, 1, 0.5), (60, 8, 3, 0.5), (80, 10, 1, 0.9)),
+        *((31, 30, 1, 1), (31, 2, 2, 1), (90, 12, 1, 0.9), (120, 40, 2, 0.98), (150, 100, 1, 1)),
+    ],
+)
+def test_both_ways_give_the_values_leaf_by_leaf(by, n_leaves, n_features, width, deep):
+    """Depth 1 to 149, features again and again, weights of 0, missing values, several outputs.
+
+    The bound is 1e-12 of the largest value of a leaf.
+    """
+    rng = np.random.default_rng(n_leaves + n_features)
+    ensemble = random_tree(rng, n_leaves, n_features, width, deep)
+    X = np.where(rng.random((300, n_features)) < 0.1, np.nan, rng.normal(size=(300, n_features)))
+    bound = 1e-12 * np.abs(ensemble.value[ensemble.left < 0]).max()
+    expected = np.array([leaf_by_leaf(ensemble, x) for x in X[:5]])
+    raw = raw_output(ensemble, route(ensemble, X))
+    for way in ["integrals", *(["tables"] if n_features <= 10 else [])]:
+        phi = by(way, ensemble, X)
+        np.testing.assert_allclose(phi[:5], expected, atol=bound, rtol=0)
+        np.testing.assert_allclose(phi.sum(axis=1) + expected_output(ensemble), raw, atol=n_features * bound, rtol=0)
+        assert (by(way, ensemble, X, n_jobs=2) == phi).all()
+    alone = np.concatenate([by("integrals", ensemble, x[None]) for x in X[:5]])  # no subtree is tabulated
+    np.testing.assert_allclose(alone, expected, atol=bound, rtol=0)
+    factor = rng.normal(size=(300, width))
+    product = shapley_products(ensemble, 0, X, np.arange(5), factor)
+    np.testing.assert_allclose(product, np.einsum("ikc,ic->k", expected, factor[:5]), atol=100 * bound, rtol=0)
+
+
+def test_a_path_of_more_than_a_thousand_splits_is_followed(by):
+    ensemble = random_tree(np.random.default_rng(0), 1500, 3, 1, 1)
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    phi = by("integrals", ensemble, X)
+    np.testing.assert_allclose(phi[0], leaf_by_leaf(ensemble, X[0]), atol=1e-12)
+    raw = raw_output(ensemble, route(ensemble, X))
+    np.testing.assert_allclose(phi.sum(axis=1) + expected_output(ensemble), raw, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
-def test_many_rows_have_the_values_of_each_row_alone(models, library, kind):
-    """Tables are for many rows only; few rows are followed through the trees one by one."""
+def test_tables_have_the_values_of_integrals(by, models, library, kind):
     model, _, _ = fitted(models, library, kind)
     X, _ = data(kind, n=1200, missing=0.1 if IN_FORESTS or library != "sklearn" else 0)
     ensemble = debias.plugin.extract(model)
     X = X.astype(ensemble.routing_dtype)
-    together = shapley_values(ensemble, X)
-    alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 1200, 100)])
-    np.testing.assert_allclose(together, alone, atol=1e-13)
-    assert (shapley_values(ensemble, X, n_jobs=2) == together).all()
+    tables = by("tables", ensemble, X)
+    np.testing.assert_allclose(tables, by("integrals", ensemble, X), atol=1e-13)
+    assert (by("tables", ensemble, X, n_jobs=2) == tables).all()
 
 
-def test_leaves_with_too_many_features_are_followed_and_the_others_looked_up(monkeypatch):
+def test_tables_that_do_not_fit_into_memory_together_are_made_one_after_the_other(by, models, monkeypatch):
+    model, X, _ = fitted(models, "xgboost", "three classes")
+    ensemble = debias.plugin.extract(model)
+    X = np.tile(X, (4, 1)).astype(ensemble.routing_dtype)
+    together = by("tables", ensemble, X)
+    monkeypatch.setattr("debias.trees.shapley.ENTRIES_AT_ONCE", 1)  # every subtree is a batch of its own
+    np.testing.assert_allclose(by("tables", ensemble, X), together, atol=1e-13)
+
+
+def test_tables_are_for_many_rows_in_trees_of_few_features_on_a_path(monkeypatch):
     from debias.trees import shapley
 
-    X = np.random.default_rng(0).normal(size=(600, 20)).astype(np.float32)
-    ensemble = debias.plugin.extract(ExtraTreesRegressor(2, max_features=1, random_state=0).fit(X, X[:, 0]))
-    alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 600, 100)])
-    for most, at_once in ((15, 2**23), (6, 2**8)):  # with the second, every subtree is a batch of its own
-        monkeypatch.setattr(shapley, "MOST_BITS", most)
-        monkeypatch.setattr(shapley, "ENTRIES_AT_ONCE", at_once)
-        left_out = shapley.look_up(ensemble, X, np.arange(1), 1, np.zeros((600, 1, 20)))
-        counts = [of_tree.sum() for of_tree in left_out.values()]
-        assert all(0 < count < 600 for count in counts)  # some leaves are in tables, and some are not
-        assert len(counts) == 2
-        np.testing.assert_allclose(shapley_values(ensemble, X), alone, atol=1e-13)
+    assert not shapley.tables_pay(4, 2047)
+    assert shapley.tables_pay(4, 2048)
+    assert not shapley.tables_pay(8, 16383)
+    assert shapley.tables_pay(8, 16384)
+    assert not shapley.tables_pay(11, 10**9)  # no table of a leaf has more than 2^10 entries for a feature
+    X = np.random.default_rng(0).normal(size=(2048, 8)).astype(np.float32)
+    y = X @ np.arange(8)
+    few, many = (RandomForestRegressor(1, max_depth=depth, random_state=0).fit(X, y) for depth in (4, 8))
+    looked_up = []
+    monkeypatch.setattr(shapley, "look_up", lambda *args: looked_up.append(len(args[2])))
+    for model in (few, many):
+        shapley_values(debias.plugin.extract(model), X)
+    assert looked_up == [1, 0]
 
 
 @pytest.mark.filterwarnings(TRAINING)
 def test_threads_and_blocks_do_not_matter(models, monkeypatch):
-    import debias.trees.shapley
-
     model, X, y = fitted(models, "xgboost", "three classes")
     ensemble = debias.plugin.extract(model)
     one = shapley_values(ensemble, X)
     product = shapley_products(ensemble, 1, X, np.arange(50, 90), np.arange(150.0)[:, None])
-    monkeypatch.setattr(debias.trees.shapley, "ROWS_AT_ONCE", 16)
-    assert (shapley_values(ensemble, X, n_jobs=2) == one).all()
-    again = np.zeros(6)
-    for rows in (np.arange(50, 60), np.arange(60, 90)):
-        again += shapley_products(ensemble, 1, X, rows, np.arange(150.0)[:, None])
-    np.testing.assert_allclose(product, again, atol=1e-12)
     whole = debias.score(model, X, y, "shap", rows="train").values
+    monkeypatch.setattr("debias.trees.shapley.MOST_ROWS", 16)
+    assert (shapley_values(ensemble, X, n_jobs=2) == one).all()
+    again = shapley_products(ensemble, 1, X, np.arange(50, 90), np.arange(150.0)[:, None])
+    np.testing.assert_allclose(product, again, atol=1e-12)
     monkeypatch.setattr("debias_plugins.scorers.shap_values.VALUES_AT_ONCE", 1)
     np.testing.assert_allclose(debias.score(model, X, y, "shap", rows="train", n_jobs=2).values, whole, atol=1e-12)
 
