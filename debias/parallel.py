@@ -125,6 +125,11 @@ def current() -> Threads:
     return _at_work.get()
 
 
+def n_allowed(n_jobs: int | None) -> int:
+    """Return the number of threads that `over_parts` uses for `n_jobs`."""
+    return current().n if n_jobs is None else _number(n_jobs)
+
+
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[Threads]:
     """Allow loops in the block some threads. Threads and processes that they start use one each.

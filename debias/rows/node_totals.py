@@ -99,15 +99,23 @@ class NodeTotals:
         return added
 
     def add_routed(
-        self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
+        self,
+        router: Router,
+        response: Response,
+        weight: NDArray[np.float64],
+        rows: slice = slice(None),
+        raw: NDArray[np.float64] | None = None,
     ) -> None:
-        """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`."""
+        """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`.
+
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves of these rows, tree by tree.
+        """
         if self._one_hot:
             assert response.codes is not None
-            router.add_codes(response.codes[rows], weight, self._n, self._s)
+            router.add_codes(response.codes[rows], weight, self._n, self._s, raw)
         else:
             assert response.values is not None
-            router.add_values(response.values[rows], weight, self._n, self._s, self._q)
+            router.add_values(response.values[rows], weight, self._n, self._s, self._q, raw)
         self._summed_up = False
 
     @property

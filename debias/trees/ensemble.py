@@ -377,7 +377,10 @@ class TreeEnsemble:
     @cached_property
     def centred_value(self) -> NDArray[np.float64]:
         """`value` minus `centre`, shape (n_nodes, width)."""
-        return self.value - self.centre if self.centre.any() else self.value
+        if not self.centre.any():
+            return self.value
+        # numpy is slow at subtracting an array of one number from each row.
+        return self.value - (self.centre[0] if self.centre.size == 1 else self.centre)
 
     @cached_property
     def routing_threshold(self) -> NDArray[np.floating[Any]]:
