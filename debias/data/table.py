@@ -15,7 +15,7 @@ import numpy as np
 
 from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest, with_article
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.text import listed, percent
 from debias.trees.routing import Router, route, row_blocks
 
@@ -552,7 +552,11 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     counts = np.zeros(len(grouping.names), dtype=np.int64)
     single = np.flatnonzero(n_columns[grouping.index] == 1)
     of_single = np.empty(single.size, dtype=np.int64)
-    over_parts(single.size, lambda part: kernels.count_distinct(X, single[part], of_single[part]))
+    over_parts(
+        single.size,
+        lambda part: kernels.count_distinct(X, single[part], of_single[part]),
+        at_least=worth(single.size, X.size),
+    )
     counts[grouping.index[single]] = of_single
     for group in np.flatnonzero(n_columns > 1):
         columns = np.flatnonzero(grouping.index == group)

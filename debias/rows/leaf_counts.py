@@ -257,8 +257,10 @@ def curvatures(
         for tree, reached in zip(of_round.tolist(), leaves.T, strict=True):
             if tree in wanted:
                 outputs = _outputs(ensemble, tree)
-                several = outputs.stop - outputs.start > 1
-                yield reached, before[:, outputs].sum(axis=1) if several else np.ascontiguousarray(before[:, outputs.start])
+                of_outputs = before[:, outputs]
+                # numpy is slow at sums over rows of one number.
+                h = of_outputs.sum(axis=1) if of_outputs.shape[1] > 1 else np.ascontiguousarray(of_outputs[:, 0])
+                yield reached, h
         add_leaf_values(ensemble, leaves, margin, of_round)
         n_added = int(of_round[-1]) + 1
 

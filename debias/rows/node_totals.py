@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.routing import checked_leaves, checked_trees
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class NodeTotals:
             else:
                 kernels.add_values(*where, ensemble.tree_output, added, weight, self._n, self._s, self._q)
 
-        over_parts(trees.size, add_part, n_jobs)
+        over_parts(trees.size, add_part, n_jobs, worth(trees.size, leaves.size))
         self._summed_up = False
 
     def _checked_response(self, response: Response, weight: NDArray[np.float64]) -> NDArray[Any]:
@@ -151,5 +151,6 @@ class NodeTotals:
         over_parts(
             ensemble.n_trees,
             lambda trees: kernels.sum_up(ensemble.tree_start[trees.start : trees.stop + 1], *arrays),
+            at_least=ensemble.trees_worth,
         )
         self._summed_up = True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError, RowsError
-from debias.parallel import n_allowed, over_parts
+from debias.parallel import n_allowed, over_parts, worth
 from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Router:
                 route_kernels.route(self.X, trees[part], self._nodes, self._skip[part], leaves[part])
 
         _ = self._nodes if bins is None else self._codes  # computed once, before the threads start
-        over_parts(trees.size, route_part, self.n_jobs)
+        over_parts(trees.size, route_part, self.n_jobs, self._worth(trees.size))
         return leaves.T
 
     def encode_for(self, n_trees: int) -> None:
@@ -273,7 +273,7 @@ class Router:
             ) -> None:
                 bin_kernels.add_values(codes, trees[part], *steps, *arrays)
 
-            over_parts(trees.size, add_binned, self.n_jobs)
+            over_parts(trees.size, add_binned, self.n_jobs, self._worth(trees.size))
             if raw is not None and with_outputs:
                 raw[:, output] += column
         if raw is not None and not with_outputs:
@@ -291,7 +291,12 @@ class Router:
         """
         if raw is None:
             no_leaves = np.zeros((0, 0), dtype=np.int32)
-            over_parts(trees.size, lambda part: add(trees[part], self._skip[part], no_leaves), self.n_jobs)
+            over_parts(
+                trees.size,
+                lambda part: add(trees[part], self._skip[part], no_leaves),
+                self.n_jobs,
+                self._worth(trees.size),
+            )
             return
         at_once = max(1, LEAVES_AT_ONCE // len(self.X))
         for begin in range(0, trees.size, at_once):
@@ -306,8 +311,12 @@ class Router:
             ) -> None:
                 add(some[part], skip[part], leaves[part])
 
-            over_parts(some.size, add_part, self.n_jobs)
+            over_parts(some.size, add_part, self.n_jobs, self._worth(some.size))
             add_leaf_values(self.ensemble, leaves.T, raw, some)
+
+    def _worth(self, n_trees: int) -> int:
+        """Return how many trees are worth a thread."""
+        return worth(n_trees, n_trees * len(self.X))
 
     def _bins(self, n_trees: int) -> Bins | None:
         if self._any_left_out:

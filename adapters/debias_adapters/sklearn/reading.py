@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 from debias_adapters.sklearn import LIBRARY
 
@@ -67,7 +67,7 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
         for tree, begin, end in zip(trees[part], start[:-1][part], start[1:][part], strict=True):
             kernels.copy_nodes(_nodes(tree), *(array[begin:end] for array in joined))
 
-    over_parts(len(trees), copy_part)
+    over_parts(len(trees), copy_part, at_least=worth(len(trees), int(start[-1])))
     return {
         "tree_start": start,
         "feature": feature,
@@ -114,7 +114,7 @@ def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.in
         for k in range(part.start, part.stop):
             leaves[k] = trees[k].apply(X)
 
-    over_parts(len(trees), apply_part)
+    over_parts(len(trees), apply_part, at_least=worth(len(trees), leaves.size))
     return leaves.T
 
 
