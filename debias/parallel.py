@@ -28,6 +28,8 @@ R = TypeVar("R")
 
 SHARES_A_THREAD = 8
 """Trees differ in size: a thread that finishes early takes another share."""
+STEPS_A_THREAD = 50_000
+"""Fewer steps of a compiled loop take less time than calling it."""
 FEWEST_SHARES = 32
 """A share should take less than a second, after which Ctrl-C is answered."""
 
@@ -125,6 +127,11 @@ def current() -> Threads:
     return _at_work.get()
 
 
+def n_allowed(n_jobs: int | None) -> int:
+    """Return the number of threads that `over_parts` uses for `n_jobs`."""
+    return current().n if n_jobs is None else _number(n_jobs)
+
+
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[Threads]:
     """Allow loops in the block some threads. Threads and processes that they start use one each.
@@ -183,6 +190,11 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
     team = _at_work.get()
     shares = [(0, n)] if n < 2 * at_least else team.shares(n)
     return team.map(function, [slice(*share) for share in shares])
+
+
+def worth(n: int, work: int) -> int:
+    """Return how many of n items are worth a thread, if together they take `work` steps: visits of nodes or rows."""
+    return max(1, STEPS_A_THREAD * n // max(1, work))
 
 
 @contextmanager

@@ -5,19 +5,43 @@
 'covariance of tree and response'
 """
 
-from debias.data.dataset import Data
-from debias.errors import CompositionError, PluginError
-from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
-from debias.hooks.expressions import meta_method, scorer
-from debias.hooks.registry import plugins, register, unregister
-from debias.hooks.scorers import data_scorer_plugin, meta_method_plugin, scorer_plugin
-from debias.hooks.specs import hookimpl
-from debias.models.wrappers import extract
-from debias.retraining.experiment import Experiment
-from debias.rows.rows import Rows
-from debias.significance.row_test import RowTest, check_procedure, refuse_seen_rows, row_test
-from debias.trees.ensemble import TreeEnsemble
-from debias.trees.in_bag import InBag
+from typing import TYPE_CHECKING
+
+from debias.lazy_names import lazy_names as _lazy_names
+
+if TYPE_CHECKING:
+    from debias.data.dataset import Data
+    from debias.errors import CompositionError, PluginError
+    from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
+    from debias.hooks.expressions import meta_method, scorer
+    from debias.hooks.registry import plugins, register, unregister
+    from debias.hooks.scorers import data_scorer_plugin, meta_method_plugin, scorer_plugin
+    from debias.hooks.specs import hookimpl
+    from debias.models.wrappers import extract
+    from debias.retraining.experiment import Experiment
+    from debias.rows.rows import Rows
+    from debias.significance.row_test import RowTest, check_procedure, refuse_seen_rows, row_test
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
+else:
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "debias.data.dataset": "Data",
+            "debias.errors": "CompositionError PluginError",
+            "debias.hooks.contracts": "DataScorer Gives MetaMethod Problem RefitScorer Scorer TreeScorer",
+            "debias.hooks.expressions": "meta_method scorer",
+            "debias.hooks.registry": "plugins register unregister",
+            "debias.hooks.scorers": "data_scorer_plugin meta_method_plugin scorer_plugin",
+            "debias.hooks.specs": "hookimpl",
+            "debias.models.wrappers": "extract",
+            "debias.retraining.experiment": "Experiment",
+            "debias.rows.rows": "Rows",
+            "debias.significance.row_test": "RowTest check_procedure refuse_seen_rows row_test",
+            "debias.trees.ensemble": "TreeEnsemble",
+            "debias.trees.in_bag": "InBag",
+        },
+    )
 
 __all__ = [
     "CompositionError",

@@ -15,9 +15,9 @@ import numpy as np
 
 from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest, with_article
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.text import listed, percent
-from debias.trees.routing import route, row_blocks
+from debias.trees.routing import Router, route, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +34,8 @@ LABELS_TO_CHECK = 32
 """Number of labels per column for which a row is kept for the comparison with the library."""
 VALUES_AT_ONCE = 2**20
 """Number of values that `fine_columns` reads at a time."""
+VALUES_KEPT = 2**26
+"""Largest number of values of rows that are kept for routing them again."""
 LAZY = "X is a lazy frame; collect() it first"
 
 
@@ -205,6 +207,8 @@ class Table:
         array of shape (n_rows, n_features)
             C-contiguous, missing values as NaN.
         """
+        from debias.data.kernels import columns as column_kernels
+
         if self._codes:
             part = self._with_codes(rows)
         elif self._array is not None:
@@ -224,6 +228,8 @@ class Table:
             matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
         if not np.isnan(ensemble.missing_value):
             matrix = np.where(matrix == ensemble.missing_value, np.nan, matrix).astype(ensemble.routing_dtype)
+        if column_kernels.all_finite(matrix):
+            return matrix
         if matrix.dtype == np.float32 and np.isinf(matrix).any():
             row, column = np.argwhere(np.isinf(matrix))[0]
             raise RowsError(
@@ -482,6 +488,48 @@ def route_table(
     return leaves
 
 
+class RoutedTable:
+    """The rows of a table, which are routed through some trees after others. They are encoded as bins once.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    table : Table
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, table: Table) -> None:
+        self._ensemble, self._table = ensemble, table
+        self._kept: list[Router] | None = [] if table.n_rows * ensemble.n_features <= VALUES_KEPT else None
+
+    def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees))."""
+        leaves = np.empty((trees.size, self._table.n_rows), dtype=np.int32).T
+        for rows, router in self._routers():
+            leaves[rows] = router.leaves(trees)
+        return leaves
+
+    def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
+        """Add the values of the leaves in each of `trees` to `raw` (n_rows, n_outputs), tree by tree."""
+        if not trees.size:
+            return
+        for rows, router in self._routers():
+            router.encode_for(self._ensemble.n_trees)
+            router.add_outputs(trees, raw[rows])
+
+    def _routers(self) -> Iterator[tuple[slice, Router]]:
+        blocks = row_blocks(self._table.n_rows, self._ensemble.n_features)
+        if self._kept:
+            yield from zip(blocks, self._kept, strict=True)
+            return
+        made = []
+        for rows in blocks:
+            made = made if self._kept is not None else []
+            made.append(Router(self._ensemble, self._table.matrix(self._ensemble, rows)))
+            yield rows, made[-1]
+        if self._kept is not None:
+            self._kept = made
+
+
 def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray[np.int64]:
     """Return the number of distinct values of each feature, and of distinct combinations of each group of columns.
 
@@ -504,7 +552,11 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     counts = np.zeros(len(grouping.names), dtype=np.int64)
     single = np.flatnonzero(n_columns[grouping.index] == 1)
     of_single = np.empty(single.size, dtype=np.int64)
-    over_parts(single.size, lambda part: kernels.count_distinct(X, single[part], of_single[part]))
+    over_parts(
+        single.size,
+        lambda part: kernels.count_distinct(X, single[part], of_single[part]),
+        at_least=worth(single.size, X.size),
+    )
     counts[grouping.index[single]] = of_single
     for group in np.flatnonzero(n_columns > 1):
         columns = np.flatnonzero(grouping.index == group)

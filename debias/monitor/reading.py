@@ -32,8 +32,11 @@ class OwnModel:
 
     def __init__(self, model: Any, n_jobs: int | None) -> None:
         self._model = model
-        self._empty = PeriodSums(model, n_jobs=n_jobs)
-        (self._member,) = unwrap(model)
+        members = unwrap(model)
+        self._member = members[0]
+        # The sums share the arrays of the member: two sets of them would be half of what a history keeps in memory.
+        self._empty = PeriodSums(model if len(members) > 1 else self._member.ensemble, n_jobs=n_jobs)
+        self._empty.model = model
 
     @property
     def digest(self) -> str:

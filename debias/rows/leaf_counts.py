@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from debias.data.table import route_table
+from debias.data.table import RoutedTable
 from debias.errors import RowsError
 from debias.positions import evenly_spaced
+from debias.trees.routing import add_leaf_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -30,8 +31,6 @@ TREES_OF_A_QUARTER = 8
 """Number of trees of a quarter, if a round has fewer trees."""
 ROUNDS_TO_DIVIDE = 8
 """A model of fewer rounds is not divided into parts."""
-TREES_AT_ONCE = 50
-"""Number of trees through which rows are routed at once, for the margins before a later tree."""
 SMALLEST_LEAF = 5
 """In trees with empty leaves, smaller leaves are counted together with the smallest leaf of at least this size."""
 LIKE_THE_LARGEST = 0.8
@@ -39,6 +38,16 @@ LIKE_THE_LARGEST = 0.8
 ROUNDS_AT_MOST = 10
 """Number of rounds used of a boosted model that stores sums of hessians, for the model as a whole: later rounds depend
 on the few rows that are not fitted yet."""
+
+
+class Routed(Protocol):
+    """Rows whose leaves can be asked for: a :class:`debias.trees.routing.Router`, and what is like it."""
+
+    def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees))."""
+
+    def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
+        """Add the values of the leaves in each of `trees` to `raw` (n_rows, n_outputs), tree by tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,17 +130,17 @@ class LeafCounter:
         self._sums = [np.zeros((2, leaf.size)) for leaf in self._leaf]  # rows or hessians; squares of these
         self._kept: list[NDArray[np.int32]] = []
 
-    def add(self, route: Callable[[NDArray[np.int64]], NDArray[np.int32]], response: Response) -> None:
-        """Count rows. `route` returns their leaves (n_rows, n_trees) in some trees, `response` is their response."""
+    def add(self, routed: Routed, response: Response) -> None:
+        """Count rows, which have a response."""
         from debias.rows.kernels import leaf_counts as leaf_kernels
 
         if not self.trees.size:
             return
         if self.ensemble.count is not None or _covers_are_counts(self.ensemble):
-            leaves, ones = route(self.trees), np.zeros(0)
+            leaves, ones = routed.leaves(self.trees), np.zeros(0)
             added: Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]] = ((reached, ones) for reached in leaves.T)
         else:
-            added = curvatures(self.ensemble, self.trees, route, response)
+            added = curvatures(self.ensemble, self.trees, routed, response)
         # Tree by tree in memory, because trees are counted one after another.
         at = np.empty((self.trees.size, response.n_rows), dtype=np.int32).T
         for j, (reached, h) in enumerate(added):
@@ -140,7 +149,8 @@ class LeafCounter:
             self._sums[j] += sums
         n_to_keep = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
         if n_to_keep > 0:
-            self._kept.append(at[:n_to_keep].copy(order="K"))  # a view would keep the whole array in memory
+            # A view of a part would keep the whole array in memory.
+            self._kept.append(at if n_to_keep >= len(at) else at[:n_to_keep].copy(order="K"))
         self.n_rows += len(at)
 
     def counts(self) -> list[LeafCounts]:
@@ -217,7 +227,7 @@ def looks(ensemble: TreeEnsemble) -> list[NDArray[np.int64]]:
 def curvatures(
     ensemble: TreeEnsemble,
     trees: NDArray[np.int64],
-    route: Callable[[NDArray[np.int64]], NDArray[np.int32]],
+    routed: Routed,
     response: Response,
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """Yield for each tree the leaf of each row and what the row adds to its covers.
@@ -231,8 +241,8 @@ def curvatures(
         A boosted model that stores sums of hessians.
     trees : array of int64
         Ascending.
-    route : callable
-        Returns the leaves (n_rows, n_trees) of the rows in some trees.
+    routed : Routed
+        The rows.
     response : Response
     """
     assert response.target is not None
@@ -240,18 +250,21 @@ def curvatures(
     if ensemble.positive_weight != 1:
         factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
     margin = np.tile(ensemble.base, (response.n_rows, 1)) if response.margin is None else response.margin.copy()
-    wanted, wanted_rounds = set(trees.tolist()), set((trees // ensemble.trees_a_round).tolist())
-    before, round_before = np.zeros_like(margin), -1
-    # Through all trees up to the last one that is wanted, a few at a time: the leaves of all need too much memory.
-    for some in np.array_split(np.arange(trees.max() + 1), -(-(trees.max() + 1) // TREES_AT_ONCE)):
-        for tree, reached in zip(some.tolist(), route(some).T, strict=True):
-            outputs, round_of_tree = _outputs(ensemble, tree), tree // ensemble.trees_a_round
-            if round_of_tree != round_before and round_of_tree in wanted_rounds:
-                before = ensemble.objective.curvature(margin, response.target) * factor
-                round_before = round_of_tree
+    wanted, n_added = set(trees.tolist()), 0
+    for number in np.unique(trees // ensemble.trees_a_round).tolist():
+        of_round = np.arange(number * ensemble.trees_a_round, (number + 1) * ensemble.trees_a_round)
+        routed.add_outputs(np.arange(n_added, of_round[0]), margin)
+        before = ensemble.objective.curvature(margin, response.target) * factor
+        leaves = routed.leaves(of_round)
+        for tree, reached in zip(of_round.tolist(), leaves.T, strict=True):
             if tree in wanted:
-                yield reached, before[:, outputs].sum(axis=1)
-            margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + reached]
+                outputs = _outputs(ensemble, tree)
+                of_outputs = before[:, outputs]
+                # numpy is slow at sums over rows of one number.
+                h = of_outputs.sum(axis=1) if of_outputs.shape[1] > 1 else np.ascontiguousarray(of_outputs[:, 0])
+                yield reached, h
+        add_leaf_values(ensemble, leaves, margin, of_round)
+        n_added = int(of_round[-1]) + 1
 
 
 def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
@@ -276,7 +289,7 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
         Of trees with more than one leaf. Empty if the model stores no numbers of training rows.
     """
     counter = LeafCounter(ensemble)
-    counter.add(lambda trees: route_table(ensemble, table, trees), response)
+    counter.add(RoutedTable(ensemble, table), response)
     return counter.counts()
 
 

@@ -140,7 +140,7 @@ class NodeSums(NodeTotals):
             else:
                 self.add_routed(router, rows.response, rows.weight[part], part)
             if counter is not None:
-                counter.add(router.leaves, rows.response.part(part))
+                counter.add(router, rows.response.part(part))
         self._add_totals(rows)
 
     def _counter_for(self, rows: Rows) -> LeafCounter | None:

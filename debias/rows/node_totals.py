@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.routing import checked_leaves, checked_trees
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class NodeTotals:
             else:
                 kernels.add_values(*where, ensemble.tree_output, added, weight, self._n, self._s, self._q)
 
-        over_parts(trees.size, add_part, n_jobs)
+        over_parts(trees.size, add_part, n_jobs, worth(trees.size, leaves.size))
         self._summed_up = False
 
     def _checked_response(self, response: Response, weight: NDArray[np.float64]) -> NDArray[Any]:
@@ -100,15 +100,23 @@ class NodeTotals:
         return added
 
     def add_routed(
-        self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
+        self,
+        router: Router,
+        response: Response,
+        weight: NDArray[np.float64],
+        rows: slice = slice(None),
+        raw: NDArray[np.float64] | None = None,
     ) -> None:
-        """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`."""
+        """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`.
+
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves of these rows, tree by tree.
+        """
         if self._one_hot:
             assert response.codes is not None
-            router.add_codes(response.codes[rows], weight, self._n, self._s)
+            router.add_codes(response.codes[rows], weight, self._n, self._s, raw)
         else:
             assert response.values is not None
-            router.add_values(response.values[rows], weight, self._n, self._s, self._q)
+            router.add_values(response.values[rows], weight, self._n, self._s, self._q, raw)
         self._summed_up = False
 
     @property
@@ -144,5 +152,6 @@ class NodeTotals:
         over_parts(
             ensemble.n_trees,
             lambda trees: kernels.sum_up(ensemble.tree_start[trees.start : trees.stop + 1], *arrays),
+            at_least=ensemble.trees_worth,
         )
         self._summed_up = True

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from debias.rows.node_sums import NodeSums
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
 from debias.rows.unordered_digest import hashes_of
-from debias.trees.routing import Router, raw_output, row_blocks
+from debias.trees.routing import KnownLeaves, Router, raw_output, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +108,7 @@ class PeriodSums(NodeSums):
             total += weight @ both
             squares += weight @ both**2
             if counter is not None:
-                counter.add(partial(np.take, leaves, axis=1), response)
+                counter.add(KnownLeaves(self.ensemble, leaves), response)
         self._add_batch(total, squares, float(rows.weight.sum()))
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
         self._add_totals(rows)

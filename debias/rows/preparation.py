@@ -127,7 +127,8 @@ def prepare(
         data=data,
         blocks=block,
         query=query,
-        in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
+        needs_sums=_node_sums_needed(scorers, ensemble),
+        needs_loss=not ensemble.averaged and running_loss_needed(scorers),
     )
     if claim.checks_response:
         _check_response(rows, log, member.predicts)
@@ -210,9 +211,9 @@ def running_loss_needed(scorers: Iterable[Scorer]) -> bool:
     return any(isinstance(scorer, TreeScorer) and scorer.needs_running_loss for scorer in scorers)
 
 
-def _node_sums_needed(scorers: Iterable[Scorer]) -> bool:
-    """Whether one of the scorers may read node sums, of additive ensembles too."""
-    return any(isinstance(scorer, TreeScorer) and not scorer.needs_running_loss for scorer in scorers)
+def _node_sums_needed(scorers: Iterable[Scorer], ensemble: TreeEnsemble) -> bool:
+    """Whether one of the scorers may read node sums. Those of the running loss do, if the trees are averaged."""
+    return any(isinstance(each, TreeScorer) and (ensemble.averaged or not each.needs_running_loss) for each in scorers)
 
 
 def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDArray[np.float64] | None) -> Data:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.data.table import route_table
+from debias.data.table import RoutedTable, route_table
 from debias.positions import evenly_spaced
 from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, looks, of_trees
 from debias.rows.shared_rows import row_digests
@@ -332,7 +332,7 @@ def weighted_by_row(
         return False
     trees = first_trees(ensemble)
     if ensemble.count is None:
-        added = curvatures(ensemble, trees, lambda some: route_table(ensemble, table, some), response)
+        added = curvatures(ensemble, trees, RoutedTable(ensemble, table), response)
     else:
         added = zip(route_table(ensemble, table, trees).T, repeat(np.ones(table.n_rows)), strict=False)
     n_compared = 0

@@ -15,7 +15,7 @@ from debias.rows.effects import LinearEffects
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
-from debias.trees.routing import Router, raw_output, route, row_blocks
+from debias.trees.routing import Router, add_leaf_values, route, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,8 +174,8 @@ class Rows(EvaluationRows):
         Block of each row, numbered from 0. Rows of one block depend on one another.
     query : array of int64 of shape (n_rows,), or None
         Query of each row, for rankers. All rows of a query are in one block.
-    in_one_pass : bool
-        Whether scorers of this run need both node sums and the running loss, so that one pass computes both.
+    needs_sums, needs_loss : bool
+        Whether scorers of this run need node sums, and the running loss: a pass over the rows then finds both.
     """
 
     table: Table
@@ -184,7 +184,8 @@ class Rows(EvaluationRows):
     data: Data | None = None
     blocks: NDArray[np.int64] | None = None
     query: NDArray[np.int64] | None = None
-    in_one_pass: bool = False
+    needs_sums: bool = False
+    needs_loss: bool = False
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
 
     def __post_init__(self) -> None:
@@ -219,11 +220,8 @@ class Rows(EvaluationRows):
     @cached_property
     def node_sums(self) -> NodeTotals:
         """See :class:`EvaluationRows`; the sums are computed in one pass."""
-        if self.in_one_pass and self.can_run_loss:
-            return self._sums_and_loss[0]
-        sums = NodeTotals(self.ensemble)
-        for rows, router in self.blocks_to_route():
-            sums.add_routed(router, self.response, self.weight[rows], rows)
+        sums, _ = self._passed(sums=True, loss=self.needs_sums and self._runs_loss)
+        assert sums is not None
         return sums
 
     @cached_property
@@ -231,21 +229,9 @@ class Rows(EvaluationRows):
         """See :class:`EvaluationRows`; the loss is computed in one pass."""
         if not self.can_run_loss:
             self.refuse_running_loss()
-        if self.in_one_pass:
-            return self._sums_and_loss[1]
-        drop = np.zeros(self.ensemble.n_features + 1)
-        for rows, leaves in self.leaf_blocks():
-            self.add_running_loss(leaves, rows, drop)
-        return drop / self.weight.sum()
-
-    @cached_property
-    def _sums_and_loss(self) -> tuple[NodeTotals, NDArray[np.float64]]:
-        """Node sums and running loss from one pass: routing takes most of the time if the trees have no bins."""
-        sums, drop = NodeTotals(self.ensemble), np.zeros(self.ensemble.n_features + 1)
-        for rows, leaves in self.leaf_blocks():
-            sums.add(leaves, self.response, self.weight[rows], rows, n_jobs=self.n_jobs)
-            self.add_running_loss(leaves, rows, drop)
-        return sums, drop / self.weight.sum()
+        _, drop = self._passed(sums=self.needs_sums, loss=True)
+        assert drop is not None
+        return drop
 
     @cached_property
     def margins(self) -> NDArray[np.float64] | None:
@@ -257,10 +243,56 @@ class Rows(EvaluationRows):
         ensemble = self.ensemble
         if self.in_bag is not None and not ensemble.averaged:
             return None
-        raw = np.empty((self.n_rows, ensemble.n_outputs))
-        for rows, leaves in self.leaf_blocks():
-            raw[rows] = raw_output(ensemble, leaves)
+        raw = np.zeros((self.n_rows, ensemble.n_outputs))
+        self._passed(sums=self.needs_sums, loss=self._runs_loss, raw=raw)
+        if ensemble.averaged:
+            with np.errstate(invalid="ignore"):  # NaN without any tree
+                raw /= self._n_trees_of_rows()[:, None]
+        raw += ensemble.base
         return raw if self.response.margin is None else raw - ensemble.base + self.response.margin
+
+    @property
+    def _runs_loss(self) -> bool:
+        return self.needs_loss and self.can_run_loss
+
+    def _passed(
+        self, *, sums: bool, loss: bool, raw: NDArray[np.float64] | None = None
+    ) -> tuple[NodeTotals | None, NDArray[np.float64] | None]:
+        """Return node sums and running loss, and add the values of leaves to `raw`, all from one pass over the rows.
+
+        What the pass finds is kept: routing takes most of the time, so a pass finds all that scorers need.
+        """
+        kept = self.__dict__  # where cached properties are
+        totals = kept.get("node_sums", NodeTotals(self.ensemble)) if sums else None
+        drop = kept.get("running_loss", np.zeros(self.ensemble.n_features + 1)) if loss else None
+        adds_sums, adds_loss = sums and "node_sums" not in kept, loss and "running_loss" not in kept
+        if adds_loss:
+            assert drop is not None
+            for rows, leaves in self.leaf_blocks():
+                if adds_sums and totals is not None:
+                    totals.add(leaves, self.response, self.weight[rows], rows, n_jobs=self.n_jobs)
+                self.add_running_loss(leaves, rows, drop)
+                if raw is not None:
+                    add_leaf_values(self.ensemble, leaves, raw[rows])
+            drop /= self.weight.sum()
+        elif adds_sums or raw is not None:
+            trees = np.arange(self.ensemble.n_trees)
+            for rows, router in self.blocks_to_route():
+                part = None if raw is None else raw[rows]
+                if adds_sums and totals is not None:
+                    totals.add_routed(router, self.response, self.weight[rows], rows, part)
+                elif part is not None:
+                    router.add_outputs(trees, part)
+        kept.update({name: made for name, made in (("node_sums", totals), ("running_loss", drop)) if made is not None})
+        return totals, drop
+
+    def _n_trees_of_rows(self) -> NDArray[np.int64]:
+        """Return the number of trees that each row is used for."""
+        number = np.full(self.n_rows, self.ensemble.n_trees)
+        if self.in_bag is not None:
+            for rows in row_blocks(self.n_rows, self.ensemble.n_features):
+                number[rows] -= self.in_bag.not_evaluated(rows.start, rows.stop).sum(axis=0)
+        return number
 
     @cached_property
     def paths(self) -> Paths:

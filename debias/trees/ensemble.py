@@ -16,7 +16,7 @@ import numpy as np
 from debias.early_stopping import PERHAPS_STOPPED_EARLY as PERHAPS_STOPPED_EARLY  # for adapters
 from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.routing import Bins
 
 if TYPE_CHECKING:
@@ -263,7 +263,9 @@ class TreeEnsemble:
             check(self)
         nodes = (self.left, self.right, self.value, _averaging_weight(self))
         over_parts(
-            self.n_trees, lambda trees: kernels.average_leaves(self.tree_start[trees.start : trees.stop + 1], *nodes)
+            self.n_trees,
+            lambda trees: kernels.average_leaves(self.tree_start[trees.start : trees.stop + 1], *nodes),
+            at_least=self.trees_worth,
         )
         if self.averaging_weight is None and PLAIN_MEANS not in self.notes:
             object.__setattr__(self, "notes", (*self.notes, PLAIN_MEANS))
@@ -283,6 +285,11 @@ class TreeEnsemble:
     def n_nodes(self) -> int:
         """Number of nodes of all trees together."""
         return self.feature.size
+
+    @property
+    def trees_worth(self) -> int:
+        """How many trees are worth a thread, for a loop over their nodes."""
+        return worth(self.n_trees, self.n_nodes)
 
     @property
     def n_features(self) -> int:
@@ -324,7 +331,9 @@ class TreeEnsemble:
         parent = np.full(self.n_nodes, -1, dtype=np.int32)
         links = (self.left, self.right, parent)
         over_parts(
-            self.n_trees, lambda trees: kernels.list_parents(self.tree_start[trees.start : trees.stop + 1], *links)
+            self.n_trees,
+            lambda trees: kernels.list_parents(self.tree_start[trees.start : trees.stop + 1], *links),
+            at_least=self.trees_worth,
         )
         parent.flags.writeable = False
         return parent
@@ -360,7 +369,7 @@ class TreeEnsemble:
             start = self.tree_start[trees.start : trees.stop + 1]
             kernels.list_splits(start, trees.start, self.left, self.right, splits[at], children[at], tree[at])
 
-        over_parts(self.n_trees, list_splits)
+        over_parts(self.n_trees, list_splits, at_least=self.trees_worth)
         return splits, children, tree
 
     @cached_property
@@ -377,7 +386,10 @@ class TreeEnsemble:
     @cached_property
     def centred_value(self) -> NDArray[np.float64]:
         """`value` minus `centre`, shape (n_nodes, width)."""
-        return self.value - self.centre if self.centre.any() else self.value
+        if not self.centre.any():
+            return self.value
+        # numpy is slow at subtracting an array of one number from each row.
+        return self.value - (self.centre[0] if self.centre.size == 1 else self.centre)
 
     @cached_property
     def routing_threshold(self) -> NDArray[np.floating[Any]]:
@@ -536,6 +548,7 @@ def check_trees(ensemble: TreeEnsemble) -> None:
         lambda trees: kernels.check_trees(
             ensemble.tree_start[trees.start : trees.stop + 1], *nodes, ensemble.n_features
         ),
+        at_least=ensemble.trees_worth,
     )
     node, fault = next(((node, fault) for node, fault in first_faults if node >= 0), (-1, 0))
     if node >= 0:

@@ -52,7 +52,9 @@ def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
     leaves = np.flatnonzero(ensemble.left < 0)
     averaging, weight = ensemble.averaging_weight, ensemble.weight
     # In forests both weights are the same array: it is added once.
-    equal_weights = averaging is not None and weight is not None and np.array_equal(averaging, weight)
+    equal_weights = averaging is weight or (
+        averaging is not None and weight is not None and np.array_equal(averaging, weight)
+    )
     for field in fields(ensemble):
         if field.name not in _NOT_THE_TREES:
             value = getattr(ensemble, field.name)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError, RowsError
-from debias.parallel import over_parts
+from debias.parallel import n_allowed, over_parts, worth
 from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
@@ -178,20 +180,58 @@ class Router:
                 route_kernels.route(self.X, trees[part], self._nodes, self._skip[part], leaves[part])
 
         _ = self._nodes if bins is None else self._codes  # computed once, before the threads start
-        over_parts(trees.size, route_part, self.n_jobs)
+        over_parts(trees.size, route_part, self.n_jobs, self._worth(trees.size))
         return leaves.T
 
-    def add_codes(
-        self, codes: NDArray[np.int64], weight: NDArray[np.float64], n: NDArray[np.float64], s: NDArray[np.float64]
-    ) -> None:
-        """Add the weights of the rows to `n` (n_nodes,) and, by class, to `s` (n_nodes, n_classes) at their leaves."""
+    def encode_for(self, n_trees: int) -> None:
+        """Encode the rows as bins, which all later calls use, if that is worth its time for so many trees."""
+        if self._bins(n_trees) is not None:
+            _ = self._codes
+
+    def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
+        """Add the values of the leaves of each row in each of `trees` to `raw` (n_rows, n_outputs), tree by tree.
+
+        `skip` must hold the bits of these trees only.
+        """
+        from debias.trees.kernels import bins as bin_kernels
         from debias.trees.kernels import routing as route_kernels
 
-        def add_part(part: slice) -> None:
-            route_kernels.add_codes(self.X, trees[part], nodes, self._skip[part], codes, weight, n, s)
+        ensemble = self.ensemble
+        arrays = (ensemble.tree_start, ensemble.tree_output, ensemble.value)
+        bins = self._bins(trees.size)
+        if bins is not None:
+            codes, steps = self._codes, bins.steps
+            over_parts(
+                len(self.X),
+                lambda rows: bin_kernels.add_outputs(codes, rows.start, rows.stop, trees, *steps, *arrays, raw),
+                self.n_jobs,
+                at_least=FEW_ROWS,
+            )
+            return
+        nodes = self._nodes
+        self._add_unbinned(
+            lambda some, skip, leaves: route_kernels.route(self.X, some, nodes, skip, leaves), trees, raw
+        )
 
-        trees, nodes = np.arange(self.ensemble.n_trees), self._nodes
-        over_parts(trees.size, add_part, self.n_jobs)
+    def add_codes(
+        self,
+        codes: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        n: NDArray[np.float64],
+        s: NDArray[np.float64],
+        raw: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the weights of the rows to `n` (n_nodes,) and, by class, to `s` (n_nodes, n_classes) at their leaves.
+
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves, tree by tree.
+        """
+        from debias.trees.kernels import routing as route_kernels
+
+        def add(trees: NDArray[np.int64], skip: NDArray[np.uint8], leaves: NDArray[np.int32]) -> None:
+            route_kernels.add_codes(self.X, trees, nodes, skip, codes, weight, n, s, leaves)
+
+        nodes = self._nodes
+        self._add_unbinned(add, np.arange(self.ensemble.n_trees), raw)
 
     def add_values(
         self,
@@ -200,37 +240,90 @@ class Router:
         n: NDArray[np.float64],
         s: NDArray[np.float64],
         q: NDArray[np.float64],
+        raw: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the rows at their leaves: weights to `n`, a numeric response to `s`, and its squares to `q`."""
+        """Add the rows at their leaves: weights to `n`, a numeric response to `s`, and its squares to `q`.
+
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves, tree by tree.
+        """
         from debias.trees.kernels import bins as bin_kernels
         from debias.trees.kernels import routing as route_kernels
 
         ensemble = self.ensemble
         bins = self._bins(ensemble.n_trees) if s.shape[1] == 1 else None
         if bins is None:
-            trees, nodes = np.arange(ensemble.n_trees), self._nodes
+            nodes, sums = self._nodes, (weight, n, s, q)
 
-            def add_part(part: slice) -> None:
-                sums = (weight, n, s, q)
-                route_kernels.add_values(
-                    self.X, trees[part], nodes, self._skip[part], ensemble.tree_output, values, *sums
-                )
+            def add(trees: NDArray[np.int64], skip: NDArray[np.uint8], leaves: NDArray[np.int32]) -> None:
+                route_kernels.add_values(self.X, trees, nodes, skip, ensemble.tree_output, values, *sums, leaves)
 
-            over_parts(trees.size, add_part, self.n_jobs)
+            self._add_unbinned(add, np.arange(ensemble.n_trees), raw)
             return
         codes, steps = self._codes, bins.steps
+        # Threads take trees, and the trees of a row are added in order: several threads need another pass.
+        with_outputs = raw is not None and n_allowed(self.n_jobs) == 1
         for output, y in enumerate(values.T):
             terms = np.stack([weight, weight * y, weight * y * y, np.zeros(len(y))], axis=1)
             trees = np.flatnonzero(ensemble.tree_output == output)
+            column = np.zeros(len(y) if with_outputs else 0)
+            sums_of_output = (ensemble.tree_start, terms, n, s, q, ensemble.value, column)
 
-            def add_binned(part: slice, trees: NDArray[np.int64] = trees, terms: NDArray[np.float64] = terms) -> None:
-                bin_kernels.add_values(codes, trees[part], *steps, ensemble.tree_start, terms, n, s, q)
+            def add_binned(
+                part: slice, trees: NDArray[np.int64] = trees, arrays: tuple[Any, ...] = sums_of_output
+            ) -> None:
+                bin_kernels.add_values(codes, trees[part], *steps, *arrays)
 
-            over_parts(trees.size, add_binned, self.n_jobs)
+            over_parts(trees.size, add_binned, self.n_jobs, self._worth(trees.size))
+            if raw is not None and with_outputs:
+                raw[:, output] += column
+        if raw is not None and not with_outputs:
+            self.add_outputs(np.arange(ensemble.n_trees), raw)
+
+    def _add_unbinned(
+        self,
+        add: Callable[[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]], None],
+        trees: NDArray[np.int64],
+        raw: NDArray[np.float64] | None,
+    ) -> None:
+        """Call `add` with parts of `trees`, their bits in `skip`, and an array that it fills with their leaves.
+
+        The values of the leaves are added to `raw`. Without it, the arrays of leaves have no row.
+        """
+        if raw is None:
+            no_leaves = np.zeros((0, 0), dtype=np.int32)
+            over_parts(
+                trees.size,
+                lambda part: add(trees[part], self._skip[part], no_leaves),
+                self.n_jobs,
+                self._worth(trees.size),
+            )
+            return
+        at_once = max(1, LEAVES_AT_ONCE // len(self.X))
+        for begin in range(0, trees.size, at_once):
+            some, skip = trees[begin : begin + at_once], self._skip[begin : begin + at_once]
+            leaves = np.empty((some.size, len(self.X)), dtype=np.int32)
+
+            def add_part(
+                part: slice,
+                some: NDArray[np.int64] = some,
+                skip: NDArray[np.uint8] = skip,
+                leaves: NDArray[np.int32] = leaves,
+            ) -> None:
+                add(some[part], skip[part], leaves[part])
+
+            over_parts(some.size, add_part, self.n_jobs, self._worth(some.size))
+            add_leaf_values(self.ensemble, leaves.T, raw, some)
+
+    def _worth(self, n_trees: int) -> int:
+        """Return how many trees are worth a thread."""
+        return worth(n_trees, n_trees * len(self.X))
 
     def _bins(self, n_trees: int) -> Bins | None:
-        bins = None if self._any_left_out else bins_for(self.ensemble, len(self.X), n_trees)
-        return bins and self._verified_bins
+        if self._any_left_out:
+            return None
+        if "_codes" in self.__dict__:  # once the rows are encoded, bins are faster for a single tree too
+            return self.ensemble.bins
+        return bins_for(self.ensemble, len(self.X), n_trees) and self._verified_bins
 
     @cached_property
     def _verified_bins(self) -> Bins:
@@ -365,16 +458,54 @@ def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.
     In an averaged model a leaf may be -1, if the row is not used for the tree: the output is the mean over the other
     trees, and NaN if there are none.
     """
-    from debias.trees.kernels import nodes as kernels
-
     least = -1 if ensemble.averaged else 0
     leaves = checked_leaves(ensemble, leaves, np.arange(ensemble.n_trees), len(leaves), least)
     raw = np.zeros((len(leaves), ensemble.n_outputs))
-    kernels.sum_leaf_values(leaves, ensemble.tree_start, ensemble.tree_output, ensemble.value, raw)
+    add_leaf_values(ensemble, leaves, raw)
     if ensemble.averaged:
         with np.errstate(invalid="ignore"):  # NaN without any tree
             raw /= np.count_nonzero(leaves >= 0, axis=1)[:, None]
     return raw + ensemble.base
+
+
+def add_leaf_values(
+    ensemble: TreeEnsemble,
+    leaves: NDArray[np.int32],
+    raw: NDArray[np.float64],
+    trees: NDArray[np.int64] | None = None,
+) -> None:
+    """Add the values of leaves (n_rows, n_trees), as `Router` returns them, to `raw` (n_rows, n_outputs), tree by tree.
+
+    `trees` are the trees of the columns; all by default.
+    """
+    from debias.trees.kernels import nodes as kernels
+
+    start, output = ensemble.tree_start[:-1], ensemble.tree_output
+    if trees is not None:
+        start, output = start[trees], output[trees]
+    kernels.sum_leaf_values(leaves, start, output, ensemble.value, raw)
+
+
+class KnownLeaves:
+    """Rows whose leaves in all trees are known, in the place of a `Router`.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    leaves : array of int32 of shape (n_rows, n_trees)
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> None:
+        self._ensemble, self._leaves = ensemble, leaves
+
+    def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+        """See :class:`Router`."""
+        return self._leaves.take(trees, axis=1)
+
+    def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
+        """See :class:`Router`."""
+        for tree in trees.tolist():  # without a copy of the leaves
+            add_leaf_values(self._ensemble, self._leaves[:, tree : tree + 1], raw, np.array([tree]))
 
 
 def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,19 +201,40 @@ def trees(stored: dict[str, Any]) -> list[Nodes]:
 
 def _symmetric(tree: dict[str, Any], read_split: Any) -> Nodes:
     """Build a tree from its table of leaves. The first split is at the root, and is the lowest bit of leaf numbers."""
-    nodes, splits, weights = Nodes(), [read_split(split) for split in tree["splits"] or []], tree["leaf_weights"]
+    splits, weights = [read_split(split) for split in tree["splits"] or []], tree["leaf_weights"]
     values = np.reshape(tree["leaf_values"], (len(weights), -1)).tolist()
+    depth, left, right, leaf = _full_tree(len(splits))
+    feature, threshold, missing_left = zip(*splits, (-1, 0.0, False), strict=True)
+    inner = [0.0] * len(values[0])
+    return Nodes(
+        feature=[feature[k] for k in depth],
+        threshold=[threshold[k] for k in depth],
+        left=list(left),
+        right=list(right),
+        missing_left=[missing_left[k] for k in depth],
+        value=[values[number] if number >= 0 else inner for number in leaf],
+        weight=[float(weights[number]) if number >= 0 else 0.0 for number in leaf],
+        leaf=list(leaf),
+    )
 
-    def unfold(depth: int, leaf: int) -> int:
-        if depth == len(splits):
-            return nodes.add(None, values[leaf], float(weights[leaf]), leaf)
-        node = nodes.add(splits[depth], [0.0] * len(values[0]), 0.0, -1)
-        nodes.left[node] = unfold(depth + 1, leaf)
-        nodes.right[node] = unfold(depth + 1, leaf | 1 << depth)
+
+@cache
+def _full_tree(n_levels: int) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return the depth, the children and the leaf number of the nodes of a symmetric tree, each node before its own."""
+    depth, left, right, leaf = list[int](), list[int](), list[int](), list[int]()
+
+    def unfold(level: int, number: int) -> int:
+        node = len(depth)
+        is_leaf = level == n_levels
+        for array, value in ((depth, level), (left, -1), (right, -1), (leaf, number if is_leaf else -1)):
+            array.append(value)
+        if not is_leaf:
+            left[node] = unfold(level + 1, number)
+            right[node] = unfold(level + 1, number | 1 << level)
         return node
 
     unfold(0, 0)
-    return nodes
+    return depth, left, right, leaf
 
 
 def _asymmetric(tree: dict[str, Any], read_split: Any) -> Nodes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import InBagUnavailableError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.in_bag import InBag
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np
         for k in range(part.start, part.stop):
             bootstrap.bits_of(indices(k), bits[k])
 
-    over_parts(len(bits), set_bits)
+    over_parts(len(bits), set_bits, at_least=worth(len(bits), bits.size * 8))
     return bits
 
 

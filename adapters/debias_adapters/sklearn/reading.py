@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.parallel import over_parts
+from debias.parallel import over_parts, worth
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 from debias_adapters.sklearn import LIBRARY
 
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NODE_FIELDS = {
-    "left_child": np.int32,
-    "right_child": np.int32,
-    "feature": np.int32,
-    "threshold": np.float64,
-    "impurity": np.float64,
-    "n_node_samples": np.int64,
-    "weighted_n_node_samples": np.float64,
-    "missing_go_to_left": np.bool_,
-}
+NODE = np.dtype(
+    [
+        ("left_child", np.int64),
+        ("right_child", np.int64),
+        ("feature", np.int64),
+        ("threshold", np.float64),
+        ("impurity", np.float64),
+        ("n_node_samples", np.int64),
+        ("weighted_n_node_samples", np.float64),
+        ("missing_go_to_left", np.uint8),
+    ],
+    align=True,
+)
+"""A node as the compiled loop reads it. This is how scikit-learn stores nodes; others are converted."""
 LOSSES = {
     "squared_error": SQUARED_ERROR,
     "absolute_error": Objective("absolute_error"),
@@ -51,33 +55,43 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
     -------
     dict
     """
+    from debias_adapters.sklearn.kernels import nodes as kernels
+
     start = np.cumsum([0] + [tree.node_count for tree in trees])
-    joined = {name: np.empty(start[-1], dtype=dtype) for name, dtype in NODE_FIELDS.items()}
+    left, right, feature = (np.empty(start[-1], dtype=np.int32) for _ in range(3))
+    threshold, impurity, weight = (np.empty(start[-1]) for _ in range(3))
+    count, missing_left = np.empty(start[-1], dtype=np.int64), np.empty(start[-1], dtype=np.bool_)
+    joined = (left, right, feature, threshold, impurity, count, weight, missing_left)
 
     def copy_part(part: slice) -> None:
         for tree, begin, end in zip(trees[part], start[:-1][part], start[1:][part], strict=True):
-            nodes = tree.__getstate__()["nodes"]  # tree by tree, while its nodes are in the cache
-            for name, array in joined.items():
-                array[begin:end] = nodes[name]
+            kernels.copy_nodes(_nodes(tree), *(array[begin:end] for array in joined))
 
-    over_parts(len(trees), copy_part)
-    np.maximum(joined["feature"], -1, out=joined["feature"])  # -2 at leaves
+    over_parts(len(trees), copy_part, at_least=worth(len(trees), int(start[-1])))
     return {
         "tree_start": start,
-        "feature": joined["feature"],
-        "threshold": joined["threshold"],
-        "left": joined["left_child"],
-        "right": joined["right_child"],
-        "missing_left": joined["missing_go_to_left"],
-        "averaging_weight": joined["weighted_n_node_samples"],
-        "weight": joined["weighted_n_node_samples"],
-        "count": joined["n_node_samples"],
-        "impurity": joined["impurity"],
+        "feature": feature,
+        "threshold": threshold,
+        "left": left,
+        "right": right,
+        "missing_left": missing_left,
+        "averaging_weight": weight,
+        "weight": weight,
+        "count": count,
+        "impurity": impurity,
         "sparse_absent": 0.0,
         "routing_dtype": np.dtype(np.float32),
         "version": sys.modules["sklearn"].__version__,
         "tested_versions": LIBRARY.tested_versions,
     }
+
+
+def _nodes(tree: Any) -> NDArray[np.uint8]:
+    """Return the nodes of a tree, in the types of `NODE`, as bytes (n_nodes, bytes of a node)."""
+    nodes = tree.__getstate__()["nodes"]
+    if nodes.dtype != NODE:
+        nodes = nodes[list(NODE.names or ())].astype(NODE)
+    return np.ascontiguousarray(nodes).view(np.uint8).reshape(nodes.size, NODE.itemsize)
 
 
 def names_of(model: Any) -> dict[str, Any]:
@@ -100,7 +114,7 @@ def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.in
         for k in range(part.start, part.stop):
             leaves[k] = trees[k].apply(X)
 
-    over_parts(len(trees), apply_part)
+    over_parts(len(trees), apply_part, at_least=worth(len(trees), leaves.size))
     return leaves.T
 
 

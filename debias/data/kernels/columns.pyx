@@ -3,7 +3,7 @@
 import numpy as np
 
 from cython cimport floating
-from libc.math cimport fabs
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -81,3 +81,19 @@ def extremes(const floating[:, ::1] X, int64_t[:, ::1] rows):
                     near[k], rows[2, k] = <floating> fabs(x), i
                 if x != x and rows[3, k] < 0:
                     rows[3, k] = i
+
+
+def all_finite(const floating[:, ::1] X):
+    """Return whether no value is missing or infinite."""
+    cdef Py_ssize_t i, k
+    cdef bint other
+    with nogil:
+        for i in range(X.shape[0]):
+            other = False
+            for k in range(X.shape[1]):
+                other |= not fabs(X[i, k]) < INFINITY  # without a branch, so that this is vector code
+            if other:
+                break
+        else:
+            other = False
+    return not other

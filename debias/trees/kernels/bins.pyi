@@ -46,4 +46,21 @@ def add_values(
     n: NDArray[np.float64],
     s: NDArray[np.float64],
     q: NDArray[np.float64],
+    value: NDArray[np.float64],
+    raw: NDArray[np.float64],
+) -> None: ...
+def add_outputs(
+    codes: NDArray[np.uint8],
+    first: int,
+    last: int,
+    trees: NDArray[np.int64],
+    steps: NDArray[np.int32],
+    step_start: NDArray[np.int64],
+    n_places: int,
+    leaf: NDArray[np.int32],
+    leaf_start: NDArray[np.int64],
+    tree_start: NDArray[np.int64],
+    tree_output: NDArray[np.int32],
+    value: NDArray[np.float64],
+    raw: NDArray[np.float64],
 ) -> None: ...

@@ -178,16 +178,20 @@ def add_values(
     double[::1] n,
     double[:, ::1] s,
     double[::1] q,
+    const double[:, ::1] value,
+    double[::1] raw,
 ):
-    """Add rows to the sums at the leaves of trees that feed the same output.
+    """Add rows to the sums at the leaves of trees that feed the same output, and leaf values to the output of rows.
 
     `terms` (n_rows, 4) are the numbers that each row adds: its weight, the weight times the response, the weight times
-    the squared response, and 0. The 0 makes them four numbers, which the processor adds in one or two steps.
+    the squared response, and 0. The 0 makes them four numbers, which the processor adds in one or two steps. The value
+    (n_nodes, 1) of the leaf of each row is added to `raw` (n_rows,), tree by tree, unless it is empty.
     """
     cdef int64_t n_rows = codes.shape[1], block, begin, end, j, tree, r, n_leaves, node
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
     cdef const uint8_t* reached
     cdef double[256][4] total
+    cdef double[256] of_leaf
     with nogil:
         for block in range((n_rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
             begin = block * ROWS_AT_ONCE
@@ -204,6 +208,52 @@ def add_values(
                     n[node] += total[r][0]
                     s[node, 0] += total[r][1]
                     q[node] += total[r][2]
+                    of_leaf[r] = value[node, 0]
+                if raw.shape[0]:
+                    add_leaf_values(reached, of_leaf, &raw[begin], 1, end - begin)
+
+
+def add_outputs(
+    const uint8_t[:, ::1] codes,
+    int64_t first,
+    int64_t last,
+    const int64_t[::1] trees,
+    const int32_t[:, ::1] steps,
+    const int64_t[::1] step_start,
+    int64_t n_places,
+    const int32_t[::1] leaf,
+    const int64_t[::1] leaf_start,
+    const int64_t[::1] tree_start,
+    const int32_t[::1] tree_output,
+    const double[:, ::1] value,
+    double[:, ::1] raw,
+):
+    """Add the value of the leaf of each row from `first` to `last` to its outputs `raw`, tree by tree."""
+    cdef int64_t begin = first, end, j, tree, r, k, at
+    cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef const uint8_t* reached
+    cdef double[256] of_leaf
+    with nogil:
+        while begin < last:
+            end = min(begin + ROWS_AT_ONCE, last)
+            for j in range(trees.shape[0]):
+                tree = trees[j]
+                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
+                for k in range(value.shape[1]):
+                    for r in range(leaf_start[tree + 1] - leaf_start[tree]):
+                        of_leaf[r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], k]
+                    at = tree_output[tree] + k
+                    add_leaf_values(reached, of_leaf, &raw[begin, at], raw.shape[1], end - begin)
+            begin = end
+
+
+cdef inline void add_leaf_values(
+    const uint8_t* reached, const double* of_leaf, double* raw, int64_t step, int64_t size
+) noexcept nogil:
+    """Add the value of the leaf that each row reaches to its output; `step` is the distance between those of rows."""
+    cdef int64_t i
+    for i in range(size):
+        raw[i * step] += of_leaf[reached[i]]
 
 
 cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double[4]* total) noexcept nogil:

@@ -19,6 +19,7 @@ def add_codes(
     weight: NDArray[np.float64],
     n: NDArray[np.float64],
     s: NDArray[np.float64],
+    leaves: NDArray[np.int32],
 ) -> None: ...
 def add_values(
     X: NDArray[np.floating[Any]],
@@ -31,4 +32,5 @@ def add_values(
     n: NDArray[np.float64],
     s: NDArray[np.float64],
     q: NDArray[np.float64],
+    leaves: NDArray[np.int32],
 ) -> None: ...

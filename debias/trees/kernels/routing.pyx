@@ -28,20 +28,11 @@ def route(
     cdef Nodes ways = Nodes(nodes)
     cdef const floating[::1] threshold = nodes[4]
     cdef Room room = Room(X.shape[0], trees, ways)
-    cdef int64_t j, g, n_leaves
-    cdef uint64_t begin, i
-    cdef int32_t leaf
+    cdef int64_t j, n_leaves
     with nogil:
         for j in range(trees.shape[0]):
-            if skip.shape[0]:
-                leaves[j, :] = -1
             n_leaves = divide(X, trees[j], threshold, ways, skip, j, room)
-            begin = 0
-            for g in range(n_leaves):
-                leaf = room.leaf[g]
-                for i in range(begin, room.end[g]):
-                    leaves[j, room.rows[i]] = leaf
-                begin = room.end[g]
+            write_leaves(room, n_leaves, skip.shape[0] > 0, leaves, j)
 
 
 def add_codes(
@@ -53,8 +44,12 @@ def add_codes(
     const double[::1] weight,
     double[::1] n,
     double[:, ::1] s,
+    int32_t[:, ::1] leaves,
 ):
-    """Add rows of a one-hot response to the sums at their leaves; `codes` (n_rows,) are the classes."""
+    """Add rows of a one-hot response to the sums at their leaves; `codes` (n_rows,) are the classes.
+
+    `leaves` is written as by `route`, unless it has no row.
+    """
     cdef Nodes ways = Nodes(nodes)
     cdef const floating[::1] threshold = nodes[4]
     cdef Room room = Room(X.shape[0], trees, ways)
@@ -75,6 +70,8 @@ def add_codes(
                     s[node, codes[r]] += weight[r]
                 n[node] += total
                 begin = room.end[g]
+            if leaves.shape[0]:
+                write_leaves(room, n_leaves, skip.shape[0] > 0, leaves, j)
 
 
 def add_values(
@@ -88,8 +85,12 @@ def add_values(
     double[::1] n,
     double[:, ::1] s,
     double[::1] q,
+    int32_t[:, ::1] leaves,
 ):
-    """Add rows of a numeric response (n_rows, n_outputs) to the sums at their leaves."""
+    """Add rows of a numeric response (n_rows, n_outputs) to the sums at their leaves.
+
+    `leaves` is written as by `route`, unless it has no row.
+    """
     cdef Nodes ways = Nodes(nodes)
     cdef const floating[::1] threshold = nodes[4]
     cdef Room room = Room(X.shape[0], trees, ways)
@@ -118,6 +119,8 @@ def add_values(
                 n[node] += total
                 q[node] += squares
                 begin = room.end[g]
+            if leaves.shape[0]:
+                write_leaves(room, n_leaves, skip.shape[0] > 0, leaves, j)
 
 
 @cython.final
@@ -153,6 +156,22 @@ cdef class Room:
         self.rows = np.empty(2 * (n_rows + 8), dtype=np.uint32)
         self.stack = np.empty((most + 1, 4), dtype=np.uint64)
         self.leaf, self.end = np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
+
+
+cdef inline void write_leaves(
+    Room room, int64_t n_leaves, bint any_left_out, int32_t[:, ::1] leaves, int64_t j
+) noexcept nogil:
+    """Write the leaf of each row that `divide` has sorted to row j of `leaves`; -1 for rows that were left out."""
+    cdef int64_t g
+    cdef uint64_t begin = 0, i
+    cdef int32_t leaf
+    if any_left_out:
+        leaves[j, :] = -1
+    for g in range(n_leaves):
+        leaf = room.leaf[g]
+        for i in range(begin, room.end[g]):
+            leaves[j, room.rows[i]] = leaf
+        begin = room.end[g]
 
 
 cdef int64_t divide(
