@@ -20,8 +20,8 @@ shares of its left and right edge. A row is at the split in one of three states:
 
 The two factors add up to 1, so T of the split is the mean of T of its children by these factors. All leaves below the
 split together add the sum over t of P g (T of left - T of right) to the feature, where g is -a / b^2, c / b^2 or 0.
-So P runs down the tree and T runs up. Every factor lies between 0 and 1, T is a mean of values of leaves, and P is never
-divided by what it was multiplied by.
+So P runs down the tree and T runs up. Every factor lies between 0 and 1, T is a mean of values of leaves, and P is
+never divided by what it was multiplied by.
 
 A subtree of few splits has few patterns of states. There T, and the sums of P g (T - T) for P = 1 at its root, are
 computed once for each pattern, for a whole block of rows. A row then needs one product for each feature in it.
