@@ -20,7 +20,8 @@ shares of its left and right edge. A row is at the split in one of three states:
 
 The two factors add up to 1, so T of the split is the mean of T of its children by these factors. All leaves below the
 split together add the sum over t of P g (T of left - T of right) to the feature, where g is -a / b^2, c / b^2 or 0.
-So P runs down the tree and T runs up. Every factor lies between 0 and 1, and nothing that was added is subtracted again.
+So P runs down the tree and T runs up. Every factor lies between 0 and 1, T is a mean of values of leaves, and P is
+never divided by what it was multiplied by.
 
 A subtree of few splits has few patterns of states. There T, and the sums of P g (T - T) for P = 1 at its root, are
 computed once for each pattern, for a whole block of rows. A row then needs one product for each feature in it.
@@ -429,7 +430,7 @@ cdef void find_factors(Tree tree, int32_t node, double* factor) noexcept nogil:
 cdef void multiply(
     int64_t n, int64_t n_q, const uint8_t* state, const double* factor, const double* above, double* product
 ) noexcept nogil:
-    """Multiply P of a split by a factor. The number of quadrature nodes is a constant in the loops: so they are faster."""
+    """Multiply P of a split by a factor. The loops are faster if the number of quadrature nodes is a constant."""
     if n_q == 4:
         multiply_rows(n, 4, state, factor, above, product)
     elif n_q == 8:
