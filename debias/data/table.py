@@ -521,11 +521,12 @@ class RoutedTable:
         if self._kept:
             yield from zip(blocks, self._kept, strict=True)
             return
-        made = []
+        made = list[Router]()
         for rows in blocks:
-            made = made if self._kept is not None else []
-            made.append(Router(self._ensemble, self._table.matrix(self._ensemble, rows)))
-            yield rows, made[-1]
+            router = Router(self._ensemble, self._table.matrix(self._ensemble, rows))
+            if self._kept is not None:
+                made.append(router)
+            yield rows, router
         if self._kept is not None:
             self._kept = made
 
