@@ -193,7 +193,20 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
 
 
 def worth(n: int, work: int) -> int:
-    """Return how many of n items are worth a thread, if together they take `work` steps: visits of nodes or rows."""
+    """Return how many items are worth a thread, for `at_least` of :func:`over_parts`.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    work : int
+        Number of steps that the items take together, such as visits of nodes or of rows.
+
+    Examples
+    --------
+    >>> worth(100, 1_000_000)
+    5
+    """
     return max(1, STEPS_A_THREAD * n // max(1, work))
 
 

@@ -472,6 +472,7 @@ def test_leaves_that_are_kept_keep_no_batch_alive():
     """A view of a few rows would hold the leaves of all rows of its batch, and memory grow with the rows."""
     from debias.data.response import encode
     from debias.rows.leaf_counts import LeafCounter
+    from debias.trees.routing import KnownLeaves
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
@@ -481,7 +482,7 @@ def test_leaves_that_are_kept_keep_no_batch_alive():
     counter.trees = counter.trees[:1]
     counter._leaf, counter._sums = counter._leaf[:1], counter._sums[:1]
     for _ in range(5):
-        counter.add(lambda trees: leaves[:, :1].astype(np.int32), encode(y, ensemble, 300))
+        counter.add(KnownLeaves(ensemble, leaves[:, :1].astype(np.int32)), encode(y, ensemble, 300))
     assert [len(each) for each in counter._kept] == [100]
     assert all(each.base is None for each in counter._kept)
 

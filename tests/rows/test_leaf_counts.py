@@ -1,7 +1,5 @@
 """Tests of leaf counts against brute force."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import xgboost
@@ -13,7 +11,7 @@ from debias.data.response import encode
 from debias.rows.kernels import leaf_counts as leaf_kernels
 from debias.rows.leaf_counts import LeafCounter, looks
 from debias.trees.objectives import Objective
-from debias.trees.routing import route
+from debias.trees.routing import KnownLeaves, route
 from support import simulated
 
 N = 300
@@ -48,7 +46,7 @@ def test_sums_of_hessians_are_those_of_every_row_on_its_own(data, case):
     encoded = encode(y, ensemble, N)
     counter = LeafCounter(ensemble)
     leaves = route(ensemble, X.astype(np.float32))
-    counter.add(lambda trees: leaves[:, trees], encoded)
+    counter.add(KnownLeaves(ensemble, leaves), encoded)
     counted = {each.tree: each for each in counter.counts()}
     assert max(counted) >= ensemble.n_trees * 3 // 4  # later trees too: training may have been continued
     expected = [dict.fromkeys(range(ensemble.n_nodes), 0.0) for _ in range(ensemble.n_trees)]
@@ -94,12 +92,12 @@ def test_counts_of_rows_are_counts_of_rows(data, models):
     model = models("lightgbm", n_estimators=5, num_leaves=7).fit(X, y)
     ensemble = debias.plugin.extract(model)
     counter = LeafCounter(ensemble, keep=50)
-    leaves = route(ensemble, X, trees=counter.trees)
+    leaves = route(ensemble, X)
     for part in (slice(0, 120), slice(120, N)):
-        counter.add(partial(route, ensemble, X[part], n_jobs=1), encode(y[part], ensemble, part.stop - part.start))
+        counter.add(KnownLeaves(ensemble, leaves[part]), encode(y[part], ensemble, part.stop - part.start))
     for j, counted in enumerate(counter.counts()):
         nodes = np.flatnonzero(ensemble.tree(counter.trees[j]).left < 0)
-        assert counted.reached.tolist() == [(leaves[:, j] == node).sum() for node in nodes]
+        assert counted.reached.tolist() == [(leaves[:, counter.trees[j]] == node).sum() for node in nodes]
         assert counted.reached.tolist() == counted.stored.tolist()  # training rows
         np.testing.assert_array_equal(nodes[counted.at], leaves[:50, j])
 

@@ -11,7 +11,7 @@ from debias.data.response import encode
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, shift_of
-from debias.trees.routing import route
+from debias.trees.routing import KnownLeaves, route
 
 N = 600
 
@@ -90,7 +90,7 @@ def test_shares_and_sizes_are_those_of_a_count_by_hand(models):
     fresh = with_column(1, lambda x: 2 * x)(draw(1, 300)[0])
     ensemble = debias.plugin.extract(model)
     counter = LeafCounter(ensemble)
-    counter.add(lambda trees: route(ensemble, fresh, trees=trees), encode(np.zeros(300), ensemble, 300))
+    counter.add(KnownLeaves(ensemble, route(ensemble, fresh)), encode(np.zeros(300), ensemble, 300))
     found = shift_of(ensemble, counter.counts())
     sizes, largest = by_hand(ensemble, X, fresh)
     assert [each.name for each in found.features] == sorted(sizes, key=lambda name: -sizes[name])[: len(found.features)]
