@@ -88,14 +88,14 @@ class PermutedEffects:
         response : array of shape (n_rows, n_columns, lanes)
             Permuted responses, in the order of ``effects.order``.
         """
-        from debias.rows.kernels.lines import LANES
+        from debias.rows.kernels import lines as kernels
 
         lanes = response.shape[2]
         sums = np.empty((2, self.n_groups, lanes))
         if self._tasks:
             centred = self.effects.centred(response) / self._unit
-            for begin in range(0, lanes, LANES):
-                part = slice(begin, min(begin + LANES, lanes))
+            for begin in range(0, lanes, kernels.LANES):
+                part = slice(begin, min(begin + kernels.LANES, lanes))
                 self._add(centred[:, :, part], sums[:, :, part])
         if self._in_double:
             self._add_in_double(self._in_double, response, sums)
@@ -271,7 +271,7 @@ class _Values(NamedTuple):
 
 def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], without: set[int]) -> list[_Task]:
     """Lay out the lines in tiles: those of a group side by side, and a feature with missing values in one tile."""
-    from debias.rows.kernels.lines import LINES
+    from debias.rows.kernels import lines as kernels
 
     of_feature: dict[int, list[int]] = {}
     for line, feature in enumerate(feature_of_line.tolist()):
@@ -284,10 +284,10 @@ def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], with
     # Features with two lines come first, so that they fill tiles without a gap.
     for group in sorted(lines_of, key=lambda group: -max(map(len, lines_of[group]))):
         n_lines = sum(map(len, lines_of[group]))
-        if n_lines > LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > LINES:
+        if n_lines > kernels.LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > kernels.LINES:
             tasks.append([[]])
         for lines in sorted(lines_of[group], key=len, reverse=True):
-            if len(tasks[-1][-1]) + len(lines) > LINES:
+            if len(tasks[-1][-1]) + len(lines) > kernels.LINES:
                 tasks[-1].append([])
             tasks[-1][-1].extend((line, group) for line in lines)
     numbers = count()
@@ -296,12 +296,12 @@ def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], with
 
 def _tile(number: int, chosen: list[tuple[int, int]], feature_of_line: Positions) -> _Tile:
     """Return the tile of some (line, group)."""
-    from debias.rows.kernels.lines import LINES
+    from debias.rows.kernels import lines as kernels
 
     groups = [group for _, group in chosen]
-    lines = np.full(LINES, -1, dtype=np.int32)
+    lines = np.full(kernels.LINES, -1, dtype=np.int32)
     lines[: len(chosen)] = [line for line, _ in chosen]
-    indicator = np.zeros(LINES, dtype=np.int32)
+    indicator = np.zeros(kernels.LINES, dtype=np.int32)
     feature = feature_of_line[lines[: len(chosen)]]
     indicator[: len(chosen) - 1] = feature[1:] == feature[:-1]
     begins = {group: groups.index(group) for group in groups}
