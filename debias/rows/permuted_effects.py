@@ -91,7 +91,7 @@ class PermutedEffects:
         from debias.rows.kernels import lines as kernels
 
         lanes = response.shape[2]
-        sums = np.empty((2, self.n_groups, lanes))
+        sums = np.zeros((2, self.n_groups, lanes))  # a column that a pipeline drops is a group without a line
         if self._tasks:
             centred = self.effects.centred(response) / self._unit
             for begin in range(0, lanes, kernels.LANES):

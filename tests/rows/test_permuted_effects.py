@@ -129,6 +129,17 @@ def test_groups_of_features(size):
     assert assert_same_scores(effects, groups=groups)[0] == 12 - size
 
 
+def test_a_group_without_features_scores_0(monkeypatch):
+    X, latent = rows_of(300, 3)
+    effects = effects_of(forest(X, latent), X, latent)
+    grouping = Grouping(("x0", "dropped", "x1", "x2"), np.array([0, 2, 3]))
+    filled = np.empty
+    monkeypatch.setattr(np, "empty", lambda *shape, **dtype: np.copyto(made := filled(*shape, **dtype), 7) or made)
+    sums = PermutedEffects(effects, grouping).moments(permuted(effects, 3))
+    np.testing.assert_array_equal(sums[:, 1], 0)
+    assert sums[:, [0, 2, 3]].all()
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 75])
 @pytest.mark.parametrize("held_out", [False, True])
 def test_blocks_of_rows(size, held_out):
