@@ -16,8 +16,11 @@ from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
 from debias.results.scores import EXPLAINED_ALONE, REPEATED, UNSEEN
+from debias.results.vocabulary import RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
+from debias.significance.contributions import coded_response
+from debias.significance.subjects_and_places import columns_of, warn_of_subjects_and_places
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
@@ -75,6 +78,9 @@ class Facts(Protocol):
     def warn_of_repeats(self) -> None:
         """Warn of rows that repeat others, which tests treat as independent."""
 
+    def warn_of_subjects_and_places(self) -> None:
+        """Warn if rows of one subject or place are alike, which tests treat as independent."""
+
     def performance(self) -> Performance:
         """Return how well the model predicts the rows."""
 
@@ -126,6 +132,35 @@ class FactsOfRows:
         request = self.request
         if request.blocks is None and request.qid is None and self.member.X is request.X:
             warn_of_repeats(self.rows.table, self.log)
+
+    def warn_of_subjects_and_places(self) -> None:
+        """See :class:`Facts`; the user's columns are examined, also those that the model does not know."""
+        request, rows = self.request, self.rows
+        if (
+            rows.blocks is not None
+            or rows.kind == RowsKind.TRAIN
+            or np.ndim(request.X) != 2
+            or hasattr(request.X, "tocsr")
+        ):
+            return
+        frame = as_frame(request.X)
+        if request.feature_names is not None:
+            frame = frame.set_axis(list(request.feature_names), axis=1)
+        used = np.flatnonzero(rows.weight > 0)
+        of_user = used if self.member.positions is None else self.member.positions[used]
+        n_splits = self._splits_by_column([str(name) for name in frame.columns])
+        columns = columns_of(frame.iloc[of_user], n_splits)
+        warn_of_subjects_and_places(request.X, columns, coded_response(rows)[used], self.log)
+
+    def _splits_by_column(self, names: list[str]) -> list[int]:
+        """Return the number of splits on each column of the user, or on what transformers made of it."""
+        ensemble = self.rows.ensemble
+        grouping = self.member.grouping(None, ensemble)
+        of_group = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names))
+        if not set(grouping.names) & set(names) and len(grouping.names) == len(names):  # the names were made up
+            return of_group.tolist()
+        by_name = dict(zip(grouping.names, of_group.tolist(), strict=True))
+        return [by_name.get(name, 0) for name in names]
 
     def performance(self) -> Performance:
         """See :class:`Facts`."""
@@ -192,6 +227,9 @@ class FactsOfSums:
     def performance(self) -> Performance:
         """See :class:`Facts`; nothing is predicted."""
         return Performance(untold_because=IN_BATCHES)
+
+    def warn_of_subjects_and_places(self) -> None:
+        """See :class:`Facts`; rows are not compared."""
 
     def near_duplicates(self, scores: Scores) -> None:
         """See :class:`Facts`; columns are not compared."""
