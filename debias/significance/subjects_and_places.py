@@ -122,44 +122,54 @@ class Alike:
     z: float
 
 
-def warn_of_subjects_and_places(X: Any, columns: Sequence[Column], y: NDArray[np.float64], log: WarningLog) -> None:
-    """Warn if rows with the same values of a column, or near in coordinates, have similar responses and features.
+def warn_of_subjects(X: Any, columns: Sequence[Column], found: Alike, log: WarningLog) -> None:
+    """Warn that rows with the same values of columns are alike.
 
     Parameters
     ----------
     X : array or data frame
         What the user calls X: the warning says what to type.
     columns : sequence of Column
-    y : array of shape (n_rows, n_outputs)
+        All columns of X.
+    found : Alike
+        From :func:`same_subject`.
     log : WarningLog
     """
+    typed = _labels(X, [column.name for column in columns], found.by)
+    log.warn(
+        f"rows with the same {'value' if len(found.by) == 1 else 'values'} of {_enumerated(found.by)} are alike: they "
+        f"have similar responses{_and_features(found.features)}, more than rows with neighbouring values. P-values "
+        "treat rows as independent. If these rows are of one subject or place, noise is called informative too often: "
+        f"pass debias.Dataset(X, y, blocks={typed}), on rows of subjects that the model has not seen "
+        "(rows='held-out'), since hardly any whole subject is out of bag. If the values are a fixed set of kinds, they "
+        "may be alike for this reason only"
+    )
+
+
+def warn_of_places(X: Any, columns: Sequence[Column], near: Alike, y: NDArray[np.float64], log: WarningLog) -> None:
+    """Warn that rows which are near one another are alike.
+
+    Parameters
+    ----------
+    X, columns, log
+        As for :func:`warn_of_subjects`.
+    near : Alike
+        From :func:`near_places`.
+    y : array of shape (n_rows, n_outputs)
+    """
     names = [column.name for column in columns]
-    found = same_subject(columns, y)
-    if found is not None:
-        values = "value" if len(found.by) == 1 else "values"
-        log.warn(
-            f"rows with the same {values} of {_enumerated(found.by)} are alike: they have similar responses"
-            f"{_and_features(found.features)}, more than rows with neighbouring values. P-values treat rows as "
-            "independent. If these rows are of one subject or place, noise is called informative too often: pass "
-            f"debias.Dataset(X, y, blocks={_labels(X, names, found.by)}), on rows of subjects that the model has not "
-            "seen (rows='held-out'), since hardly any whole subject is out of bag. If the values are a fixed set of "
-            "kinds, they may be alike for this reason only"
-        )
-    for near in near_places(columns, y):
-        reach = reach_of_places(columns, y, near)
-        side = float(f"{CELLS_OF_REACHES * reach:.1g}")
-        place = np.column_stack([columns[names.index(name)].values for name in near.by])
-        n_cells = len(np.unique(place[~np.isnan(place).any(axis=1)] // side, axis=0))
-        few = (
-            f". These are only {counted(n_cells, 'cell')}, on which a test finds little" if n_cells < FEW_CELLS else ""
-        )
-        log.warn(
-            f"rows that are near in {_enumerated(near.by)} are alike: they have similar responses"
-            f"{_and_features(near.features)}. P-values treat rows as independent. If they are not, noise is called "
-            f"informative too often. Similarity reaches over about {reach:.2g}: pass cells of twice that size, "
-            f"debias.Dataset(X, y, blocks={_labels(X, names, near.by, side)}), on cells that the model has not seen "
-            f"(rows='held-out'), since hardly any whole cell is out of bag{few}"
-        )
+    reach = reach_of_places(columns, y, near)
+    side = float(f"{CELLS_OF_REACHES * reach:.1g}")
+    place = np.column_stack([columns[names.index(name)].values for name in near.by])
+    n_cells = len(np.unique(place[~np.isnan(place).any(axis=1)] // side, axis=0))
+    few = f". These are only {counted(n_cells, 'cell')}, on which a test finds little" if n_cells < FEW_CELLS else ""
+    log.warn(
+        f"rows that are near in {_enumerated(near.by)} are alike: they have similar responses"
+        f"{_and_features(near.features)}. P-values treat rows as independent. If they are not, noise is called "
+        f"informative too often. Similarity reaches over about {reach:.2g}: pass cells of about twice that size, "
+        f"debias.Dataset(X, y, blocks={_labels(X, names, near.by, side)}), on cells that the model has not seen "
+        f"(rows='held-out'), since hardly any whole cell is out of bag{few}"
+    )
 
 
 def columns_of(frame: pd.DataFrame, n_splits: Sequence[int]) -> list[Column]:
@@ -368,7 +378,7 @@ class EqualRows:
 
 
 def moments_of_products(
-    m: NDArray[np.float64], n_pairs: NDArray[np.float64], degrees: NDArray[np.float64], fourth: NDArray[np.float64]
+    m: NDArray[np.float64], n_pairs: NDArray[Any], degrees: NDArray[Any], fourth: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and variance of sums of products over pairs of permuted values.
 
@@ -432,7 +442,7 @@ def coordinates(names: Sequence[str]) -> list[tuple[int, int]]:
     >>> coordinates(["price", "pickup_lat", "pickup_lon", "flat"])
     [(2, 1)]
     """
-    words = [re.sub(r"[^a-z]+", " ", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()).split() for name in names]
+    words = [re.sub(r"[^a-z0-9]+", " ", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()).split() for name in names]
     plain = ["".join(each) for each in words]
     pairs, taken = list[tuple[int, int]](), set[int]()
     for first, second in AXES:
