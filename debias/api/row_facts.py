@@ -144,12 +144,9 @@ class FactsOfRows:
         columns, used = self._columns_of_user(), np.flatnonzero(rows.weight > 0)
         y = coded_response(rows)[used]
         found = same_subject(columns, y)
-        # Transformers may make rows alike that are not.
-        told = (
-            (found is None or not is_identifier(found.by[0]))
-            and self.member.X is X
-            and warn_of_repeats(rows.table, log)
-        )
+        told = False
+        if self.member.X is X and (found is None or not is_identifier(found.by[0])):  # transformers make rows alike
+            told = warn_of_repeats(rows.table, log)
         if found is not None and not told:
             warn_of_subjects(X, columns, found, log)
         for near in near_places(columns, y):

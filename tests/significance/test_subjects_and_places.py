@@ -284,6 +284,31 @@ def test_rows_with_blocks_or_without_a_test_are_not_warned_of():
 
 
 @pytest.mark.filterwarnings("ignore:columns of X that the model does not know:debias.DebiasWarning")
+def test_the_summary_of_the_test_says_that_rows_are_alike():
+    X, y = patients(np.random.default_rng(0))
+    said = "It takes rows as independent, but a warning says that some are alike."
+    with pytest.warns(debias.DebiasWarning, match="are alike"):
+        assert audited(X, y).test_summary().endswith(said)
+    assert said not in audited(X, np.random.default_rng(1).normal(size=len(y))).test_summary()
+
+
+def test_repeated_rows_are_told_of_instead_of_columns_without_the_name_of_an_identifier():
+    rng = np.random.default_rng(0)
+    X, y = patients(rng, "age and sex")
+    person = X.groupby(["age", "sex"]).ngroup()
+    X = X.assign(weight=rng.normal(size=len(X))[person], height=rng.normal(size=len(X))[person])
+    with pytest.warns(debias.DebiasWarning) as caught:
+        audited(X, y)
+    texts = [str(each.message) for each in caught]
+    assert any("repeat the values of another row in columns" in text for text in texts)
+    assert not any("are alike" in text for text in texts)
+    with pytest.warns(debias.DebiasWarning) as caught:
+        audited(X.assign(patient_id=person), y)
+    texts = [str(each.message) for each in caught]
+    assert any("rows with the same value of patient_id are alike" in text for text in texts)
+    assert not any("repeat the values" in text for text in texts)
+
+
 def test_columns_that_the_model_does_not_know_tell_subjects():
     X, y = patients(np.random.default_rng(0), "code")
     typed, labels = labels_in(warned(X, y, FEATURES), X)
