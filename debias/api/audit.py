@@ -339,7 +339,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     several = f"{n_members} models are combined, and debias does not combine their predictions"
     performance = facts.performance() if n_members == 1 else Performance(untold_because=several)
     if plan.procedure is not None:
-        facts.warn_of_repeats()
+        facts.warn_of_dependent_rows()
     scores = {
         each.name: prepared.score(each)
         for each in plan.of_rows

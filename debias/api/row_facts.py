@@ -16,8 +16,18 @@ from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
 from debias.results.scores import EXPLAINED_ALONE, REPEATED, UNSEEN
+from debias.results.vocabulary import RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
+from debias.significance.contributions import coded_response
+from debias.significance.subjects_and_places import (
+    columns_of,
+    is_identifier,
+    near_places,
+    same_subject,
+    warn_of_places,
+    warn_of_subjects,
+)
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
     from debias.rows.request import Request
     from debias.rows.rows import Rows, SummedRows
+    from debias.significance.subjects_and_places import Column
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -72,8 +83,8 @@ class Facts(Protocol):
     def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> NDArray[np.int64] | None:
         """Add trees and rows to fingerprints; return the number of distinct values of each group, if `count`."""
 
-    def warn_of_repeats(self) -> None:
-        """Warn of rows that repeat others, which tests treat as independent."""
+    def warn_of_dependent_rows(self) -> None:
+        """Warn if rows repeat others, or if those of one subject or place are alike: tests take them as independent."""
 
     def performance(self) -> Performance:
         """Return how well the model predicts the rows."""
@@ -121,11 +132,47 @@ class FactsOfRows:
             _count_in_X(self.request, self.grouping.names, n_values)
         return n_values
 
-    def warn_of_repeats(self) -> None:
-        """See :class:`Facts`; not with blocks or queries, nor of rows that transformers made alike."""
+    def warn_of_dependent_rows(self) -> None:
+        """See :class:`Facts`; not with blocks or queries, nor on training rows, which are not tested.
+
+        The user's columns are examined, also those that the model does not know. Repeated rows are told of instead of
+        columns that may not be identifiers.
+        """
+        rows, log, X = self.rows, self.log, self.request.X
+        if rows.blocks is not None or rows.kind == RowsKind.TRAIN:
+            return
+        columns, used = self._columns_of_user(), np.flatnonzero(rows.weight > 0)
+        y = coded_response(rows)[used]
+        found = same_subject(columns, y)
+        told = False
+        if self.member.X is X and (found is None or not is_identifier(found.by[0])):  # transformers make rows alike
+            told = warn_of_repeats(rows.table, log)
+        if found is not None and not told:
+            warn_of_subjects(X, columns, found, log)
+        for near in near_places(columns, y):
+            warn_of_places(X, columns, near, y, log)
+
+    def _columns_of_user(self) -> list[Column]:
+        """Return the columns of the user, of the rows that count; none of a sparse matrix or of texts."""
         request = self.request
-        if request.blocks is None and request.qid is None and self.member.X is request.X:
-            warn_of_repeats(self.rows.table, self.log)
+        if len(np.shape(request.X)) != 2 or hasattr(request.X, "tocsr"):
+            return []
+        frame = as_frame(request.X)
+        if request.feature_names is not None:
+            frame = frame.set_axis(list(request.feature_names), axis=1)
+        used = np.flatnonzero(self.rows.weight > 0)
+        of_user = used if self.member.positions is None else self.member.positions[used]
+        return columns_of(frame.iloc[of_user], self._splits_by_column([str(name) for name in frame.columns]))
+
+    def _splits_by_column(self, names: list[str]) -> list[int]:
+        """Return the number of splits on each column of the user, or on what transformers made of it."""
+        ensemble = self.rows.ensemble
+        grouping = self.member.grouping(None, ensemble)
+        of_group = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names))
+        if not set(grouping.names) & set(names) and len(grouping.names) == len(names):  # the names were made up
+            return of_group.tolist()
+        by_name = dict(zip(grouping.names, of_group.tolist(), strict=True))
+        return [by_name.get(name, 0) for name in names]
 
     def performance(self) -> Performance:
         """See :class:`Facts`."""
@@ -186,7 +233,7 @@ class FactsOfSums:
         """See :class:`Facts`; values are not counted."""
         fingerprints.add_digest(self.rows.ensemble, self.rows.digest)
 
-    def warn_of_repeats(self) -> None:
+    def warn_of_dependent_rows(self) -> None:
         """See :class:`Facts`; rows are not compared."""
 
     def performance(self) -> Performance:

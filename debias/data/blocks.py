@@ -152,15 +152,16 @@ def refuse_no_block_out(n_inside: NDArray[np.int64], block: NDArray[np.int64]) -
     )
 
 
-def warn_of_repeats(table: Table, log: WarningLog) -> None:
+def warn_of_repeats(table: Table, log: WarningLog) -> bool:
     """Warn of rows that repeat other rows more often than by chance: p-values treat all rows as independent.
 
     Rows may be equal by chance if columns have few distinct values. Therefore only columns with fine values are
-    compared, and the share of repeated rows is compared with the chance that such fine values coincide.
+    compared, and the share of repeated rows is compared with the chance that such fine values coincide. Return whether
+    it warned.
     """
     n_rows = table.n_rows
     if n_rows < ROWS_TO_JUDGE:
-        return
+        return False
     joint, chance, names = np.zeros(n_rows, dtype=np.int64), 1.0, list[str]()
     for name, codes, coincidence in table.fine_columns(FINE, REPEATED):
         codes = _without_masses(codes)
@@ -172,7 +173,8 @@ def warn_of_repeats(table: Table, log: WarningLog) -> None:
             joint, chance = finer, chance * coincidence
             names.append(name)
     share = float((np.bincount(joint)[joint] > 1).mean()) if joint.any() else 0.0
-    if share > max(REPEATED, BEYOND_CHANCE * n_rows * chance):
+    is_beyond_chance = share > max(REPEATED, BEYOND_CHANCE * n_rows * chance)
+    if is_beyond_chance:
         where = f"column {names[0]}, which is" if len(names) == 1 else f"columns {listed(names, MOST_NAMED)}, which are"
         log.warn(
             f"{share:.0%} of the rows repeat the values of another row in {where} otherwise nearly unique. If rows "
@@ -180,6 +182,7 @@ def warn_of_repeats(table: Table, log: WarningLog) -> None:
             "are too small: pass debias.Dataset(X, y, blocks=...), with the same label for such rows, or hold out "
             "whole groups of rows"
         )
+    return is_beyond_chance
 
 
 def _without_masses(codes: NDArray[np.int64]) -> NDArray[np.int64]:

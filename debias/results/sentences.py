@@ -51,6 +51,8 @@ STABLE = 0.9
 UNSTABLE = 0.5
 """and below this they rank them differently."""
 _EXCESS = "more than 1 percentage point above it"
+_ALIKE = "are alike: they have similar responses"
+"""The warnings of dependent rows say this."""
 
 
 def summary(audit: Audit) -> list[str]:
@@ -104,6 +106,10 @@ def test_summary(audit: Audit) -> str:
         they = "It has" if n_noise == 1 else "Together they have"
         sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")
     sentences.append(f"Test: {test_description(audit)}.")
+    alike = [text for text in audit.warnings if _ALIKE in text]
+    if alike:
+        unit = "blocks" if alike[0].startswith("consecutive blocks") else "rows"
+        sentences.append(f"It takes {unit} as independent, but a warning says that some are alike.")
     return " ".join(sentences)
 
 

@@ -89,7 +89,7 @@ def scored_on(facts, n, words, noun, detail):
     assert detail == facts.tested_scores.provenance["detail"]
 
 
-def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition, they, part, procedure):
+def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition, they, part, procedure, alike):
     assert whole(n_rows or "1") == facts.tested_scores.n_rows
     assert (rows == "this 1 row") == (facts.tested_scores.n_rows == 1)
     assert condition == condition_of(facts.tested_scores)
@@ -100,6 +100,8 @@ def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition
         assert they == ("It has" if len(facts.noise) == 1 else "Together they have")
         assert shows(part, facts.reported[facts.noise].sum())
     by_procedure(facts, procedure)
+    about = [text.split(" are alike: they have")[0] for text in facts.audit.warnings if " are alike: they have" in text]
+    assert alike == (("blocks" if "consecutive blocks" in about else "rows") if about else None)
 
 
 def what_matters(facts, some, of, verb, every, all_of, condition, ordered, names):
@@ -297,7 +299,8 @@ SUMMARY = {
     r"the selection has not seen\.": before_a_selection,
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
     rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."
-    rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*)\.": found,
+    rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*?)\."
+    r"(?: It takes (rows|blocks) as independent, but a warning says that some are alike\.)?": found,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
     r"are ranked too high\.": training,
