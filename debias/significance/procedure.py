@@ -86,8 +86,8 @@ class Permutation:
     Parameters
     ----------
     n_permutations : int
-        Largest number of permutations. On out-of-bag rows, 200 took a fifth of the time of fitting the forest, and with
-        the test of dependence about as long as the fit (docs/honest-effects.md).
+        Largest number of permutations. On out-of-bag rows, 200 took a fifth of the time of fitting the forest, and a
+        whole audit with the test of dependence about as long as the fit (docs/honest-effects.md).
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool
