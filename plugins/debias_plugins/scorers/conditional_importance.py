@@ -13,7 +13,7 @@ from debias.data.groups import Grouping
 from debias.parallel import allowed
 from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
 from debias.progress import task
-from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
+from debias_plugins.scorers.conditional_design import Design, categorical_features
 from debias_plugins.scorers.conditional_mean import ConditionalMean
 from debias_plugins.scorers.conditional_sampler import Sampler
 
@@ -310,16 +310,16 @@ class _Work:
     def _covariances(self, g: int, unchanged: Array, of_draws: Array) -> Array:
         """Return twice the product of the residuals of response and prediction given the other columns, by row.
 
-        Both are first compared with the mean prediction over draws. A regression on the other columns takes what is
-        left: so an error of the sampler counts only where the regression of the response has an error too.
+        The mean prediction over draws is subtracted from the prediction only: in both factors its noise would look like
+        a covariance. A regression on the other columns takes what the sampler leaves, unless the sampler is known.
         """
         features = np.flatnonzero(self.grouping.index == g)
         generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]), 1)))
-        plain, bent = _rows_of(self.design.without(features), slice(self.used.size))
-        columns = np.column_stack([standardised(of_draws), plain]), bent
-        left = np.column_stack([self.response - of_draws, unchanged - of_draws])
+        columns = _rows_of(self.design.without(features), slice(self.used.size))
+        use = unchanged - of_draws
+        left = self.response if self.sampler is not None else np.column_stack([self.response, use])
         if self.folds is None:
-            left -= ConditionalMean.fit(columns, left, self.weight, int(generator.integers(2**31))).unseen
+            left = left - ConditionalMean.fit(columns, left, self.weight, int(generator.integers(2**31))).unseen
         else:
             predicted = np.empty_like(left)
             for others, fold in self.folds:
@@ -327,10 +327,11 @@ class _Work:
                     _rows_of(columns, others), left[others], self.weight[others], int(generator.integers(2**31))
                 )
                 predicted[fold] = fit.predict(_rows_of(columns, fold))
-            left -= predicted
+            left = left - predicted
         n_outputs = unchanged.shape[1]
-        products: Array = left[:, :n_outputs] * left[:, n_outputs:]
-        return 2 * self.n_classes_a_column * products.sum(axis=1)
+        if self.sampler is None:
+            use = left[:, n_outputs:]
+        return 2 * self.n_classes_a_column * (left[:, :n_outputs] * use).sum(axis=1)
 
     def _outputs(self, values: NDArray[np.floating[Any]], which: NDArray[np.int64]) -> Array:
         """Return predictions on the scale of the response, with each of some groups of columns taken from `values`.

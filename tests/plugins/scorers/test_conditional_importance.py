@@ -157,6 +157,29 @@ def test_with_the_true_conditional_noise_has_mean_0_and_the_level_holds():
     assert (z > 1.653).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+@pytest.mark.parametrize("n_draws", [1, 10])
+def test_the_noise_of_a_few_true_draws_does_not_look_like_a_covariance(n_draws):
+    """Column and response follow a site, which is in both factors if both are compared with the same draws."""
+    trials, n_sites = 60, 15
+    z = []
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        mean = rng.normal(size=n_sites)
+        site = rng.integers(0, n_sites, 400)
+        X = np.column_stack([site, mean[site] + 0.6 * rng.normal(size=400)])
+        y = mean[site] + rng.normal(size=400)
+
+        def true(X, columns, generator, mean=mean):
+            return (mean[X[:, 0].astype(int)] + 0.6 * generator.normal(size=len(X)))[:, None]
+
+        model = RandomForestRegressor(10, min_samples_leaf=3, max_features=1, random_state=seed).fit(X[:200], y[:200])
+        z.append(scored(model, X[200:], y[200:], seed, sampler=true, n_draws=n_draws).z[1])
+    assert abs(np.mean(z)) < 4 / np.sqrt(trials)
+    assert (np.array(z) > 1.653).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
 def test_the_study_draws_what_it_says():
     from debias_bench.studies import conditional
 
