@@ -81,16 +81,16 @@ def confounding(name: str, n: int, rng: np.random.Generator) -> tuple[NDArray[np
         z[:, 0] = rng.integers(0, 10, n)
         value = rng.normal(size=10)[z[:, 0].astype(np.int64)] * z[:, 1]
     else:
-        functions = {
-            "max": lambda: z.max(axis=1),
-            "sine": lambda: np.sin(2 * z[:, 0]),
-            "jump": lambda: np.sign(z[:, 0]),
-            "rule": lambda: ((z[:, 0] > 0) & (z[:, 1] > 0)) | (z[:, 2] > 1),
-            "circle": lambda: (z[:, :2] ** 2).sum(axis=1) < 2 * np.log(2),
-            "band": lambda: np.abs(z[:, 0] + z[:, 1]) < 0.95,
-            "ball": lambda: (z**2).sum(axis=1) < 2.37,
+        of_name: dict[str, NDArray[Any]] = {
+            "max": z.max(axis=1),
+            "sine": np.sin(2 * z[:, 0]),
+            "jump": np.sign(z[:, 0]),
+            "rule": ((z[:, 0] > 0) & (z[:, 1] > 0)) | (z[:, 2] > 1),
+            "circle": (z[:, :2] ** 2).sum(axis=1) < 2 * np.log(2),
+            "band": np.abs(z[:, 0] + z[:, 1]) < 0.95,
+            "ball": (z**2).sum(axis=1) < 2.37,
         }
-        value = functions[name]().astype(np.float64)
+        value = of_name[name].astype(np.float64)
     return z, (value - value.mean()) / value.std()
 
 
@@ -131,11 +131,16 @@ def fit(cell: Cell, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -
     return XGBRegressor(n_estimators=60, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed).fit(X, y)
 
 
-def p_value(cell: Cell, trial: int) -> float:
-    """Return the p-value of the second column in one trial, NaN if it was not tested.
+@dataclass(frozen=True)
+class Trial:
+    """The test of the second column in one trial: its p-value, and whether it was not tested."""
 
-    The same trial of other models has the same data.
-    """
+    p_value: float
+    untested: bool
+
+
+def tested(cell: Cell, trial: int) -> Trial:
+    """Return the test in one trial; the same trial of other models has the same data."""
     X, y = draw(cell, np.random.default_rng(np.random.SeedSequence(trial, spawn_key=(cell.n,))))
     model = fit(cell, X[: cell.n], y[: cell.n], trial)
     scorer = debias.plugin.scorer("conditional_importance", statistic=cell.statistic)
@@ -145,7 +150,8 @@ def p_value(cell: Cell, trial: int) -> float:
         held_out = X[cell.n :], y[cell.n :]
         scores = debias.score(model, *held_out, scorer, rows="held-out", train=train, random_state=trial)
     assert scores.p_value is not None
-    return float(scores.p_value[TESTED])
+    untested = scores.feature_names[TESTED] in scores.details.get("untested_features", {})
+    return Trial(float(scores.p_value[TESTED]), untested)
 
 
 def rate(cell: Cell, n_trials: int) -> float:
@@ -161,7 +167,7 @@ def rate(cell: Cell, n_trials: int) -> float:
     float
         Its standard error is ``sqrt(rate * (1 - rate) / n_trials)``.
     """
-    return float(np.mean([p_value(cell, trial) <= ALPHA for trial in range(n_trials)]))
+    return float(np.mean([tested(cell, trial).p_value <= ALPHA for trial in range(n_trials)]))
 
 
 def cells(n: int = 300) -> list[Cell]:
@@ -171,18 +177,23 @@ def cells(n: int = 300) -> list[Cell]:
     settings += [("linear", 0.95), ("square", 0.95), ("linear", 0.5)]
     null = [Cell(dependence, r, n, model) for dependence, r in settings for model in models]
     power = [Cell("linear", r, n, model, 0.3) for r in (0.8, 0.5, 0.95) for model in models]
+    confounded = [
+        Cell(dependence, 0.8, n, "forest", train=train) for dependence in CONFOUNDED for train in (False, True)
+    ]
     loss = [Cell(dependence, 0.8, n, "forest", statistic="loss") for dependence in ("linear", "square", "product")]
     loss_power = [Cell("linear", 0.8, n, "forest", 0.3, "loss")]
-    return null + power + loss + loss_power
+    return null + confounded + power + loss + loss_power
 
 
 def main(n: int, n_trials: int) -> None:
-    """Print the share of rejections of every cell, with its standard error, as rows of a table."""
+    """Print the shares of rejections, with its standard error, and of untested columns of every cell as a table."""
     for cell in cells(n):
-        found = rate(cell, n_trials)
+        trials = [tested(cell, trial) for trial in range(n_trials)]
+        found = float(np.mean([trial.p_value <= ALPHA for trial in trials]))
         error = np.sqrt(found * (1 - found) / n_trials)
+        untested = np.mean([trial.untested for trial in trials])
         what = f"{cell.dependence} | {cell.correlation} | {cell.n} | {cell.model} | {cell.effect} | {cell.statistic}"
-        print(f"| {what} | {found:.3f} ({error:.3f}) |", flush=True)
+        print(f"| {what} | {cell.train} | {found:.3f} ({error:.3f}) | {untested:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

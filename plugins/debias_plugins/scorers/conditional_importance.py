@@ -145,9 +145,7 @@ def conditional_importance(
         details[name] = _spread(details[name], tested, group, absent)
     details["standard_error"] = details["standard_error"] / size[group]
     details["selected"] = details["p_adjusted"] <= alpha
-    for name in ("p_value", "p_adjusted"):
-        details[name][_spread(found.untested, tested, group, 0.0) > 0] = np.nan
-    details["test"]["n_tested"] = int((~found.untested).sum())
+    details["test"]["n_tested"] = int(tested.size)
     reasons = {int(g): reason for g, reason in zip(tested, found.reasons, strict=True) if reason}
     if reasons:
         names = zip(ensemble.feature_names, group.tolist(), strict=True)

@@ -3,9 +3,9 @@
 No regression is right everywhere: splines miss what depends on several columns at once, a forest smooths, and a process
 misses jumps. The error of each one looks like a signal, so their left-out predictions are combined with the
 non-negative factors that predict best (Breiman 1996, stacked regressions). They are ridge regressions on curves and
-levels without and with pairs of columns, a Gaussian process, a forest, and a forest that splits on the process too. The
-last one sharpens: where the target jumps along a curve, the process is a smooth step across it, and a split of its value
-follows the curve.
+levels without and with pairs of columns, a Gaussian process, a forest, and a forest that splits on the process too.
+The last one sharpens: where the target jumps along a curve, the process is a smooth step across it, and a split of its
+value follows the curve.
 """
 
 from __future__ import annotations
@@ -52,15 +52,13 @@ class ConditionalMean:
         The combination without the forest that sharpens.
     process : LeftOut
         By the Gaussian process alone.
-    by_forest : array
-        By the forest alone.
     forest : Forest
+        Of the other columns alone; its leaves hold rows that are alike.
     """
 
     stack: Array
     smooth: Array
     process: LeftOut
-    by_forest: Array
     forest: Forest
 
     @classmethod
@@ -95,7 +93,7 @@ class ConditionalMean:
         learners = [single, paired, whole, forest.unseen]
         smooth = _stacked(learners, side_by_side, weight)
         stack = _stacked([*learners, sharp.unseen], side_by_side, weight)
-        return cls(stack, smooth, LeftOut(whole, half, folds), forest.unseen, forest)
+        return cls(stack, smooth, LeftOut(whole, half, folds), forest)
 
 
 def left_out_ridge(columns: Array, targets: Array, weight: Array, blocks: Numbers) -> Array:

@@ -156,7 +156,7 @@ class _Kernel:
         start, w = self.parameters, targets
 
         def of(p: Array) -> tuple[float, Array]:
-            smooth, slope, linear, equal, distance = self._parts(rows, rows, p)
+            smooth, slope, linear, equal, distance = self._parts(rows, p)
             noise = np.exp(p[-1]) * roughness
             covariance = smooth + linear + sum(equal) + np.diag(noise + 1e-6)
             inverse = np.linalg.inv(covariance)
@@ -190,7 +190,7 @@ class _Kernel:
         """
         noise = np.exp(self.parameters[-1]) * roughness[known]
         # The constant 1 is for the mean, which is unknown.
-        inverse = np.linalg.inv(self._covariance(known, known) + 1.0 + np.diag(noise + 1e-6))
+        inverse: Array = np.asarray(np.linalg.inv(self._covariance(known, known) + 1.0 + np.diag(noise + 1e-6)))
         solved, others = inverse @ targets[known], np.setdiff1d(rows, known)
         between = self._covariance(others, known) + 1.0
         found = []
@@ -206,19 +206,25 @@ class _Kernel:
         return found
 
     def _covariance(self, rows: Numbers, others: Numbers) -> Array:
-        smooth, _, linear, equal, _ = self._parts(rows, others, self.parameters)
-        return np.asarray(smooth + linear + sum(equal))
+        from scipy.spatial.distance import cdist
 
-    def _parts(self, rows: Numbers, others: Numbers, p: Array) -> tuple[Array, Array, Array, list[Array], list[Array]]:
-        """Return the parts of the covariance, the slope of the smooth part, and the squared distances by number."""
-        n_numbers = self.numbers.shape[1]
+        p, n_numbers = self.parameters, self.numbers.shape[1]
         A, B = self.numbers[rows], self.numbers[others]
-        distance = [np.exp(-2 * p[2 + j]) * (A[:, [j]] - B[:, j]) ** 2 for j in range(n_numbers)]
-        r = np.sqrt(5 * sum(distance, np.zeros((len(A), len(B)))))
-        decay = np.exp(p[0] - r)
-        linear = np.exp(p[1]) * (A @ B.T) / max(1, n_numbers)
+        near = np.exp(-p[2 : 2 + n_numbers])
+        r = np.sqrt(5) * cdist(A * near, B * near) if n_numbers else np.zeros((len(A), len(B)))
+        covariance = (1 + r + r * r / 3) * np.exp(p[0] - r) + np.exp(p[1]) * (A @ B.T) / max(1, n_numbers)
+        for of_levels, level in zip(p[2 + n_numbers : -1], self.level.T, strict=True):
+            covariance += np.exp(of_levels) * (level[rows][:, None] == level[others])
+        return np.asarray(covariance)
+
+    def _parts(self, rows: Numbers, p: Array) -> tuple[Array, Array, Array, list[Array], list[Array]]:
+        """Return the parts of the covariance of rows, the slope of the smooth part, and squared distances by number."""
+        A, n_numbers = self.numbers[rows], self.numbers.shape[1]
+        distance = [np.exp(-2 * p[2 + j]) * (A[:, [j]] - A[:, j]) ** 2 for j in range(n_numbers)]
+        r = np.sqrt(5 * sum(distance, np.zeros((len(A), len(A)))))
+        decay, linear = np.exp(p[0] - r), np.exp(p[1]) * (A @ A.T) / max(1, n_numbers)
         equal = [
-            np.exp(p[2 + n_numbers + j]) * (self.level[rows, j][:, None] == self.level[others, j])
-            for j in range(self.level.shape[1])
+            np.exp(of_levels) * (level[rows][:, None] == level[rows])
+            for of_levels, level in zip(p[2 + n_numbers : -1], self.level.T, strict=True)
         ]
         return (1 + r + r * r / 3) * decay, (5 / 3) * (1 + r) * decay, linear, equal, distance

@@ -34,8 +34,6 @@ SHARPENED = 2.0
 of curved jumps are about this much too smooth."""
 TOO_ROUGH = 1.0
 """A column is not tested if the errors of the regressions may move the statistic by so many standard errors."""
-AGREEING = 0.6
-"""Share of the rows in which the regressions agree best. What is found must be found there too."""
 
 ROUGH = "errors of the regressions on the other columns may move its statistic by {:.2g} standard errors"
 DOUBTFUL = "it covaries with the response, but errors of the regressions on the other columns may have made that"
@@ -156,8 +154,6 @@ class Figures:
         Products of the residual of the response and of the model's effect.
     of_column : array
         Products of the residual of the response and of the column, in the direction of the effect.
-    apart : array
-        How much the regressions disagree, as the product of disagreements about column and response.
     bias : array of shape (n_tested,)
         The most by which errors of the regressions move the mean of `of_column`.
     explained : array of shape (n_tested,)
@@ -165,7 +161,6 @@ class Figures:
 
     of_model: Array
     of_column: Array
-    apart: Array
     bias: Array
     explained: Array
 
@@ -173,7 +168,7 @@ class Figures:
     def empty(cls, n_rows: int, n_tested: int) -> Figures:
         """Return figures to be filled: zeros, and NaN for the explained shares."""
         shape = n_rows, n_tested
-        return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n_tested), np.full(n_tested, np.nan))
+        return cls(np.zeros(shape), np.zeros(shape), np.zeros(n_tested), np.full(n_tested, np.nan))
 
     def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array) -> None:
         """Fill the figures of a group.
@@ -188,16 +183,14 @@ class Figures:
         weight : array of shape (n_rows,)
         """
         n, n_own, mean = len(effect), regressions.own.shape[1], regressions.mean
-
-        own, response = regressions.own[:n] - mean.stack[:n, :n_own], regressions.response[:n] - mean.stack[:n, n_own:]
+        target = np.column_stack([regressions.own, regressions.response])
+        own, response = np.split((target - mean.stack)[:n], [n_own], axis=1)
         if regressions.known_sampler:  # the mean of the effect given the other columns is 0
             self.of_model[:, k] = (effect * response).sum(axis=1)
             return
         # The frozen model is a regression of its own training rows, so its effect is not regressed on these.
         columns = np.column_stack([regressions.others.single[:n], mean.stack[:n, :n_own]])
-        effect = effect - left_out_ridge(
-            columns, effect, weight, np.unique(regressions.blocks[:n], return_inverse=True)[1]
-        )
+        effect = effect - left_out_ridge(columns, effect, weight, regressions.blocks[:n])
         root = np.sqrt(weight)[:, None]
         direction = np.linalg.lstsq(root * own, root * effect, rcond=None)[0]  # the response has no part in it
         self.of_model[:, k] = (effect * response).sum(axis=1)
@@ -208,7 +201,6 @@ class Figures:
 
         # The mean product of two errors is at most the root of the product of their mean squares. These cannot be seen,
         # but more rows and sharper regressions save some of them.
-        target = np.column_stack([regressions.own, regressions.response])
         pairs = (RATE, mean.process.half, mean.process.whole), (SHARPENED, mean.smooth, mean.stack)
         left = np.zeros(2)
         for factor, worse, better in pairs:
@@ -218,16 +210,12 @@ class Figures:
             ]
             left += factor * np.maximum(saved, 0.0)
         self.bias[k] = np.sqrt(left[0] * left[1])
-        apart = [mean.process.whole[:n] - other[:n] for other in (mean.by_forest, mean.process.half)]
-        of_forest, of_half = (size(gap) for gap in apart)
-        of_own, of_response = (np.sqrt(a) + np.sqrt(b) for a, b in zip(of_forest, of_half, strict=True))
-        self.apart[:, k] = of_own * of_response
 
     def verdict(self, weight: Array, blocks: Numbers | None, error: str, alpha: float) -> Verdict:
         """Return the test by the larger of both statistics.
 
-        A column is selected if its statistic exceeds the allowance, and if the statistic is above 0 in the rows in
-        which the regressions agree best. These rows are chosen by the other columns alone.
+        A column is not tested if it is selected only without the allowance, or if it is not selected and the allowance
+        is large.
 
         Parameters
         ----------
@@ -242,12 +230,7 @@ class Figures:
         spread = by_column.standard_error
         allowance = np.divide(self.bias, spread, out=np.zeros_like(spread), where=spread > 0)
         allowed = _less(by_model, allowance).or_other(_less(by_column, allowance))
-        larger = np.where(by_column.p_value < by_model.p_value, self.of_column, self.of_model)
-        agreeing = [
-            _p_of_agreeing(larger[:, [k]], self.apart[:, k], weight, blocks) if spread[k] > 0 else 0.0
-            for k in range(spread.size)
-        ]
-        test = plain.with_p_values(np.maximum(allowed.p_value, agreeing))
+        test = plain.with_p_values(allowed.p_value)
         rejected = test.p_adjusted <= alpha
         rough, doubtful = (allowance > TOO_ROUGH) & ~rejected, (plain.p_adjusted <= alpha) & ~rejected
         reasons = [
@@ -261,14 +244,6 @@ def _less(test: RowTest, allowance: Array) -> RowTest:
     from scipy.special import ndtr, ndtri
 
     return replace(test, p_value=ndtr(ndtri(test.p_value) + allowance))
-
-
-def _p_of_agreeing(values: Array, apart: Array, weight: Array, blocks: Numbers | None) -> float:
-    """Return the p-value of the mean of the values in the rows that are least apart; 1 if they are of one block."""
-    near = apart <= np.quantile(apart, AGREEING)
-    if near.sum() < 2 or (blocks is not None and np.ptp(blocks[near]) == 0):
-        return 1.0
-    return float(row_test(values[near], weight[near], None if blocks is None else blocks[near]).p_value[0])
 
 
 def _explained(target: Array, guess: Array) -> float:

@@ -186,6 +186,9 @@ def test_the_slope_of_the_likelihood_is_that_of_its_values():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(30, 2)), rng.integers(0, 3, 30)])
     kernel = module._Kernel.of(of(X))
+    parts = kernel._parts(np.arange(30), kernel.parameters)
+    covariance = parts[0] + parts[2] + sum(parts[3])
+    np.testing.assert_allclose(kernel._covariance(np.arange(30), np.arange(30)), covariance, rtol=1e-6)
     loss = kernel.loss(np.arange(30), rng.normal(size=(30, 2)), rng.uniform(0.5, 2, 30))
     at = kernel.parameters + 0.1 * rng.normal(size=kernel.parameters.size)
     error = check_grad(lambda p: loss(p)[0], lambda p: loss(p)[1], at)
@@ -236,7 +239,7 @@ def test_the_stack_finds_lines_curves_and_jumps(relation):
     error = ((fit.stack - signal) ** 2).mean()
     assert error < 0.2 * signal.var()
     # The factors of five regressions cost about 5 rows of noise.
-    best = min(((guess - signal) ** 2).mean() for guess in (fit.by_forest, fit.process.whole))
+    best = min(((guess - signal) ** 2).mean() for guess in (fit.forest.unseen, fit.process.whole))
     assert error < best + 2 * 5 * 0.5**2 / 600
 
 
