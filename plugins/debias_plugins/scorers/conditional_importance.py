@@ -56,9 +56,10 @@ def conditional_importance(
     ----------
     statistic : {"covariance", "loss"}
         "covariance": twice the product of two residuals of each row given the other columns, that of the response and
-        that of the prediction (Shah and Peters 2020; Lundborg et al. 2024). "loss": the difference of squared errors
-        with drawn and true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only
-        the first has a mean near 0 for noise if the sampler is slightly wrong.
+        that of the prediction (Shah and Peters 2020; Lundborg et al. 2024); the test also looks at the residual of the
+        column itself, and allows for errors of the regressions. "loss": the difference of squared errors with drawn and
+        true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only the first has a
+        mean near 0 for noise if the sampler is slightly wrong, and only the first says if it cannot test a column.
     n_draws : int
         Number of draws of each column for each row.
     together : mapping of str to sequence of str, optional
@@ -77,9 +78,12 @@ def conditional_importance(
     -------
     (array of shape (n_features,), dict)
         With p-values and standard errors by rows, which become fields of :class:`debias.Scores`.
-        ``details["explained"]`` is the share of the variance of each column that the other columns explain (None for
-        columns without a split, or if `sampler` is passed); ``details["seed"]`` is the seed, drawn at random if none
-        was passed.
+        ``details["untested_features"]`` has the columns that could not be tested, with the reason; they are not
+        selected, which is no evidence against them. For each column, None for columns without a split:
+        ``details["explained"]``, the share of its variance that the other columns explain (None if `sampler` is
+        passed); ``details["allowance"]``, the most by which errors of the regressions may move its statistic, in
+        standard errors; ``details["p_plain"]``, the p-value without this allowance. ``details["seed"]`` is the seed,
+        drawn at random if none was passed.
 
     Raises
     ------
@@ -94,15 +98,19 @@ def conditional_importance(
     over the classes. A model of something else than a mean (a quantile, a custom objective) is tested too; its score is
     then twice the covariance of response and output given the other columns.
 
-    Sampler and regressions are estimates. If they miss much of the dependence of the column *and* of the response on
-    the other columns, the test is too liberal. The documentation has measured levels. A feature without a split has
-    score 0 and p-value 1.
+    The regressions on the other columns are estimates, made from these rows and from training rows if they are passed
+    (``train=``). What they miss of the column *and* of the response looks like a signal. The p-values allow for what
+    the learning curves show of this. A column is untested if the allowance is above 1 standard error and the column is
+    not selected, or if it would be selected only without the allowance. Dependence that no regression finds at all is
+    not seen by the allowance either: several jumps that depend on many columns at once, and codes with more values than
+    one for 6 rows. The documentation has measured levels. A feature without a split has score 0 and p-value 1.
 
     References
     ----------
     Watson and Wright (2021), Machine Learning 110, 2107-2129. Shah and Peters (2020), Annals of Statistics 48,
     1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch,
-    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests).
+    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests). Breiman (1996), Machine
+    Learning 24, 49-64 (stacked regressions). Rasmussen and Williams (2006), Gaussian Processes for Machine Learning.
 
     Examples
     --------
