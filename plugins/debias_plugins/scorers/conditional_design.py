@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Owners = NDArray[np.int64]
 
-MOST_LEVELS = 100
-"""Values of a column that get an indicator of their own, the most frequent ones; the others share the value 0."""
+FEWEST_LEVELS, MOST_LEVELS = 20, 100
+"""Values of a column that get an indicator of their own, the most frequent ones; the others share the value 0. There
+are more of them if few columns have any."""
 ROWS_OF_LEVEL = 6
 """A number with at most one value for so many rows may be a code: each value gets an indicator."""
 MOST_CURVES = 5
@@ -79,15 +80,16 @@ class Design:
             Pairs are made of the features with the largest of these numbers above 0.
         """
         n = len(X)
-        parts = [encoded(X[:, k], bool(categorical[k])) for k in range(X.shape[1])]
+        few = ~categorical & np.array([2 < np.unique(column).size <= n / ROWS_OF_LEVEL for column in X.T], dtype=bool)
+        levelled = np.flatnonzero(few | categorical)
+        most = int(np.clip(n // (2 * max(1, levelled.size)), FEWEST_LEVELS, MOST_LEVELS))
+        parts = [encoded(X[:, k], bool(categorical[k]), most) for k in range(X.shape[1])]
         plain, owner = standardised(_side_by_side(parts, n)), _owner(parts)
         # Plain columns and curves together are fewer than half the rows.
         n_curves = min(MOST_CURVES, int(n / (2 * max(1, X.shape[1]))) - 1)
         bent = [curves(part[:, 0], n_curves) if part.shape[1] else part for part in parts]
-        few = ~categorical & np.array([2 < np.unique(column).size <= n / ROWS_OF_LEVEL for column in X.T], dtype=bool)
-        levelled = np.flatnonzero(few | categorical)
         codes = [np.unique(X[:, k], return_inverse=True)[1].reshape(n) for k in levelled]
-        of_codes = [encoded(X[:, k], True) if few[k] else np.empty((n, 0)) for k in range(X.shape[1])]
+        of_codes = _indicators(X, few, use, most)
         products = _pairs(owner, use, min(n // ROWS_OF_PRODUCT, MOST_PRODUCTS))
         first = np.searchsorted(owner, np.arange(X.shape[1]))
         numbers = [
@@ -136,12 +138,15 @@ class Design:
         return np.column_stack([self.plain, self.curves])
 
 
-def encoded(values: Array, categorical: bool) -> Array:
-    """Return one column as numbers without gaps, shape (n_rows, n_encoded); a constant column has none."""
+def encoded(values: Array, categorical: bool, most: int = MOST_LEVELS) -> Array:
+    """Return one column as numbers without gaps, shape (n_rows, n_encoded); a constant column has none.
+
+    A category has indicators of at most so many values, by default of 100.
+    """
     missing = np.isnan(values)
     if categorical:
         codes, count = np.unique(np.where(missing, -1.0, values), return_counts=True)
-        frequent = np.sort(codes[np.argsort(-count, kind="stable")][:MOST_LEVELS])
+        frequent = np.sort(codes[np.argsort(-count, kind="stable")][:most])
         indicators = (np.where(missing, -1.0, values)[:, None] == frequent).astype(np.float64)
         return indicators[:, :0] if codes.size == 1 else indicators
     if missing.all():
@@ -175,6 +180,18 @@ def categorical_features(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
     if ensemble.category_set is not None:
         found[ensemble.feature[ensemble.splits[ensemble.category_set[ensemble.splits] >= 0]]] = True
     return found
+
+
+def _indicators(X: Array, few: NDArray[np.bool_], use: NDArray[np.int64], most: int) -> list[Array]:
+    """Return indicators of the values of columns with few values, the most used ones, fewer than half the rows."""
+    parts = [np.empty((len(X), 0)) for _ in few]
+    for k in np.argsort(-use, kind="stable"):
+        if few[k]:
+            part = encoded(X[:, k], True, most)
+            if sum(of.shape[1] for of in parts) + part.shape[1] > len(X) / 2:
+                break
+            parts[k] = part
+    return parts
 
 
 def _pairs(owner: Owners, use: NDArray[np.int64], most: int) -> Owners:

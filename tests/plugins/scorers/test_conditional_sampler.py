@@ -283,6 +283,17 @@ def test_a_number_with_few_values_has_levels_and_leaves_with_them():
     assert set(rest.feature_of_curve) == {0}
 
 
+def test_many_columns_of_codes_have_fewer_indicators_than_half_the_rows():
+    codes = np.random.default_rng(0).integers(0, 25, (200, 30)).astype(float)
+    use = np.arange(30)
+    design = of(codes, use=use)
+    indicator = np.isin(design.curves, [0, 1]).all(axis=0)
+    assert indicator.sum() == 100
+    assert set(design.feature_of_curve[indicator]) == set(range(25, 30))  # 5 columns with 20 of 25 levels
+    as_categories = of(codes, categorical=range(30))
+    assert (np.bincount(as_categories.feature) == 20).all()
+
+
 def test_the_columns_of_a_feature_leave_together():
     X = np.column_stack([np.arange(12.0), np.tile([0.0, 1.0, 2.0], 4), np.r_[np.nan, np.arange(11.0)]])
     design = of(X, categorical=[1])
