@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEPENDENCES = ("linear", "square", "binary", "category", "product", "xor")
 CONFOUNDED = (
     *("3 sites", "15 sites", "50 sites", "field", "max", "sine", "jump", "rule", "slopes by site"),
-    *("circle", "band", "ball"),
+    *("circle", "band", "ball", "parity"),
 )
 """Both columns follow a function of the others that is not a straight line; see :func:`confounding`."""
 TESTED = 1
@@ -67,7 +67,8 @@ def confounding(name: str, n: int, rng: np.random.Generator) -> tuple[NDArray[np
     "... sites": the mean of a site, whose code is stored as an integer. "field": a smooth field of two coordinates.
     "max": the largest of three columns. "sine": of twice a column. "jump": the sign of a column. "rule": two columns
     are above 0, or a third is above 1. "slopes by site": a column times the slope of one of 10 sites. "circle", "ball":
-    whether two or three columns are near 0. "band": whether the sum of two columns is.
+    whether two or three columns are near 0. "band": whether the sum of two columns is. "parity": the sign of the
+    product of three columns.
     """
     z = rng.normal(size=(n, 3))
     if name.endswith("sites"):
@@ -89,6 +90,7 @@ def confounding(name: str, n: int, rng: np.random.Generator) -> tuple[NDArray[np
             "circle": (z[:, :2] ** 2).sum(axis=1) < 2 * np.log(2),
             "band": np.abs(z[:, 0] + z[:, 1]) < 0.95,
             "ball": (z**2).sum(axis=1) < 2.37,
+            "parity": np.sign(z.prod(axis=1)),
         }
         value = of_name[name].astype(np.float64)
     return z, (value - value.mean()) / value.std()
