@@ -102,6 +102,15 @@ class RowTest:
             effective=np.minimum(self.effective, other.effective),
         )
 
+    def with_p_values(self, p_value: NDArray[np.float64]) -> RowTest:
+        """Return the test with other p-values, adjusted by the same procedure.
+
+        Parameters
+        ----------
+        p_value : array of shape (n_features,)
+        """
+        return replace(self, p_value=p_value, p_adjusted=_adjusted(p_value, self.error))
+
     def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
         """Return the numbers of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
 

@@ -129,6 +129,14 @@ def test_the_larger_of_two_statistics_where_one_never_varies():
     assert nothing.or_other(nothing).p_value == 1
 
 
+@pytest.mark.parametrize("error", ["fwer", "fdr"])
+def test_other_p_values_are_adjusted_by_the_same_procedure(error):
+    values = np.random.default_rng(7).normal(0.2, 1, (60, 4))
+    test, others = row_test(values, error=error), row_test(-values, error=error)
+    np.testing.assert_array_equal(test.with_p_values(others.p_value).p_adjusted, others.p_adjusted)
+    np.testing.assert_array_equal(test.with_p_values(others.p_value).z, test.z)
+
+
 @pytest.mark.parametrize("blocks", [None, np.repeat(np.arange(30), 4)])
 def test_the_level_is_that_of_the_p_value(blocks):
     generator = np.random.default_rng(4)

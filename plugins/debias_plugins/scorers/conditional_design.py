@@ -1,4 +1,4 @@
-"""Columns of a model as plain numbers and curves, for regressions on all features but some."""
+"""Columns of a model as plain numbers, levels and curves, for regressions on all features but some."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ if TYPE_CHECKING:
 
     from debias.plugin import TreeEnsemble
 
-MOST_LEVELS = 20
-"""Categories that get an indicator of their own, the most frequent ones; the others share the value 0."""
+    Array = NDArray[np.float64]
+    Owners = NDArray[np.int64]
+
+FEWEST_LEVELS, MOST_LEVELS = 20, 100
+"""Values of a column that get an indicator of their own, the most frequent ones; the others share the value 0. There
+are more of them if few columns have any."""
+ROWS_OF_LEVEL = 6
+"""A number with at most one value for so many rows may be a code: each value gets an indicator."""
 MOST_CURVES = 5
 """Curves of a number beside the straight line: its square, and squares of its part above a knot."""
 ROWS_OF_PRODUCT, MOST_PRODUCTS = 10, 100
 """There is at most one product of two columns for so many rows, and this many altogether."""
+MOST_OBLIQUE = 6
+"""Curves of sums and differences are made of so many numbers, those that the model splits on most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Every column as numbers without gaps, and as curves and products of two columns.
+    """Every column as numbers without gaps, and as levels, curves and products of two columns.
 
     A number is itself, with the median where it is missing, and an indicator of missing values if there are any. A
     category is one indicator for each of its most frequent values, one of which may be "missing".
@@ -33,19 +41,34 @@ class Design:
         For trees; with mean 0 and standard deviation 1.
     feature : array of int64 of shape (n_plain,)
         The feature of each plain column.
+    number : array of bool of shape (n_plain,)
+        Which plain columns are not indicators of a category.
+    level : array of int64 of shape (n_rows, n_levelled)
+        Codes of the categories, and of numbers with few values.
+    feature_of_level : array of int64 of shape (n_levelled,)
     curves : array of float64 of shape (n_rows, n_curves)
-        For a linear regression, beside the plain columns.
-    feature_of_curve : array of int64 of shape (n_curves, 2)
-        The two features of a product; twice the same feature for a curve.
+        For a linear regression, beside the plain columns: curves of one feature, and indicators of its values.
+    feature_of_curve : array of int64 of shape (n_curves,)
+    pairs : array of float64 of shape (n_rows, n_pairs)
+        Products of two columns, and curves of their sum and difference.
+    features_of_pair : array of int64 of shape (n_pairs, 2)
+    use : array of int64 of shape (n_features,)
+        How often the model splits on each feature.
     """
 
-    plain: NDArray[np.float64]
-    feature: NDArray[np.int64]
-    curves: NDArray[np.float64]
-    feature_of_curve: NDArray[np.int64]
+    plain: Array
+    feature: Owners
+    number: NDArray[np.bool_]
+    level: NDArray[np.int64]
+    feature_of_level: Owners
+    curves: Array
+    feature_of_curve: Owners
+    pairs: Array
+    features_of_pair: Owners
+    use: Owners
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], categorical: NDArray[np.bool_], use: NDArray[np.int64] | None = None) -> Design:
+    def of(cls, X: Array, categorical: NDArray[np.bool_], use: NDArray[np.int64]) -> Design:
         """Encode columns.
 
         Parameters
@@ -53,35 +76,77 @@ class Design:
         X : array of shape (n_rows, n_features)
         categorical : array of bool of shape (n_features,)
             Which columns hold codes of categories.
-        use : array of shape (n_features,), optional
-            Products are made of the features with the largest of these numbers; by default there are none.
+        use : array of shape (n_features,)
+            Pairs are made of the features with the largest of these numbers above 0.
         """
-        parts = [encoded(X[:, k], bool(categorical[k])) for k in range(X.shape[1])]
+        n = len(X)
+        few = ~categorical & np.array([2 < np.unique(column).size <= n / ROWS_OF_LEVEL for column in X.T], dtype=bool)
+        levelled = np.flatnonzero(few | categorical)
+        most = int(np.clip(n // (2 * max(1, levelled.size)), FEWEST_LEVELS, MOST_LEVELS))
+        parts = [encoded(X[:, k], bool(categorical[k]), most) for k in range(X.shape[1])]
+        plain, owner = standardised(_side_by_side(parts, n)), _owner(parts)
         # Plain columns and curves together are fewer than half the rows.
-        n_curves = min(MOST_CURVES, int(len(X) / (2 * max(1, X.shape[1]))) - 1)
+        n_curves = min(MOST_CURVES, int(n / (2 * max(1, X.shape[1]))) - 1)
         bent = [curves(part[:, 0], n_curves) if part.shape[1] else part for part in parts]
-        plain, owner = _side_by_side(parts, len(X)), _owner(parts)
-        plain = standardised(plain)
-        most = min(len(X) // ROWS_OF_PRODUCT, MOST_PRODUCTS)
-        pairs = np.empty((0, 2), dtype=np.int64) if use is None else _pairs(owner, use, most)
-        products = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
-        owners = np.vstack([np.column_stack([_owner(bent)] * 2), owner[pairs]])
-        return cls(plain, owner, np.column_stack([_side_by_side(bent, len(X)), products]), owners)
-
-    def without(self, features: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the plain columns and the curves of all features but these."""
-        return (
-            self.plain[:, ~np.isin(self.feature, features)],
-            self.curves[:, ~np.isin(self.feature_of_curve, features).any(axis=1)],
+        codes = [np.unique(X[:, k], return_inverse=True)[1].reshape(n) for k in levelled]
+        of_codes = _indicators(X, few, use, most)
+        products = _pairs(owner, use, min(n // ROWS_OF_PRODUCT, MOST_PRODUCTS))
+        first = np.searchsorted(owner, np.arange(X.shape[1]))
+        numbers = [
+            k for k in np.argsort(-use, kind="stable") if use[k] > 0 and not categorical[k] and (owner == k).any()
+        ]
+        oblique = [(first[a], first[b]) for i, b in enumerate(numbers[:MOST_OBLIQUE]) for a in numbers[:i]]
+        slanted = [curves(plain[:, a] + sign * plain[:, b], n_curves) for a, b in oblique for sign in (1.0, -1.0)]
+        pairs = [plain[:, products[:, 0]] * plain[:, products[:, 1]], *slanted]
+        columns_of_slanted = np.repeat(np.array(oblique, dtype=np.int64).reshape(-1, 2), 2, axis=0)
+        columns_of_slanted = np.repeat(columns_of_slanted, [part.shape[1] for part in slanted], axis=0)
+        return cls(
+            plain,
+            owner,
+            ~categorical[owner],
+            np.column_stack([np.empty((n, 0), dtype=np.int64), *codes]),
+            levelled,
+            _side_by_side([*bent, *of_codes], n),
+            np.concatenate([_owner(bent), _owner(of_codes)]),
+            _side_by_side(pairs, n),
+            owner[np.vstack([products, columns_of_slanted])],
+            use,
         )
 
+    def without(self, features: NDArray[np.int64]) -> Design:
+        """Return the columns of all features but these."""
+        plain = ~np.isin(self.feature, features)
+        level = ~np.isin(self.feature_of_level, features)
+        curve = ~np.isin(self.feature_of_curve, features)
+        pair = ~np.isin(self.features_of_pair, features).any(axis=1)
+        return Design(
+            self.plain[:, plain],
+            self.feature[plain],
+            self.number[plain],
+            self.level[:, level],
+            self.feature_of_level[level],
+            self.curves[:, curve],
+            self.feature_of_curve[curve],
+            self.pairs[:, pair],
+            self.features_of_pair[pair],
+            self.use,
+        )
 
-def encoded(values: NDArray[np.float64], categorical: bool) -> NDArray[np.float64]:
-    """Return one column as numbers without gaps, shape (n_rows, n_encoded); a constant column has none."""
+    @property
+    def single(self) -> Array:
+        """Columns and curves of one feature each."""
+        return np.column_stack([self.plain, self.curves])
+
+
+def encoded(values: Array, categorical: bool, most: int = MOST_LEVELS) -> Array:
+    """Return one column as numbers without gaps, shape (n_rows, n_encoded); a constant column has none.
+
+    A category has indicators of at most so many values, by default of 100.
+    """
     missing = np.isnan(values)
     if categorical:
         codes, count = np.unique(np.where(missing, -1.0, values), return_counts=True)
-        frequent = np.sort(codes[np.argsort(-count, kind="stable")][:MOST_LEVELS])
+        frequent = np.sort(codes[np.argsort(-count, kind="stable")][:most])
         indicators = (np.where(missing, -1.0, values)[:, None] == frequent).astype(np.float64)
         return indicators[:, :0] if codes.size == 1 else indicators
     if missing.all():
@@ -91,20 +156,20 @@ def encoded(values: NDArray[np.float64], categorical: bool) -> NDArray[np.float6
     return columns[:, np.ptp(columns, axis=0) > 0]
 
 
-def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def standardised(columns: Array) -> Array:
     """Return columns with mean 0 and standard deviation 1, so that trees, which round to float32, see their digits."""
     spread = columns.std(axis=0)
     return np.asarray((columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
-def curves(values: NDArray[np.float64], n_curves: int) -> NDArray[np.float64]:
+def curves(values: Array, n_curves: int) -> Array:
     """Return a quadratic spline of a column without its straight line, shape (n_rows, at most n_curves)."""
     distinct = np.unique(values)
     if n_curves < 1 or distinct.size < 3:
         return np.empty((values.size, 0))
     z = (values - values.mean()) / values.std()
     knots = np.unique(np.quantile(z, np.arange(1, n_curves) / n_curves))[: distinct.size - 3]
-    bent: NDArray[np.float64] = np.column_stack([z**2, np.maximum(z[:, None] - knots, 0.0) ** 2])
+    bent: Array = np.column_stack([z**2, np.maximum(z[:, None] - knots, 0.0) ** 2])
     return bent
 
 
@@ -117,7 +182,19 @@ def categorical_features(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
     return found
 
 
-def _pairs(owner: NDArray[np.int64], use: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _indicators(X: Array, few: NDArray[np.bool_], use: NDArray[np.int64], most: int) -> list[Array]:
+    """Return indicators of the values of columns with few values, the most used ones, fewer than half the rows."""
+    parts = [np.empty((len(X), 0)) for _ in few]
+    for k in np.argsort(-use, kind="stable"):
+        if few[k]:
+            part = encoded(X[:, k], True, most)
+            if sum(of.shape[1] for of in parts) + part.shape[1] > len(X) / 2:
+                break
+            parts[k] = part
+    return parts
+
+
+def _pairs(owner: Owners, use: NDArray[np.int64], most: int) -> Owners:
     """Return pairs of columns of different features, the most used features first, at most about `most` of them."""
     pairs: list[tuple[int, int]] = []
     taken: list[int] = []
@@ -131,9 +208,9 @@ def _pairs(owner: NDArray[np.int64], use: NDArray[np.int64], most: int) -> NDArr
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _side_by_side(parts: list[NDArray[np.float64]], n: int) -> NDArray[np.float64]:
+def _side_by_side(parts: list[Array], n: int) -> Array:
     return np.column_stack([np.empty((n, 0)), *parts])
 
 
-def _owner(parts: list[NDArray[np.float64]]) -> NDArray[np.int64]:
+def _owner(parts: list[Array]) -> Owners:
     return np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])

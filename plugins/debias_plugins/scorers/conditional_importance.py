@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,10 @@ import debias
 from debias import RowsError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
-from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
+from debias.plugin import CompositionError, check_procedure, refuse_seen_rows
 from debias.progress import task
-from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
-from debias_plugins.scorers.conditional_mean import ConditionalMean
-from debias_plugins.scorers.conditional_sampler import Sampler
+from debias_plugins.scorers.conditional_design import Design, categorical_features
+from debias_plugins.scorers.conditional_test import Figures, Regressions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from debias.plugin import Rows, TreeEnsemble
 
     Array = NDArray[np.float64]
-    Split = tuple[NDArray[np.int64], NDArray[np.int64]]
     Drawer = Callable[[Array, NDArray[np.int64], np.random.Generator], Any]
 
 STATISTICS = ("covariance", "loss")
-FOLDS = 5
-"""Folds of blocks of rows. Without blocks, each row is left out of the regressions by itself."""
 FEWEST_ROWS, FEW_ROWS = 20, 100
 """Fewer rows than the first are refused, fewer than the second get a warning."""
 NEARLY_A_FUNCTION = 0.95
@@ -59,9 +56,10 @@ def conditional_importance(
     ----------
     statistic : {"covariance", "loss"}
         "covariance": twice the product of two residuals of each row given the other columns, that of the response and
-        that of the prediction (Shah and Peters 2020; Lundborg et al. 2024). "loss": the difference of squared errors
-        with drawn and true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only
-        the first has a mean near 0 for noise if the sampler is slightly wrong.
+        that of the prediction (Shah and Peters 2020; Lundborg et al. 2024); the test also looks at the residual of the
+        column itself, and allows for errors of the regressions. "loss": the difference of squared errors with drawn and
+        true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only the first has a
+        mean near 0 for noise if the sampler is slightly wrong, and only the first says if it cannot test a column.
     n_draws : int
         Number of draws of each column for each row.
     together : mapping of str to sequence of str, optional
@@ -80,9 +78,12 @@ def conditional_importance(
     -------
     (array of shape (n_features,), dict)
         With p-values and standard errors by rows, which become fields of :class:`debias.Scores`.
-        ``details["explained"]`` is the share of the variance of each column that the other columns explain (None for
-        columns without a split, or if `sampler` is passed); ``details["seed"]`` is the seed, drawn at random if none
-        was passed.
+        ``details["untested_features"]`` has the columns that could not be tested, with the reason; they are not
+        selected, which is no evidence against them. For each column, None for columns without a split:
+        ``details["explained"]``, the share of its variance that the other columns explain (None if `sampler` is
+        passed); ``details["allowance"]``, the most by which errors of the regressions may move its statistic, in
+        standard errors; ``details["p_plain"]``, the p-value without this allowance. ``details["seed"]`` is the seed,
+        drawn at random if none was passed.
 
     Raises
     ------
@@ -97,15 +98,19 @@ def conditional_importance(
     over the classes. A model of something else than a mean (a quantile, a custom objective) is tested too; its score is
     then twice the covariance of response and output given the other columns.
 
-    Sampler and regressions are estimates. If they miss much of the dependence of the column *and* of the response on
-    the other columns, the test is too liberal. The documentation has measured levels. A feature without a split has
-    score 0 and p-value 1.
+    The regressions on the other columns are estimates, made from these rows and from training rows if they are passed
+    (``train=``). What they miss of the column *and* of the response looks like a signal. The p-values allow for what
+    the learning curves show of this. A column is untested if the allowance is above 1 standard error and the column is
+    not selected, or if it would be selected only without the allowance. Dependence that no regression finds at all is
+    not seen by the allowance either: several jumps that depend on many columns at once, and codes with more values than
+    one for 6 rows. The documentation has measured levels. A feature without a split has score 0 and p-value 1.
 
     References
     ----------
     Watson and Wright (2021), Machine Learning 110, 2107-2129. Shah and Peters (2020), Annals of Statistics 48,
     1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch,
-    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests).
+    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests). Breiman (1996), Machine
+    Learning 24, 49-64 (stacked regressions). Rasmussen and Williams (2006), Gaussian Processes for Machine Learning.
 
     Examples
     --------
@@ -140,19 +145,24 @@ def conditional_importance(
         )
     work = _Work(ensemble, rows, used_rows, grouping, statistic, n_draws, sampler, seed)
     tested = np.unique(group[ensemble.feature[ensemble.splits]])
-    row_values, explained = work.row_values(tested)
+    figures = work.figures(tested)
     blocks = None if rows.blocks is None else rows.blocks[used_rows]
-    found = row_test(row_values, rows.weight[used_rows], blocks, error=error)
-    details: dict[str, Any] = {**found.details(alpha, blocks is not None), "statistic": statistic}
+    found = figures.verdict(rows.weight[used_rows], blocks, error, alpha)
+    details: dict[str, Any] = {**found.test.details(alpha, blocks is not None), "statistic": statistic}
     for name, absent in (("standard_error", 0.0), ("z", 0.0), ("p_value", 1.0), ("p_adjusted", 1.0)):
         details[name] = _spread(details[name], tested, group, absent)
     details["standard_error"] = details["standard_error"] / size[group]
-    details["selected"] = _spread(found.p_adjusted, tested, group, 1.0) <= alpha
+    details["selected"] = details["p_adjusted"] <= alpha
     details["test"]["n_tested"] = int(tested.size)
-    details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, explained)}
-    shares = _spread(explained, tested, group, np.nan)
-    details["explained"] = [None if np.isnan(share) else float(share) for share in shares]
-    score = _spread(found.mean, tested, group, 0.0)
+    reasons = {int(g): reason for g, reason in zip(tested, found.reasons, strict=True) if reason}
+    if reasons:
+        names = zip(ensemble.feature_names, group.tolist(), strict=True)
+        details["untested_features"] = {name: reasons[g] for name, g in names if g in reasons}
+    details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, figures.explained, found.untested)}
+    for name, values in (("explained", figures.explained), ("allowance", found.allowance), ("p_plain", found.p_plain)):
+        spread = _spread(values, tested, group, np.nan)
+        details[name] = [None if np.isnan(value) else float(value) for value in spread]
+    score = _spread(found.test.mean, tested, group, 0.0)
     if together:
         details["together"] = {name: float(score[group == grouping.names.index(name)][0]) for name in together}
     return score / size[group], details
@@ -167,8 +177,7 @@ def debias_scorers() -> Sequence[debias.plugin.Scorer]:
 class _Work:
     """The rows of one call, and what is computed once for all columns.
 
-    Each row is left out of the regressions that predict it. If rows come in blocks, the rows of the other folds of
-    blocks are used instead.
+    The regressions know the rows and the training rows, if these were passed. They predict each row without its block.
     """
 
     def __init__(
@@ -189,13 +198,16 @@ class _Work:
         self.categorical = categorical_features(ensemble)
         two = ensemble.classes is not None and len(ensemble.classes) == 2
         self.n_classes_a_column = 2 if two else 1  # the errors of both classes are equal, so one is computed
-        response = _response(ensemble, rows)[used]
+        parts = [(rows, used)]
+        if rows.train is not None:
+            parts.append((rows.train, np.flatnonzero(rows.train.weight > 0)))
+        response = np.concatenate([_response(ensemble, part)[at] for part, at in parts])
         self.response = response[:, -1:] if two else response
-        generator = np.random.default_rng(np.random.SeedSequence(seed))
-        self.folds = None if rows.blocks is None else _folds(rows.blocks[used], generator)
-        self.n_train = 0 if rows.train is None else rows.train.n_rows
-        known = self.X if rows.train is None else np.vstack([self.X, rows.train.table.matrix(ensemble)])
-        self.known = known.astype(np.float64)
+        self.known = np.concatenate([part.table.matrix(ensemble, at) for part, at in parts]).astype(np.float64)
+        self.known_weight = np.concatenate([part.weight[at] for part, at in parts])
+        self.blocks = _blocks(parts)
+        if int(self.blocks[: used.size].max()) == 0:
+            raise RowsError("all rows with a weight above 0 are in one block: p-values need at least two blocks")
         if np.isinf(self.known).any():
             name = ensemble.feature_names[int(np.isinf(self.known).any(axis=0).argmax())]
             raise RowsError(
@@ -205,51 +217,46 @@ class _Work:
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
         self.design = Design.of(self.known, self.categorical, n_splits)
 
-    def row_values(self, tested: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return the value of every row for each of some groups, shape (n_rows, len(tested)), and R^2 of the groups.
+    def figures(self, tested: NDArray[np.int64]) -> Figures:
+        """Return the figures of every row for each of some groups.
 
         The groups are taken some at a time, because their draws are held in memory.
         """
         n = self.used.size
-        row_values, explained = np.zeros((n, tested.size)), np.full(tested.size, np.nan)
+        figures = Figures.empty(n, tested.size)
         unchanged = self._outputs(self.X, tested[:0])[0]
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
         by_loss = self.statistic == "loss"
-        n_fits = tested.size if by_loss else 2 * tested.size
-        with allowed(self.rows.n_jobs) as threads, task("regressions", n_fits) as advance:
+        with allowed(self.rows.n_jobs) as threads, task("regressions", tested.size) as advance:
 
-            def draws(g: np.int64) -> tuple[NDArray[np.floating[Any]], float]:
-                found = self._draws(int(g))
+            def fitted(g: np.int64) -> tuple[Regressions, NDArray[np.floating[Any]]]:
+                features = np.flatnonzero(self.grouping.index == g)
+                regressions = self._regressions(features)
                 advance()
-                return found
-
-            def covariances(of_group: tuple[np.int64, Array]) -> Array:
-                found = self._covariances(int(of_group[0]), unchanged, of_group[1])
-                advance()
-                return found
+                return regressions, self._draws(features, regressions)
 
             for begin in range(0, tested.size, step):
                 part = tested[begin : begin + step]
-                drawn = threads.map(draws, part)
-                explained[begin : begin + step] = [share for _, share in drawn]
+                fits = threads.map(fitted, part)
                 mean = np.zeros((part.size, n, unchanged.shape[1]))
                 loss = np.zeros((part.size, n))
                 for draw in range(self.n_draws):
                     values = self.X.copy()
-                    for g, (of_group, _) in zip(part, drawn, strict=True):
-                        values[:, self.grouping.index == g] = of_group[draw]
+                    for g, (_, drawn) in zip(part, fits, strict=True):
+                        values[:, self.grouping.index == g] = drawn[draw]
                     outputs = self._outputs(values, part)
                     mean += outputs / self.n_draws
-                    loss += self.n_classes_a_column * ((self.response - outputs) ** 2).sum(axis=2) / self.n_draws
-                if by_loss:
-                    before = self.n_classes_a_column * ((self.response - unchanged) ** 2).sum(axis=1)
-                    row_values[:, begin : begin + step] = (loss - before).T
-                else:
-                    columns = threads.map(covariances, zip(part, mean, strict=True))
-                    row_values[:, begin : begin + step] = np.column_stack(columns)
-        return row_values, explained
+                    loss += ((self.response[:n] - outputs) ** 2).sum(axis=2) / self.n_draws
+                before = ((self.response[:n] - unchanged) ** 2).sum(axis=1)
+                for k, (regressions, _) in enumerate(fits):
+                    figures.explained[begin + k] = regressions.explained
+                    if by_loss:
+                        figures.of_model[:, begin + k] = self.n_classes_a_column * (loss[k] - before)
+                    else:
+                        figures.fill(begin + k, regressions, unchanged - mean[k], self.weight)
+        return figures if by_loss else replace(figures, of_model=2 * self.n_classes_a_column * figures.of_model)
 
-    def warnings(self, tested: NDArray[np.int64], explained: Array) -> list[str]:
+    def warnings(self, tested: NDArray[np.int64], explained: Array, untested: NDArray[np.bool_]) -> list[str]:
         """Return what users should know about these rows and columns."""
         texts = []
         if self.used.size < FEW_ROWS:
@@ -264,36 +271,37 @@ class _Work:
                 f"{' and others' if len(near) > 5 else ''}: a conditional test has almost no power there, and is "
                 "sensitive to errors of the sampler. Score such columns as a group, with together="
             )
+        if untested.any():
+            names = [self.grouping.names[g] for g in tested[untested]]
+            texts.append(
+                f"conditional_importance could not test {', '.join(map(repr, names[:5]))}"
+                f"{' and others' if len(names) > 5 else ''}: the regressions on the other columns are too rough, as "
+                "details['untested_features'] says. Pass more rows, and train="
+            )
         return texts
 
-    def _draws(self, g: int) -> tuple[NDArray[np.floating[Any]], float]:
-        """Return draws of a group of columns, shape (n_draws, n_rows, size), and the explained share of the columns."""
-        features = np.flatnonzero(self.grouping.index == g)
+    def _regressions(self, features: NDArray[np.int64]) -> Regressions:
+        """Return what the other columns say of some features, and of the response."""
+        generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]), 1)))
+        return Regressions.fit(
+            self.known[:, features],
+            self.categorical[features],
+            self.response[:, :0] if self.statistic == "loss" else self.response,
+            self.design.without(features),
+            self.known_weight,
+            self.blocks,
+            known_sampler=self.sampler is not None,
+            generator=generator,
+        )
+
+    def _draws(self, features: NDArray[np.int64], regressions: Regressions) -> NDArray[np.floating[Any]]:
+        """Return draws of some features, shape (n_draws, n_rows, n_features of the group)."""
         generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]),)))
-        n = self.used.size
         if self.sampler is not None:
-            draws = [self._given_draw(self.sampler, features, generator) for _ in range(self.n_draws)]
-            return np.stack(draws).astype(self.X.dtype), np.nan
-        columns, categorical = self.design.without(features), self.categorical[features]
-        here, train = slice(n), slice(n, n + self.n_train)
-
-        def fitted(at: Any) -> Sampler:
-            own = self.known[at][:, features]
-            return Sampler.fit(own, categorical, _rows_of(columns, at), int(generator.integers(2**31)))
-
-        if self.n_train or self.folds is None:
-            fit = fitted(train if self.n_train else here)
-            of_rows = _rows_of(columns, here)
-            drawn = (
-                fit.draw(of_rows, self.n_draws, generator) if self.n_train else fit.draw_again(self.n_draws, generator)
-            )
-            return drawn.astype(self.X.dtype), fit.explained
-        drawn, explained = np.empty((self.n_draws, n, features.size)), []
-        for others, fold in self.folds:
-            fit = fitted(others)
-            drawn[:, fold] = fit.draw(_rows_of(columns, fold), self.n_draws, generator)
-            explained.append(fit.explained)
-        return drawn.astype(self.X.dtype), float(np.mean(explained))
+            drawn = np.stack([self._given_draw(self.sampler, features, generator) for _ in range(self.n_draws)])
+        else:
+            drawn = regressions.draws(self.known[:, features], self.n_draws, self.used.size, generator)
+        return drawn.astype(self.X.dtype)
 
     def _given_draw(self, sampler: Drawer, features: NDArray[np.int64], generator: np.random.Generator) -> Array:
         X = self.known[: self.used.size].copy()
@@ -306,31 +314,6 @@ class _Work:
         if np.isinf(drawn).any() or (np.isnan(drawn).any() and not np.isnan(X[:, features]).any()):
             raise CompositionError(f"sampler returned draws of the columns {features.tolist()} that are not finite")
         return drawn
-
-    def _covariances(self, g: int, unchanged: Array, of_draws: Array) -> Array:
-        """Return twice the product of the residuals of response and prediction given the other columns, by row.
-
-        Both are first compared with the mean prediction over draws. A regression on the other columns takes what is
-        left: so an error of the sampler counts only where the regression of the response has an error too.
-        """
-        features = np.flatnonzero(self.grouping.index == g)
-        generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]), 1)))
-        plain, bent = _rows_of(self.design.without(features), slice(self.used.size))
-        columns = np.column_stack([standardised(of_draws), plain]), bent
-        left = np.column_stack([self.response - of_draws, unchanged - of_draws])
-        if self.folds is None:
-            left -= ConditionalMean.fit(columns, left, self.weight, int(generator.integers(2**31))).unseen
-        else:
-            predicted = np.empty_like(left)
-            for others, fold in self.folds:
-                fit = ConditionalMean.fit(
-                    _rows_of(columns, others), left[others], self.weight[others], int(generator.integers(2**31))
-                )
-                predicted[fold] = fit.predict(_rows_of(columns, fold))
-            left -= predicted
-        n_outputs = unchanged.shape[1]
-        products: Array = left[:, :n_outputs] * left[:, n_outputs:]
-        return 2 * self.n_classes_a_column * products.sum(axis=1)
 
     def _outputs(self, values: NDArray[np.floating[Any]], which: NDArray[np.int64]) -> Array:
         """Return predictions on the scale of the response, with each of some groups of columns taken from `values`.
@@ -373,18 +356,13 @@ def _response(ensemble: TreeEnsemble, rows: Rows) -> Array:
     return response.values + ensemble.centre
 
 
-def _rows_of(columns: tuple[Array, Array], at: Any) -> tuple[Array, Array]:
-    return columns[0][at], columns[1][at]
-
-
-def _folds(blocks: NDArray[np.int64], generator: np.random.Generator) -> list[Split]:
-    """Return for each fold the rows outside and inside it; blocks of rows stay whole."""
-    block = np.unique(blocks, return_inverse=True)[1]
-    n_blocks = int(block.max()) + 1
-    if n_blocks < 2:
-        raise RowsError("all rows with a weight above 0 are in one block: p-values need at least two blocks")
-    fold = (generator.permutation(n_blocks) % FOLDS)[block]
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(min(FOLDS, n_blocks))]
+def _blocks(parts: list[tuple[Rows, NDArray[np.int64]]]) -> NDArray[np.int64]:
+    """Return the block of every row of some parts from 0 on: a row without blocks is one, and parts share none."""
+    blocks: list[NDArray[np.int64]] = []
+    for rows, used in parts:
+        own = np.arange(used.size) if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
+        blocks.append(own + (int(blocks[-1].max()) + 1 if blocks else 0))
+    return np.concatenate(blocks)
 
 
 def _spread(of_tested: Array, tested: NDArray[np.int64], group: NDArray[np.int64], absent: float) -> Array:

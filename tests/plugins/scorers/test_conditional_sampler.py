@@ -2,52 +2,60 @@ import numpy as np
 import pytest
 
 from debias_plugins.scorers.conditional_design import Design, curves, encoded
-from debias_plugins.scorers.conditional_mean import PENALTIES, ConditionalMean, Forest, _ridge
-from debias_plugins.scorers.conditional_sampler import Sampler
+from debias_plugins.scorers.conditional_mean import PENALTIES, ConditionalMean, Forest, left_out_ridge
+from debias_plugins.scorers.conditional_process import left_out_process
+from debias_plugins.scorers.conditional_sampler import draws
+from debias_plugins.scorers.conditional_test import Regressions
 
-N = 3000
+N = 1500
 
 
-def fitted(own, others, categorical=False, seed=0):
-    design = Design.of(others, np.zeros(others.shape[1], dtype=bool))
-    columns = design.plain, design.curves
-    return Sampler.fit(own.reshape(len(own), -1), np.array([categorical]), columns, seed), columns
+def of(X, categorical=(), use=None):
+    is_categorical = np.isin(np.arange(X.shape[1]), categorical)
+    return Design.of(X, is_categorical, np.ones(X.shape[1], dtype=np.int64) if use is None else use)
+
+
+def fitted(own, others, categorical=False, seed=0, blocks=None):
+    n = len(own)
+    return Regressions.fit(
+        own.reshape(n, -1),
+        np.array([categorical]),
+        np.empty((n, 0)),
+        of(others),
+        np.ones(n),
+        np.arange(n) if blocks is None else blocks,
+        known_sampler=False,
+        generator=np.random.default_rng(seed),
+    )
+
+
+def drawn_again(own, others, n_draws, rng, **options):
+    """Return draws of one column, shape (n_draws, n_rows), and the regressions."""
+    fit = fitted(own, others, **options)
+    return fit.draws(own.reshape(len(own), -1), n_draws, len(own), rng)[:, :, 0], fit
 
 
 # --- the sampler against the distribution it estimates -------------------------------------------------
 
 
-@pytest.mark.parametrize("again", [True, False])
 @pytest.mark.parametrize("relation", [lambda z: 0.8 * z, lambda z: z**2, lambda z: np.sin(1.5 * z)])
-def test_draws_of_numbers_have_the_conditional_mean_and_spread(relation, again):
+def test_draws_of_numbers_have_the_conditional_mean_and_spread(relation):
     rng = np.random.default_rng(0)
-    z = rng.normal(size=(2 * N, 2))
-    x = relation(z[:, 0]) + 0.6 * rng.normal(size=2 * N)
-    design = Design.of(z, np.zeros(2, dtype=bool))
-    here = np.arange(N)
-    sampler = Sampler.fit(x[here, None], np.array([False]), (design.plain[here], design.curves[here]), 1)
-    if again:
-        drawn, signal = sampler.draw_again(4, rng)[:, :, 0], relation(z[here, 0])
-    else:
-        there = np.arange(N, 2 * N)
-        drawn, signal = (
-            sampler.draw((design.plain[there], design.curves[there]), 4, rng)[:, :, 0],
-            relation(z[there, 0]),
-        )
+    z = rng.normal(size=(N, 2))
+    signal = relation(z[:, 0])
+    drawn, fit = drawn_again(signal + 0.6 * rng.normal(size=N), z, 4, rng)
     rest = drawn - signal
-    # The rest is that of the truth, 0.36, with an error of the curves; four draws of 3,000 rows are of one fit.
+    # The rest is that of the truth, 0.36, with an error of the curves; four draws of the rows are of one fit.
     assert abs(rest.mean()) < 4 * 0.6 / np.sqrt(N)
     assert rest.var() == pytest.approx(0.36, rel=0.12)
     assert abs(np.corrcoef(rest.mean(axis=0), signal)[0, 1]) < 0.15
-    assert sampler.explained == pytest.approx(signal.var() / (signal.var() + 0.36), abs=0.05)
+    assert fit.explained == pytest.approx(signal.var() / (signal.var() + 0.36), abs=0.05)
 
 
 def test_a_draw_knows_nothing_of_the_row_itself_beyond_the_others():
     rng = np.random.default_rng(3)
-    z = rng.normal(size=(N, 2))
-    own = rng.normal(size=N)
-    sampler, _ = fitted(0.8 * z[:, 0] + 0.6 * own, z)
-    for drawn in sampler.draw_again(3, rng)[:, :, 0]:
+    z, own = rng.normal(size=(N, 2)), rng.normal(size=N)
+    for drawn in drawn_again(0.8 * z[:, 0] + 0.6 * own, z, 3, rng)[0]:
         rest = drawn - 0.8 * z[:, 0]
         assert abs(np.corrcoef(rest, own)[0, 1]) < 4 / np.sqrt(N)
 
@@ -55,8 +63,8 @@ def test_a_draw_knows_nothing_of_the_row_itself_beyond_the_others():
 def test_the_spread_may_depend_on_the_others():
     rng = np.random.default_rng(1)
     z = rng.uniform(-1, 1, size=(N, 1))
-    sampler, _ = fitted(z[:, 0] + np.where(z[:, 0] > 0, 2.0, 0.2) * rng.normal(size=N), z)
-    rest = sampler.draw_again(5, rng)[:, :, 0] - z[:, 0]
+    own = z[:, 0] + np.where(z[:, 0] > 0, 2.0, 0.2) * rng.normal(size=N)
+    rest = drawn_again(own, z, 5, rng)[0] - z[:, 0]
     ratio = rest[:, z[:, 0] > 0.3].std() / rest[:, z[:, 0] < -0.3].std()
     assert ratio > 2
 
@@ -66,8 +74,7 @@ def test_draws_of_categories_have_the_conditional_shares():
     z = rng.integers(0, 3, size=(N, 1)).astype(float)
     shares = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
     x = np.array([rng.choice(3, p=shares[int(row)]) for row in z[:, 0]]).astype(float)
-    sampler, _ = fitted(x, z, categorical=True)
-    drawn = sampler.draw_again(5, rng)[:, :, 0]
+    drawn = drawn_again(x, z, 5, rng, categorical=True)[0]
     for level in range(3):
         of_level = drawn[:, z[:, 0] == level]
         found = np.array([(of_level == code).mean() for code in range(3)])
@@ -79,88 +86,161 @@ def test_missing_values_are_drawn_where_they_are_likely():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(N, 1))
     x = np.where(rng.random(N) < np.where(z[:, 0] > 0, 0.5, 0.05), np.nan, z[:, 0] + rng.normal(size=N))
-    sampler, _ = fitted(x, z)
-    missing = np.isnan(sampler.draw_again(5, rng)[:, :, 0])
-    assert missing[:, z[:, 0] > 0.2].mean() == pytest.approx(0.5, abs=0.06)
-    assert missing[:, z[:, 0] < -0.2].mean() == pytest.approx(0.05, abs=0.04)
+    missing = np.isnan(drawn_again(x, z, 5, rng)[0])
+    for part in (z[:, 0] > 0.2, z[:, 0] < -0.2):
+        # Five draws of about 600 rows.
+        assert missing[:, part].mean() == pytest.approx(np.isnan(x[part]).mean(), abs=4 * np.sqrt(0.25 / (5 * 600)))
 
 
 def test_draws_are_values_that_the_column_has():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 1))
-    counts = rng.poisson(np.exp(1 + z[:, 0]))
-    drawn = fitted(counts.astype(float), z)[0].draw_again(3, rng)
-    assert set(np.unique(drawn)) <= set(counts.astype(float))
+    counts = rng.poisson(np.exp(1 + z[:, 0])).astype(float)
+    assert set(np.unique(drawn_again(counts, z, 3, rng)[0])) <= set(counts)
 
 
-def test_without_other_columns_every_other_row_is_a_donor():
+@pytest.mark.parametrize("block_size", [1, 3])
+def test_a_donor_is_never_of_the_block_of_the_row(block_size):
     rng = np.random.default_rng(0)
-    own = np.arange(4.0)[:, None]
-    sampler = Sampler.fit(own, np.array([True]), (np.empty((4, 0)), np.empty((4, 0))), 0)
-    drawn = sampler.draw_again(3000, rng)[:, :, 0]
-    for row in range(4):
-        counts = np.bincount(drawn[:, row].astype(int), minlength=4)
-        assert counts[row] == 0
-        assert np.abs(np.delete(counts, row) - 1000).max() < 4 * np.sqrt(3000 * 2 / 9)
+    own, blocks = np.arange(30.0), np.arange(30) // block_size
+    forest = Forest.fit(np.empty((30, 0)), own[:, None], np.ones(30), blocks, rng)
+    drawn = draws(own[:, None], np.array([False]), np.empty((30, 0)), forest, 2000, 30, rng)[:, :, 0].astype(int)
+    assert not (blocks[drawn] == blocks).any()
+    # Without other columns every row of other blocks is a donor.
+    assert all(np.unique(drawn[:, row]).size == 30 - block_size for row in range(30))
 
 
 # --- the regressions -----------------------------------------------------------------------------------
 
 
-def test_residuals_of_the_ridge_regression_are_those_without_the_row():
+@pytest.mark.parametrize("block_size", [1, 3])
+def test_residuals_of_the_ridge_regression_are_those_without_the_block(block_size):
     rng = np.random.default_rng(0)
     n = 30
-    weight = rng.uniform(0.5, 2.0, n)
+    weight, blocks = rng.uniform(0.5, 2.0, n), np.arange(n) // block_size
     Z = rng.normal(size=(n, 4))
-    Z -= np.average(Z, axis=0, weights=weight)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     target = (Z @ [1.0, 0.5, 0.0, 0.0] + rng.normal(size=n))[:, None]
-    _, _, left = _ridge(Z, target, weight)
+    predicted = left_out_ridge(Z, target, weight, blocks)
+    w = weight / weight.mean()
 
-    def without(row, penalty):
-        kept = np.arange(n) != row
+    def without(block, penalty):
+        kept, out = blocks != block, blocks == block
         A = np.column_stack([np.ones(n), Z])
-        w = weight / weight.mean()
+        # The formula centres the columns once; with a penalty this is the regression with an intercept.
+        A[:, 1:] -= np.average(Z, axis=0, weights=weight)
         squares = (A[kept] * w[kept, None]).T @ A[kept] + np.diag([0.0, *[penalty * n] * 4])
-        return target[row, 0] - A[row] @ np.linalg.solve(squares, (A[kept] * w[kept, None]).T @ target[kept, 0])
+        return A[out] @ np.linalg.solve(squares, (A[kept] * w[kept, None]).T @ target[kept, 0])
 
-    by_hand = np.array([[without(row, penalty) for row in range(n)] for penalty in PENALTIES])
-    best = np.argmin((weight * by_hand**2).sum(axis=1))
-    np.testing.assert_allclose(left[:, 0], by_hand[best], rtol=1e-8)
+    by_hand = np.array(
+        [np.concatenate([without(b, penalty) for b in range(n // block_size)]) for penalty in [*PENALTIES, np.inf][:-1]]
+    )
+    best = np.argmin((weight * (target[:, 0] - by_hand) ** 2).sum(axis=1))
+    np.testing.assert_allclose(predicted[:, 0], by_hand[best], rtol=1e-6)
 
 
 def test_wide_and_narrow_designs_give_the_same_ridge_regression():
     rng = np.random.default_rng(0)
-    Z = rng.normal(size=(40, 39))
-    Z -= Z.mean(axis=0)
-    target, ones = rng.normal(size=(40, 1)), np.ones(40)
+    Z, target, ones = rng.normal(size=(40, 38)), rng.normal(size=(40, 1)), np.ones(40)
     wide = np.column_stack([Z, np.zeros((40, 5))])
-    for one, other in zip(_ridge(Z, target, ones), _ridge(wide, target, ones), strict=True):
-        np.testing.assert_allclose(one, other[: len(one)], atol=1e-7)
+    np.testing.assert_allclose(
+        left_out_ridge(wide, target, ones, np.arange(40)), left_out_ridge(Z, target, ones, np.arange(40)), atol=1e-7
+    )
+
+
+def test_noise_is_predicted_by_its_mean_without_the_row():
+    """The largest penalty is infinite, so a regression of noise on noise is left out altogether."""
+    target = np.random.default_rng(0).normal(size=(30, 1))
+    predicted = left_out_ridge(np.empty((30, 0)), target, np.ones(30), np.arange(30))
+    np.testing.assert_allclose(predicted, (target.sum() - target) / 29)
+
+
+@pytest.mark.parametrize("block_size", [1, 4])
+@pytest.mark.parametrize("most_rows", [100, 20])
+def test_the_process_predicts_rows_from_other_blocks(monkeypatch, block_size, most_rows):
+    """Left out by formula and by hand is the same, also for rows that the process does not know."""
+    from debias_plugins.scorers import conditional_process as module
+
+    monkeypatch.setattr(module, "ROWS_OF_PROCESS", most_rows)
+    rng = np.random.default_rng(0)
+    n = 60
+    X = np.column_stack([rng.normal(size=n), rng.integers(0, 3, n)])
+    targets = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(n, 2))
+    weight, blocks = rng.uniform(0.5, 2.0, n), np.arange(n) // block_size
+    kernel = module._Kernel.of(of(X))
+    known = np.sort(rng.permutation(n)[:most_rows])
+    found = kernel.left_out(np.arange(n), known, targets, 1 / weight, [blocks])[0]
+    covariance = kernel._covariance(np.arange(n), np.arange(n)) + 1.0
+    noise = np.diag(np.exp(kernel.parameters[-1]) / weight + 1e-6)
+    for row in range(n):
+        at = known[blocks[known] != blocks[row]]
+        by_hand = covariance[row, at] @ np.linalg.solve((covariance + noise)[np.ix_(at, at)], targets[at])
+        np.testing.assert_allclose(found[row], by_hand, rtol=1e-6, atol=1e-9)
+
+
+def test_the_slope_of_the_likelihood_is_that_of_its_values():
+    from scipy.optimize import approx_fprime, check_grad
+
+    from debias_plugins.scorers import conditional_process as module
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(30, 2)), rng.integers(0, 3, 30)])
+    kernel = module._Kernel.of(of(X))
+    parts = kernel._parts(np.arange(30), kernel.parameters)
+    covariance = parts[0] + parts[2] + sum(parts[3])
+    np.testing.assert_allclose(kernel._covariance(np.arange(30), np.arange(30)), covariance, rtol=1e-6)
+    loss = kernel.loss(np.arange(30), rng.normal(size=(30, 2)), rng.uniform(0.5, 2, 30))
+    at = kernel.parameters + 0.1 * rng.normal(size=kernel.parameters.size)
+    error = check_grad(lambda p: loss(p)[0], lambda p: loss(p)[1], at)
+    assert error < 1e-4 * np.linalg.norm(approx_fprime(at, lambda p: loss(p)[0]))
+
+
+def test_the_process_finds_a_smooth_curve_and_the_means_of_levels():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=400), rng.integers(0, 20, 400)])
+    signal = np.sin(2 * X[:, 0]) + rng.normal(size=20)[X[:, 1].astype(int)]
+    target = (signal + 0.3 * rng.normal(size=400))[:, None]
+    found = left_out_process(of(X), target, np.ones(400), np.arange(400), rng)
+    error = [np.mean((guess[:, 0] - signal) ** 2) for guess in (found.whole, found.half)]
+    assert error[0] < 0.25 * 0.3**2  # 20 means and a curve cost about 30 of 400 rows
+    assert error[0] < error[1]
 
 
 def test_trees_do_not_see_the_rows_they_predict():
-    """If each row has a target of its own, predictions of rows by trees that saw them would follow it."""
+    """If each block has a target of its own, predictions of rows by trees that saw it would follow it."""
     rng = np.random.default_rng(0)
-    columns, noise = rng.normal(size=(400, 3)), rng.normal(size=(400, 1))
-    forest = Forest.fit(columns, noise, np.ones(400), 0)
-    assert np.corrcoef(forest.unseen[:, 0], noise[:, 0])[0, 1] < 0.1
-    assert np.corrcoef(forest.predict(columns)[:, 0], noise[:, 0])[0, 1] > 0.5
+    blocks = np.arange(400) // 2
+    columns, noise = np.repeat(rng.normal(size=(200, 3)), 2, axis=0), np.repeat(rng.normal(size=(200, 1)), 2, axis=0)
+    forest = Forest.fit(columns, noise, np.ones(400), blocks, rng)
+    assert abs(np.corrcoef(forest.unseen[:, 0], noise[:, 0])[0, 1]) < 4 / np.sqrt(200)
+    alone = Forest.fit(columns, noise, np.ones(400), np.arange(400), rng)
+    assert np.corrcoef(alone.unseen[:, 0], noise[:, 0])[0, 1] > 0.3
     assert forest.out.mean() == 0.5
 
 
-def test_an_interaction_is_left_to_the_forest_and_a_line_is_not():
+@pytest.mark.parametrize(
+    "relation",
+    [
+        lambda z: z[:, 0],
+        lambda z: np.sin(2 * z[:, 0]),
+        lambda z: np.sign(z[:, 0]),
+        lambda z: np.sign(z[:, 0] * z[:, 1]),
+        lambda z: z.max(axis=1),
+    ],
+    ids=["line", "sine", "jump", "two jumps", "max"],
+)
+def test_the_stack_finds_lines_curves_and_jumps(relation):
     rng = np.random.default_rng(0)
-    columns = rng.normal(size=(2000, 2))
-    targets = np.column_stack([columns[:, 0], np.sign(columns[:, 0] * columns[:, 1])]) + 0.3 * rng.normal(
-        size=(2000, 2)
+    z = rng.normal(size=(600, 2))
+    signal = relation(z)[:, None]
+    fit = ConditionalMean.fit(
+        of(z), [signal + 0.5 * rng.normal(size=(600, 1))], np.ones(600), np.arange(600), np.random.default_rng(1)
     )
-    fit = ConditionalMean.fit((columns, columns[:, :0]), targets, np.ones(2000), 0)
-    assert fit.share[1] > 0.8
-    missed = targets - fit.unseen
-    assert missed[:, 0].std() < 0.31
-    assert missed[:, 1].std() < 0.6
-    other = rng.normal(size=(500, 2))
-    np.testing.assert_allclose(fit.predict((other, other[:, :0]))[:, 0], other[:, 0], atol=0.2)
+    error = ((fit.stack - signal) ** 2).mean()
+    assert error < 0.2 * signal.var()
+    # The factors of five regressions cost about 5 rows of noise.
+    best = min(((guess - signal) ** 2).mean() for guess in (fit.forest.unseen, fit.process.whole))
+    assert error < best + 2 * 5 * 0.5**2 / 600
 
 
 # --- the design ----------------------------------------------------------------------------------------
@@ -172,14 +252,13 @@ def test_columns_become_numbers_with_their_gaps_marked():
     np.testing.assert_array_equal(encoded(gaps, True), np.eye(4)[[1, 0, 2, 3]])
     assert encoded(np.ones(4), False).shape == encoded(np.ones(4), True).shape == (4, 0)
     assert encoded(np.full(4, np.nan), False).shape == (4, 0)
-    assert encoded(np.arange(50.0), True).shape == (50, 20)
+    assert encoded(np.arange(150.0), True).shape == (150, 100)
 
 
 def test_trees_see_the_digits_of_large_numbers():
     """Seconds since 1970 have no digits below 128 in float32, in which trees compare."""
     z = np.random.default_rng(0).normal(size=(500, 1))
-    plain = Design.of(1.7e9 + z, np.zeros(1, dtype=bool)).plain
-    assert np.unique(plain.astype(np.float32)).size == 500
+    assert np.unique(of(1.7e9 + z).plain.astype(np.float32)).size == 500
 
 
 def test_curves_and_lines_hold_a_parabola():
@@ -192,28 +271,53 @@ def test_curves_and_lines_hold_a_parabola():
     assert curves(x, 0).shape == (200, 0)
 
 
+def test_a_number_with_few_values_has_levels_and_leaves_with_them():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.arange(60) % 10, np.arange(60) % 2])
+    design = of(X)
+    assert design.feature_of_level.tolist() == [1]  # two values are a line
+    of_site = design.curves[:, design.feature_of_curve == 1][:, -10:]
+    np.testing.assert_array_equal(of_site, np.eye(10)[np.arange(60) % 10])
+    rest = design.without(np.array([1]))
+    assert rest.level.shape == (60, 0)
+    assert set(rest.feature_of_curve) == {0}
+
+
+def test_many_columns_of_codes_have_fewer_indicators_than_half_the_rows():
+    codes = np.random.default_rng(0).integers(0, 25, (200, 30)).astype(float)
+    use = np.arange(30)
+    design = of(codes, use=use)
+    indicator = np.isin(design.curves, [0, 1]).all(axis=0)
+    assert indicator.sum() == 100
+    assert set(design.feature_of_curve[indicator]) == set(range(25, 30))  # 5 columns with 20 of 25 levels
+    as_categories = of(codes, categorical=range(30))
+    assert (np.bincount(as_categories.feature) == 20).all()
+
+
 def test_the_columns_of_a_feature_leave_together():
     X = np.column_stack([np.arange(12.0), np.tile([0.0, 1.0, 2.0], 4), np.r_[np.nan, np.arange(11.0)]])
-    design = Design.of(X, np.array([False, True, False]))
+    design = of(X, categorical=[1])
     assert design.feature.tolist() == [0, 1, 1, 1, 2, 2]
-    plain, bent = design.without(np.array([1]))
-    assert plain.shape == (12, 3)
-    assert bent.shape[1] == design.curves.shape[1]
+    assert design.number.tolist() == [True, False, False, False, True, True]
+    rest = design.without(np.array([1]))
+    assert rest.feature.tolist() == [0, 2, 2]
+    assert not (rest.features_of_pair == 1).any()
 
 
-def test_products_are_of_the_most_used_columns_and_leave_with_either():
+def test_pairs_are_of_the_most_used_columns_and_leave_with_either():
     X = np.random.default_rng(0).normal(size=(60, 4))
-    design = Design.of(X, np.zeros(4, dtype=bool), np.array([5, 0, 9, 7]))
-    pairs = design.feature_of_curve[design.feature_of_curve[:, 0] != design.feature_of_curve[:, 1]]
-    assert pairs.tolist() == [[2, 3], [2, 0], [3, 0]]  # feature 1 has no split
+    design = of(X, use=np.array([5, 0, 9, 7]))
+    products, slanted = design.features_of_pair[:3], design.features_of_pair[3:]
+    assert products.tolist() == [[2, 3], [2, 0], [3, 0]]  # feature 1 has no split
+    assert {tuple(pair) for pair in slanted.tolist()} == {(2, 3), (2, 0), (3, 0)}
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(design.plain, standard)
-    np.testing.assert_allclose(design.curves[:, -3], standard[:, 2] * standard[:, 3])
-    assert (
-        design.without(np.array([3]))[1].shape[1]
-        == design.curves.shape[1] - 2 - (design.feature_of_curve == [3, 3]).all(axis=1).sum()
-    )
+    np.testing.assert_allclose(design.pairs[:, 0], standard[:, 2] * standard[:, 3])
+    at = [k for k, pair in enumerate(design.features_of_pair.tolist()) if pair == [2, 3]][1]
+    total = standard[:, 2] + standard[:, 3]
+    np.testing.assert_allclose(design.pairs[:, at], ((total - total.mean()) / total.std()) ** 2)
+    assert not (design.without(np.array([3])).features_of_pair == 3).any()
     # 60 rows have room for 6 products, which are those of 4 columns; 50 rows for 5, so there are 3.
-    for n, n_products in ((60, 6), (50, 3), (9, 0)):
-        of_pairs = Design.of(X[:n], np.zeros(4, dtype=bool), np.ones(4, dtype=int)).feature_of_curve
-        assert (of_pairs[:, 0] != of_pairs[:, 1]).sum() == n_products
+    n_slanted = [of(X[:n]).pairs.shape[1] for n in (60, 50)]
+    n_curves = [curves(X[:n, 0], 5).shape[1] for n in (60, 50)]
+    assert n_slanted == [6 + 12 * n_curves[0], 3 + 12 * n_curves[1]]
