@@ -155,7 +155,8 @@ class FactsOfRows:
     def _columns_of_user(self) -> list[Column]:
         """Return the columns of the user, of the rows that count; none of a sparse matrix or of texts."""
         request = self.request
-        if len(np.shape(request.X)) != 2 or hasattr(request.X, "tocsr"):
+        shape = getattr(request.X, "shape", None) or np.asarray(request.X).shape  # arrays of others may refuse np.shape
+        if len(shape) != 2 or hasattr(request.X, "tocsr"):
             return []
         frame = as_frame(request.X)
         if request.feature_names is not None:

@@ -32,6 +32,11 @@ MOST_RANKS = 2**10
 """With more ranks the values in a small node differ too little from one another for single precision."""
 MOST_WEIGHT = 2.0**60
 """Larger in-bag weights, in units of a usual one, are outside of the range of single precision when they are summed."""
+MOST_UNEQUAL = 2.0**8
+"""If a response is more times as far from the mean as the median one, or an in-bag weight more times as large as the
+smallest one, the many small ones lose their digits beside it. In-bag weights count how often a row was drawn."""
+MOST_UNEQUAL_ROWS = 2.0**6
+"""The same for the weights of evaluation rows."""
 LEAST_BLOCKS = 20
 """With fewer blocks of rows their variance may be so small beside the sum of squares that digits are lost."""
 MEMORY = 2**28
@@ -71,12 +76,18 @@ class PermutedEffects:
 
     @property
     def _fits_single(self) -> bool:
-        """Whether ranks and weights are within the precision and range of single precision, and blocks are enough."""
+        """Whether ranks, weights and responses are within the precision and range of single precision."""
         effects = self.effects
-        if self._n_blocks < LEAST_BLOCKS:
+        if self._n_blocks < LEAST_BLOCKS or effects.binned.n_bins.max() > MOST_RANKS:
             return False
-        largest = max(float(tree.inside[2].max(initial=0.0)) for tree in effects.trees)
-        return bool(effects.binned.n_bins.max() <= MOST_RANKS and largest <= MOST_WEIGHT)
+        inside = [tree.inside[2][tree.inside[2] > 0] for tree in effects.trees]
+        largest = max(float(weight.max(initial=0.0)) for weight in inside)
+        smallest = min(float(weight.min(initial=np.inf)) for weight in inside)
+        outside = effects.weight[effects.weight > 0]
+        if largest > min(MOST_WEIGHT, MOST_UNEQUAL * smallest) or outside.max() > MOST_UNEQUAL_ROWS * outside.min():
+            return False
+        responses = [effects.centred(effects.response[:, :, None])[:, :, 0], effects.response_in]
+        return all(response is None or _is_even(response) for response in responses)
 
     def moments(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
@@ -230,6 +241,13 @@ class PermutedEffects:
         largest = float(np.abs(self.effects.response_in).max())
         response: Single = (self.effects.response_in / (largest if largest > 0 else 1.0)).astype(np.float32)
         return response
+
+
+def _is_even(response: NDArray[np.float64]) -> bool:
+    """Whether no centred response is so large that the usual ones lose their digits beside it."""
+    size = np.abs(response)
+    usual = [float(np.median(column[column > 0], axis=0)) if column.any() else np.inf for column in size.T]
+    return bool((size.max(axis=0) <= MOST_UNEQUAL * np.array(usual)).all())
 
 
 def _n_trees(effects: LinearEffects) -> int:

@@ -211,6 +211,21 @@ def test_very_many_ranks_and_large_weights_are_in_double_precision(monkeypatch):
     assert assert_same_scores(effects_of(model, X, latent))[0] == 0
 
 
+@pytest.mark.parametrize("outlier", [1e4, 1e6, 1e10])
+def test_an_outlier_of_the_response_is_in_double_precision(outlier):
+    X, latent = rows_of(300, 6)
+    latent[3] = outlier
+    assert assert_same_scores(effects_of(forest(X, latent), X, latent), 20)[0] == 0
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-50])
+def test_very_unequal_weights_are_in_double_precision(small):
+    X, latent = rows_of(300, 6)
+    weights = np.where(np.arange(300) < 150, small, 1.0)
+    of_evaluation = debias.Dataset(X, latent, sample_weight=weights)
+    assert assert_same_scores(effects_of(forest(X, latent), of_evaluation, None, min_node_size=1.0), 20)[0] == 0
+
+
 def test_ranks_that_hardly_differ_in_small_nodes():
     X, latent = rows_of(3000, 1)
     model = forest(X, latent, min_samples_leaf=20)
