@@ -202,6 +202,11 @@ def worth(n: int, work: int) -> int:
     work : int
         Number of steps that the items take together, such as visits of nodes or of rows.
 
+    Returns
+    -------
+    int
+        At least 1.
+
     Examples
     --------
     >>> worth(100, 1_000_000)
