@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from debias_bench.simulate import Simulation
 
 BLOCK, N_BLOCKS, CORRELATION = 5, 20, 0.5
-AICO_NOISE = 7
-"""Number of noise features beside the twelve of the response."""
+AICO_CORRELATION = 0.85
+"""Of X1 with X6, and of the noise features X15 and X16."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +99,13 @@ def boosters() -> list[PowerDesign]:
     """Return the designs of the study `aico`: boosted models, tested on held-out rows."""
     return [
         PowerDesign(
-            f"sd {deviation}",
-            f"noise with standard deviation {deviation}.",
+            f"sd {deviation}, rate {rate}",
+            f"noise with standard deviation {deviation}, learning rate {rate}.",
             partial(aico, deviation=deviation),
-            booster,
+            partial(booster, rate=rate),
         )
-        for deviation in (5, 10)
+        for deviation in (1, 5, 10)
+        for rate in (0.1, 0.3)
     ]
 
 
@@ -117,11 +118,11 @@ def forest(seed: int, y: NDArray[Any], **settings: Any) -> Any:
     return RandomForestRegressor(N_TREES, max_features=1 / 3, random_state=seed, **settings)
 
 
-def booster(seed: int, y: NDArray[Any]) -> Any:
+def booster(seed: int, y: NDArray[Any], rate: float) -> Any:
     """Return an unfitted boosted regression of XGBoost."""
     from xgboost import XGBRegressor
 
-    return XGBRegressor(n_estimators=100, max_depth=3, learning_rate=0.1, random_state=seed, n_jobs=1)
+    return XGBRegressor(n_estimators=100, max_depth=3, learning_rate=rate, random_state=seed, n_jobs=1)
 
 
 def blocks(seed: int, n_rows: int = 300) -> Sample:
@@ -157,16 +158,26 @@ def loh_rows(seed: int, model: str) -> Sample:
 
 
 def aico(seed: int, deviation: float, n_rows: int = 1000) -> Sample:
-    """Draw a regression with additive, nonlinear and interacting effects of twelve features, beside noise features."""
+    """Draw the simulated regression of AICO (Giesecke, Horel and Jirachotkulthorn 2025).
+
+    The distributions and coefficients are those of their public simulation: twelve features of seven kinds matter, and
+    seven are independent of the response. X9 depends on X2.
+    """
     import pandas as pd
 
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(2 * n_rows, 12 + AICO_NOISE))
-    x = X.T
-    mean = 3 + 4 * x[0] + x[0] * x[1] + 3 * x[2] ** 2 + 2 * x[3] * x[4] + 6 * x[5] + 2 * np.sin(x[6]) + np.exp(x[7])
-    mean += 5 * x[8] + 3 * x[9] + 4 * x[10] + 5 * x[11]
-    y = mean + rng.normal(scale=deviation, size=mean.size)
-    frame = pd.DataFrame(X, columns=[f"X{k + 1}" for k in range(X.shape[1])])
+    n = 2 * n_rows
+    x = {k: rng.normal(size=n) for k in (2, 3, 4, 5, 7, 13, 14)}
+    x[1], x[6] = _correlated(rng, n)
+    x[8] = rng.uniform(-1, 1, size=n)
+    x[9] = (x[2] + rng.normal(size=n) < 0).astype(np.float64)
+    x[10] = rng.poisson(3, size=n).astype(np.float64)
+    x[15], x[16] = _correlated(rng, n)
+    x.update((k, rng.standard_t(5, size=n)) for k in (11, 12, 17, 18, 19))
+    mean = 3 + 4 * x[1] + x[1] * x[2] + 3 * x[3] ** 2 + 2 * x[4] * x[5] + 6 * x[6] + 2 * np.sin(x[7]) + np.exp(x[8])
+    mean += 5 * x[9] + 3 * x[10] + 4 * x[11] + 5 * x[12]
+    y = mean + rng.normal(scale=deviation, size=n)
+    frame = pd.DataFrame({f"X{k}": x[k] for k in sorted(x)})
     halves = (slice(None, n_rows), slice(n_rows, None))
     train, held_out = (_known(frame.iloc[half].reset_index(drop=True), y[half], np.arange(12)) for half in halves)
     return Sample(train, ~train.is_relevant, held_out)
@@ -182,3 +193,9 @@ def _known(frame: Any, y: NDArray[np.float64], relevant: NDArray[np.int64]) -> S
     names = tuple(frame.columns[relevant])
     others = tuple(name for name in frame.columns if name not in names)
     return simulate.Simulation(frame, y, (names, others), names)
+
+
+def _correlated(rng: np.random.Generator, n_rows: int) -> NDArray[np.float64]:
+    """Draw two normal features with variance 1 and a correlation of AICO_CORRELATION."""
+    covariance = [[1, AICO_CORRELATION], [AICO_CORRELATION, 1]]
+    return rng.multivariate_normal(np.zeros(2), covariance, size=n_rows).T

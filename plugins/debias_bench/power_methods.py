@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -214,10 +215,19 @@ def paired_permutation(case: Case, repeats: int = 1) -> Verdicts:
     return Verdicts(p, holm(p))
 
 
-def sign_of_masking(case: Case) -> Verdicts:
-    """Return the sign test of AICO: the median of the loss with a masked feature minus that with it, on held-out rows.
+def sign_of_masking(case: Case, *, split_ties: bool = False) -> Verdicts:
+    """Return the sign test of AICO: whether the loss is larger with a masked feature in most held-out rows.
 
-    A feature is masked by its mean in the training rows. A tie is a success with probability 1/2.
+    As in the authors' code: a feature is masked by its mean in the training rows; one of whole numbers by its most
+    frequent value there, or by the second where the row has the first. P-values are randomised, so that each level is
+    exact.
+
+    Parameters
+    ----------
+    case : Case
+    split_ties : bool
+        Whether a row whose loss does not change counts for or against the feature with probability 1/2. In the authors'
+        code it counts against it. Trees have many such rows.
     """
     from scipy import stats
 
@@ -228,11 +238,22 @@ def sign_of_masking(case: Case) -> Verdicts:
     full, p = _loss(case.model, X, y), np.ones(X.shape[1])
     for k in range(X.shape[1]):
         masked = X.copy()
-        masked[:, k] = case.X[:, k].mean()
+        masked[:, k] = _mask(X[:, k], case.X[:, k])
         gain = _loss(case.model, masked, y) - full
-        positive = int((gain > 0).sum() + rng.binomial(int((gain == 0).sum()), 0.5))
-        p[k] = stats.binom.sf(positive - 1, len(y), 0.5)
+        worse = int((gain > 0).sum())
+        if split_ties:
+            worse += int(rng.binomial(int((gain == 0).sum()), 0.5))
+        p[k] = stats.binom.sf(worse, len(y), 0.5) + rng.uniform() * stats.binom.pmf(worse, len(y), 0.5)
     return Verdicts(p, holm(p))
+
+
+def scorer(case: Case, name: str) -> Verdicts:
+    """Return the p-values that a scorer of debias gives by itself on held-out rows."""
+    if case.held_out is None:
+        raise DebiasError(f"{name} needs held-out rows here")
+    X, y = case.held_out.numeric, case.held_out.y
+    found = debias.score(case.model, X, y, name, rows="held-out", random_state=case.seed, n_jobs=1)
+    return Verdicts(found.p_value, found.p_adjusted)
 
 
 METHODS: dict[str, Callable[[Case], Verdicts]] = {
@@ -244,7 +265,12 @@ METHODS: dict[str, Callable[[Case], Verdicts]] = {
     "Janitza": janitza,
     "paired permutation": paired_permutation,
     "AICO": sign_of_masking,
+    "AICO, ties split": partial(sign_of_masking, split_ties=True),
+    "ablation": partial(scorer, name="ablation"),
+    "permutation": partial(scorer, name="permutation(p_values=True)"),
 }
+ON_HELD_OUT_ROWS = ("AICO", "AICO, ties split", "ablation", "permutation")
+"""Methods that need rows the model has not seen."""
 REFITTING = ("PIMP", "ranger, Altmann", "boruta")
 """Methods that fit many forests for one test: they take part in a fifth of the trials of some designs."""
 SLOW = ("guide", "Janitza")
@@ -320,3 +346,12 @@ def _loss(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.flo
     """Return the squared error of each row; for two classes, of the probability of class 1."""
     predicted = model.predict_proba(X)[:, 1] if y.dtype.kind == "i" else model.predict(X)
     return np.asarray((y - predicted) ** 2, dtype=np.float64)
+
+
+def _mask(column: NDArray[np.float64], of_training: NDArray[np.float64]) -> NDArray[np.float64] | float:
+    """Return the values that replace a column of the held-out rows in AICO's test."""
+    values, counts = np.unique(of_training, return_counts=True)
+    if not np.array_equal(values, np.round(values)):
+        return float(of_training.mean())
+    first, second = values[np.argsort(-counts, kind="stable")[:2]]
+    return np.where(column == first, second, first)

@@ -77,10 +77,48 @@ def test_tests_on_held_out_rows_find_what_the_model_uses():
         assert (found.p[:2] < 1e-6).all()
         assert (found.p[2:] > 0.01).all()
         assert np.array_equal(found.adjusted, holm(found.p))
+
+
+def test_the_sign_test_of_aico_is_randomised_between_the_two_binomial_p_values():
+    of = case()
     full = (of.held_out.y - of.model.predict(of.held_out.X.to_numpy())) ** 2
     masked = of.held_out.X.assign(a=of.train.X["a"].mean()).to_numpy()
     above = int(((of.held_out.y - of.model.predict(masked)) ** 2 > full).sum())
-    assert power_methods.sign_of_masking(of).p[0] == stats.binomtest(above, 200, alternative="greater").pvalue
+    upper, lower = (stats.binomtest(k, 200, alternative="greater").pvalue for k in (above, above + 1))
+    assert lower < power_methods.sign_of_masking(of).p[0] < upper
+
+
+def test_rows_that_masking_does_not_change_count_against_a_feature_unless_ties_are_split():
+    of = case()  # the model does not use c, d and e
+    assert (power_methods.sign_of_masking(of).p[2:] > 1 - 1e-9).all()
+    split = power_methods.sign_of_masking(of, split_ties=True).p[2:]
+    assert ((split > 1e-4) & (split < 1 - 1e-4)).all()
+
+
+def test_aico_masks_numbers_by_the_mean_and_whole_numbers_by_the_most_frequent_values():
+    assert power_methods._mask(np.array([1.0, 2.0]), np.array([0.5, 1.0])) == 0.75
+    counts = np.array([3.0, 3, 3, 1, 1, 7])
+    assert power_methods._mask(np.array([3.0, 1, 7]), counts).tolist() == [1, 3, 3]
+
+
+def test_the_design_of_aico_has_the_published_distributions():
+    sample = power_designs.aico(0, deviation=1, n_rows=20_000)
+    X = sample.simulation.X
+    assert list(X) == [f"X{k}" for k in range(1, 20)]
+    assert X["X1"].corr(X["X6"]) == pytest.approx(0.85, abs=0.01)
+    assert X["X15"].corr(X["X16"]) == pytest.approx(0.85, abs=0.01)
+    assert sorted(X["X9"].unique()) == [0, 1]
+    # X9 = 1 where X2 + Z < 0: its correlation with X2 is -sqrt(2 / pi) / sqrt(2).
+    assert X["X9"].corr(X["X2"]) == pytest.approx(-np.sqrt(1 / np.pi), abs=0.02)
+    assert X["X10"].mean() == pytest.approx(3, abs=0.05)
+    assert X["X10"].var() == pytest.approx(3, abs=0.15)
+    assert X["X11"].var() == pytest.approx(5 / 3, abs=0.15)
+    assert np.abs(X["X8"]).max() <= 1
+    x = {int(name[1:]): X[name].to_numpy() for name in X}
+    mean = 3 + 4 * x[1] + x[1] * x[2] + 3 * x[3] ** 2 + 2 * x[4] * x[5] + 6 * x[6] + 2 * np.sin(x[7]) + np.exp(x[8])
+    mean += 5 * x[9] + 3 * x[10] + 4 * x[11] + 5 * x[12]
+    assert np.std(sample.simulation.y - mean) == pytest.approx(1, abs=0.02)
+    assert sample.noise.tolist() == [False] * 12 + [True] * 7
 
 
 def test_the_sign_test_refuses_out_of_bag_rows():
