@@ -26,10 +26,9 @@ from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.performance import Performance
-from debias.results.scores import DEPENDENCE
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
 from debias.significance.procedure import Tests
 

@@ -11,8 +11,9 @@ from debias.errors import DebiasError
 from debias.results import console, sentences, stored, untested
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
-from debias.results.scores import DEPENDENCE, Scores
-from debias.results.vocabulary import Dependence, Verdict
+from debias.results.report import figures
+from debias.results.scores import Scores
+from debias.results.vocabulary import DEPENDENCE, Dependence, Verdict
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -393,8 +394,6 @@ class Audit(ReportedResult):
         --------
         debias.PartialDependence.plot : In which direction the model uses features, with the verdicts of an audit.
         """
-        from debias.results.report import figures
-
         return figures.draw_audit(self, kind, ax, max_features)
 
     def _repr_html_(self) -> str:

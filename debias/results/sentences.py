@@ -12,8 +12,17 @@ import numpy as np
 
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
-from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING, PROVEN_HELD_OUT, UNPROVEN
-from debias.results.vocabulary import Dependence, RowsKind, Verdict, error_rate_in_words
+from debias.results.vocabulary import (
+    DEPENDENCE,
+    EXPLAINED_ALONE,
+    LIKE_TRAINING,
+    PROVEN_HELD_OUT,
+    UNPROVEN,
+    Dependence,
+    RowsKind,
+    Verdict,
+    error_rate_in_words,
+)
 from debias.text import all_are, correlation_in_words, counted, escaped, listed, percent
 
 if TYPE_CHECKING:
