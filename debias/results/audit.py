@@ -111,16 +111,8 @@ class Audit(ReportedResult):
     @property
     def verdict(self) -> list[Verdict]:
         """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
-        if self.tested_scores.selected is None:
-            return [Verdict.UNTESTED] * self.share.size
-        return [
-            Verdict.UNTESTED
-            if name in self.untested_features
-            else Verdict.INFORMATIVE
-            if selected
-            else Verdict.INDISTINGUISHABLE
-            for name, selected in zip(self.tested_scores.feature_names, self.tested_scores.selected, strict=True)
-        ]
+        scores = self.tested_scores
+        return untested.verdicts_of(scores.feature_names, scores.selected, self.untested_features)
 
     def which(self, verdict: Verdict | str) -> NDArray[np.bool_]:
         """Return for each feature whether it has this verdict.
