@@ -26,7 +26,7 @@ from xgboost import XGBRegressor
 import debias
 from debias.data.groups import Grouping
 from debias.early_stopping import STOPPED_EARLY
-from debias.monitor.stored_trees import from_arrays, to_arrays
+from debias.monitor.records import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage
 from debias.significance import change
