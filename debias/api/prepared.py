@@ -237,7 +237,8 @@ def prepared_members(
     DebiasError
         As for :func:`debias.score`.
     """
-    for member, ensemble, rows, log in request.passed.of_members(request, scorers, tested=tested, known=known):
+    for member, rows, log in request.passed.of_members(request, scorers, tested=tested, known=known):
+        ensemble = member.ensemble if rows is None else rows.ensemble
         yield _prepared(rows, request, member, ensemble, member.grouping(request.groups, ensemble), log)
 
 

@@ -7,7 +7,7 @@ what it cannot do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from debias.data.sources import in_memory, is_source
 from debias.data.table import names_of_columns
@@ -31,21 +31,10 @@ if TYPE_CHECKING:
     from debias.rows.request import Request
     from debias.rows.rows import EvaluationRows
     from debias.rows.streams import Stream
-    from debias.trees.ensemble import TreeEnsemble
 
 
-class MemberRows(NamedTuple):
-    """One model of trees with its rows, which are None if the request has none."""
-
-    member: Member
-    ensemble: TreeEnsemble
-    """The trees, with the feature names of X if the model stores none."""
-    rows: EvaluationRows | None
-    log: WarningLog
-
-
-class PassedRows(ABC):
-    """The rows of a request. Make them with :meth:`of`.
+class PassedRows:
+    """The rows of a request, or none. This class is the form of rows in memory. Make them with :meth:`of`.
 
     Parameters
     ----------
@@ -61,55 +50,14 @@ class PassedRows(ABC):
         """Return rows in the form in which they were passed."""
         if isinstance(X, NodeSums):
             return PassedSums(X, y)
-        return PassedBatches(X, y) if is_source(X, y) else PassedInMemory(X, y)
+        return PassedBatches(X, y) if is_source(X, y) else PassedRows(X, y)
 
-    @abstractmethod
     def check(self, **of_rows: Any) -> None:
         """Raise an error if y or an argument with one value per row does not suit the form of the rows.
 
-        Sources of rows take names of columns as y and as weights, and nothing else that has one value per row.
+        Rows in memory need values and no names of columns. Other forms take names of columns as y and as weights, and
+        nothing else that has one value per row.
         """
-
-    @abstractmethod
-    def refuse_batches(self, what: str) -> None:
-        """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
-
-    @abstractmethod
-    def as_wrappers_take_them(self) -> tuple[Any, Any]:
-        """Return X and y for a wrapper that transforms them for its members; Nones if it gets them batch by batch."""
-
-    @abstractmethod
-    def of_members(
-        self, request: Request, scorers: Sequence[Scorer], *, tested: bool, known: bool
-    ) -> Iterator[MemberRows]:
-        """Yield the models of trees inside the model of a request, each with its rows, encoded and proven."""
-
-    @abstractmethod
-    def add_to(self, sums: NodeSums, request: Request, member: Member, log: WarningLog) -> None:
-        """Add the rows to sums of a model. What kind of rows they are is not decided here.
-
-        Parameters
-        ----------
-        sums : NodeSums
-        request : Request
-            The request with these rows.
-        member : Member
-            The only model of trees inside its model.
-        log : WarningLog
-            Gets warnings about columns and about y.
-
-        Raises
-        ------
-        DebiasError
-            As for :func:`debias.score`. Then some of the rows may have been added.
-        """
-
-
-class PassedInMemory(PassedRows):
-    """Rows in memory, or none."""
-
-    def check(self, **of_rows: Any) -> None:
-        """Raise a RowsError if an argument is a text, such as the name of a column, instead of a value for each row."""
         is_pandas = hasattr(self.X, "iloc")
         for argument, text in {"y": self.y, **of_rows}.items():
             if not isinstance(text, str):
@@ -129,22 +77,41 @@ class PassedInMemory(PassedRows):
             raise RowsError(f"{argument} is the text {text!r}, the name of a column of X: pass the column itself{how}")
 
     def refuse_batches(self, what: str) -> None:
-        """Do nothing: the rows are in memory."""
+        """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
 
     def as_wrappers_take_them(self) -> tuple[Any, Any]:
-        """Return X and y."""
+        """Return X and y for a wrapper that transforms them for its members; Nones if it gets them batch by batch."""
         return self.X, self.y
 
     def of_members(
         self, request: Request, scorers: Sequence[Scorer], *, tested: bool, known: bool
-    ) -> Iterator[MemberRows]:
-        """See :class:`PassedRows`."""
+    ) -> Iterator[tuple[Member, EvaluationRows | None, WarningLog]]:
+        """Yield the models of trees inside the model of a request, each with its rows, encoded and proven.
+
+        The parameters are those of :func:`debias.api.prepared.prepared_members`.
+        """
         for member in request.members:
-            ensemble, rows, log = prepare(request, member, scorers, known)
-            yield MemberRows(member, ensemble, rows, log)
+            rows, log = prepare(request, member, scorers, known)
+            yield member, rows, log
 
     def add_to(self, sums: NodeSums, request: Request, member: Member, log: WarningLog) -> None:
-        """See :class:`PassedRows`."""
+        """Add the rows to sums of a model. What kind of rows they are is not decided here.
+
+        Parameters
+        ----------
+        sums : NodeSums
+        request : Request
+            The request with these rows.
+        member : Member
+            The only model of trees inside its model.
+        log : WarningLog
+            Gets warnings about columns and about y.
+
+        Raises
+        ------
+        DebiasError
+            As for :func:`debias.score`. Then some of the rows may have been added.
+        """
         columns, margin = (self.X, self.y, request.sample_weight), request.base_margin
         rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True, base_margin=margin)
         rows.refuse_faulty()
@@ -154,7 +121,7 @@ class PassedInMemory(PassedRows):
             log.warn(text)
 
 
-class _AddedUp(PassedRows):
+class _AddedUp(PassedRows, ABC):
     """Rows of which only sums are kept."""
 
     def check(self, **of_rows: Any) -> None:
@@ -173,7 +140,7 @@ class _AddedUp(PassedRows):
 
     def of_members(
         self, request: Request, scorers: Sequence[Scorer], *, tested: bool, known: bool
-    ) -> Iterator[MemberRows]:
+    ) -> Iterator[tuple[Member, EvaluationRows | None, WarningLog]]:
         """See :class:`PassedRows`; a test makes another pass over the rows, so they must be there once more."""
         check_kind(request.rows)
         members = request.members
@@ -193,8 +160,7 @@ class _AddedUp(PassedRows):
         if streams[0].once and tested:
             raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
         for stream in streams:
-            rows = stream.rows(running_loss_needed(scorers))
-            yield MemberRows(stream.member, rows.ensemble, rows, stream.log)
+            yield stream.member, stream.rows(running_loss_needed(scorers)), stream.log
 
     @abstractmethod
     def _stream(self, request: Request, member: Member, number: int, log: WarningLog) -> Stream:
@@ -227,7 +193,7 @@ class PassedSums(_AddedUp):
 
     def _stream(self, request: Request, member: Member, number: int, log: WarningLog) -> Stream:
         self._refuse_others(request, trees_digest(member.ensemble))
-        return StreamOfSums(self.X, request, member, number, log)
+        return StreamOfSums(request, member, number, log)
 
     def _refuse_others(self, request: Request, digest: str) -> None:
         """Raise a RowsError if the sums belong to other trees, or if the request needs more than they hold."""

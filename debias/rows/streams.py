@@ -122,23 +122,13 @@ class Stream(ABC):
 
 
 class StreamOfSums(Stream):
-    """Rows that were added up before: they cannot be read again.
-
-    Parameters
-    ----------
-    sums : NodeSums
-    request, member, number, log
-        As for :class:`Stream`.
-    """
+    """Rows that were added up before, and cannot be read again. The parameters are those of :class:`Stream`."""
 
     once = True
 
-    def __init__(self, sums: NodeSums, request: Request, member: Member, number: int, log: WarningLog) -> None:
-        super().__init__(request, member, number, log)
-        self._given = sums
-
     def _sums(self, with_running_loss: bool, in_bag: InBag | None) -> NodeSums:
-        return self._given
+        given: NodeSums = self.request.X
+        return given
 
     def _digest(self, sums: NodeSums) -> str:
         return blake3(sums.state()["totals"].tobytes()).hexdigest()
