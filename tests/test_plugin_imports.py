@@ -20,7 +20,7 @@ WITHOUT_RECOGNITION = (
 OF_HISTORIES = "simulates thousands of histories as sums, without their file"
 OTHER_COMBINATIONS = "compares other ways to combine folds, on the audits of the same folds"
 PARTS_OF_EXPERIMENTS = {
-    "debias.api.evaluation.prepared_members": WITHOUT_RECOGNITION,
+    "debias.api.prepared.prepared_members": WITHOUT_RECOGNITION,
     "debias.rows.request.Request": WITHOUT_RECOGNITION,
     "debias.rows.preparation.batch_rows": OF_HISTORIES,
     "debias.rows.period_sums.PeriodSums": OF_HISTORIES,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import combined, prepared_members, score_refits
+from debias.api.evaluation import combined, score_refits
+from debias.api.prepared import prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
@@ -25,10 +26,9 @@ from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.performance import Performance
-from debias.results.scores import DEPENDENCE
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
 from debias.significance.procedure import Tests
 
@@ -434,7 +434,7 @@ def _refuse_combinations(
     request: Request, scorers: list[Scorer], refits: list[RefitScorer], asked_refits: Refits
 ) -> None:
     """Refuse scorers, rows and arguments that do not go together."""
-    if refits and request.has_values_of_rows:
+    if refits and any(values is not None for values in (request.blocks, request.qid, request.base_margin)):
         is_ranker = any(member.ensemble.objective.by_query for member in request.members)
         how = (
             "a ranker cannot be refitted, so leave this scorer out"
@@ -447,11 +447,9 @@ def _refuse_combinations(
     if asked_refits.checkpoint is not None and len(refits) > 1:
         named = " and ".join(each.name for each in refits)
         raise CompositionError(f"a checkpoint is for one meta-method, and these are {named}: score each by itself")
-    if request.has_values_of_rows:
-        request.refuse_batches("an audit with blocks, qid or base_margin")
     needing = [each.name for each in scorers if isinstance(each, DataScorer | RefitScorer)]
     if needing:
-        request.refuse_batches(needing[0])
+        request.passed.refuse_batches(needing[0])
     for member in request.members:
         unscored = member.ensemble.objective.why_unscored(has_queries=request.qid is not None)
         if unscored is not None:

@@ -22,7 +22,8 @@ from debias.results.folds_audit import FoldsAudit
 from debias.results.sentences import about
 from debias.results.untested import tell_nothing, with_reason
 from debias.rows.fold_proof import prove_folds
-from debias.rows.request import VALUES_OF_ROWS, refuse_texts
+from debias.rows.passed_rows import PassedRows
+from debias.rows.request import VALUES_OF_ROWS
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
 from debias.significance.procedure import Permutation, Procedure
@@ -159,7 +160,7 @@ def audit_folds(
     if rows.y is None:
         raise RowsError("y is missing: pass the response of the rows, as the models were trained on")
     of_rows = {name: getattr(rows, name) for name in VALUES_OF_ROWS}
-    refuse_texts(rows.X, y=rows.y, **of_rows)
+    PassedRows(rows.X, rows.y).check(**of_rows)
     refuse_other_order(rows.X, y=rows.y, **of_rows)
     n_rows = _n_rows(rows.y)
     _refuse_other_lengths(n_rows, of_rows)

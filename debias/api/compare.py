@@ -116,7 +116,7 @@ def compare(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    request.refuse_batches("compare")
+    request.passed.refuse_batches("compare")
     member = _only_member(request)
     engine = Engine(n_jobs=request.n_jobs)
     scores, log = {}, WarningLog()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.batches import prepared_batches
-from debias.api.prepared import fields_of_scores, prepared_rows, scores_of
+from debias.api.prepared import fields_of_scores, prepared_members, scores_of
 from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer, TreeScorer, innermost
@@ -21,34 +20,11 @@ from debias.rows.preparation import prepare_data
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from debias.api.prepared import Prepared
     from debias.hooks.contracts import RefitScorer, Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
     from debias.rows.request import Request
     from debias.significance.procedure import Procedure
-
-
-def prepared_members(
-    request: Request, scorers: Sequence[Scorer], tested: bool = False, known: bool = False
-) -> Iterator[Prepared]:
-    """Return the models of trees inside the model of a request, one after another, each with its rows.
-
-    Parameters
-    ----------
-    request : Request
-    scorers : sequence of Scorer
-        Scorers that will use the rows.
-    tested : bool
-        Whether scores will be tested, which needs another pass over rows that come in batches.
-    known : bool
-        Whether the kind of the rows is known, so that nothing has to be proven.
-    """
-    if request.in_batches:
-        return prepared_batches(request, scorers, tested)
-    return prepared_rows(request, scorers, known)
 
 
 def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:

@@ -1,30 +1,32 @@
 """One model of trees with its rows, ready to be scored and tested: with rows in memory, or with sums over batches.
 
-What differs between the two stands in :class:`PreparedRows` and in :class:`debias.api.batches.PreparedSums`. Callers do
-not ask which of them they have.
+What differs between the two stands in :class:`PreparedRows` and :class:`PreparedSums`. Callers do not ask which of them
+they have.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias._version import __version__
-from debias.api.row_facts import FactsOfRows
+from debias.api.row_facts import FactsOfRows, FactsOfSums
 from debias.errors import CompositionError, DebiasError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested, with_reason
 from debias.results.vocabulary import RowsKind
-from debias.rows.preparation import prepare
+from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import why_untested
 from debias.significance.contributions import contributions
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.procedure import significance
+from debias.significance.streamed import EvidenceInBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -195,20 +197,66 @@ class PreparedRows(Prepared):
         return False
 
 
-def prepared_rows(request: Request, scorers: Sequence[Scorer], known: bool = False) -> Iterator[PreparedRows]:
-    """Yield the models of trees inside the model of a request, each with its rows in memory.
+@dataclass(frozen=True, eq=False)
+class PreparedSums(Prepared):
+    """One model of trees with sums over rows that came in batches. The parameters are those of :class:`Prepared`."""
+
+    @property
+    def facts(self) -> FactsOfSums:
+        """See :class:`Prepared`."""
+        return FactsOfSums(self.rows)
+
+    def evidence(self, node_weight: NDArray[np.float64], effects: LinearEffects | None = None) -> Evidence:
+        """See :class:`Prepared`; a test makes another pass over the rows."""
+        return EvidenceInBatches(self.rows, node_weight, self.grouping)
+
+    def can_test_dependence(self) -> bool:
+        """Return False: the test needs all rows at once."""
+        return False
+
+
+def prepared_members(
+    request: Request, scorers: Sequence[Scorer], tested: bool = False, known: bool = False
+) -> Iterator[Prepared]:
+    """Yield the models of trees inside the model of a request, one after another, each with its rows.
 
     Parameters
     ----------
-    request, scorers, known
-        As for :func:`debias.api.evaluation.prepared_members`.
+    request : Request
+    scorers : sequence of Scorer
+        Scorers that will use the rows.
+    tested : bool
+        Whether scores will be tested, which needs another pass over rows that come in batches.
+    known : bool
+        Whether the kind of the rows is known, so that nothing has to be proven.
+
+    Raises
+    ------
+    CompositionError
+        A test needs another pass, and the rows can be read only once.
+    DebiasError
+        As for :func:`debias.score`.
     """
-    for member in request.members:
-        ensemble, rows, log = prepare(request, member, scorers, known)
-        grouping = member.grouping(request.groups, ensemble)
-        if request.level is None and member.summed_columns is not None:
-            log.add(member.summed_columns)
-        yield PreparedRows(request, member, ensemble, rows, grouping, log)
+    for member, rows, log in request.passed.of_members(request, scorers, tested=tested, known=known):
+        ensemble = member.ensemble if rows is None else rows.ensemble
+        yield _prepared(rows, request, member, ensemble, member.grouping(request.groups, ensemble), log)
+
+
+@singledispatch
+def _prepared(
+    rows: Any, request: Request, member: Member, ensemble: TreeEnsemble, grouping: Grouping, log: WarningLog
+) -> Prepared:
+    """Return a model with its rows in memory, or with none; the function below is for other rows."""
+    if request.level is None and member.summed_columns is not None:
+        log.add(member.summed_columns)
+    return PreparedRows(request, member, ensemble, rows, grouping, log)
+
+
+@_prepared.register(SummedRows)
+def _prepared_sums(
+    rows: SummedRows, request: Request, member: Member, ensemble: TreeEnsemble, grouping: Grouping, log: WarningLog
+) -> Prepared:
+    return PreparedSums(request, member, ensemble, rows, grouping, log)
 
 
 def scores_of(

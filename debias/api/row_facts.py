@@ -15,8 +15,7 @@ from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
-from debias.results.scores import EXPLAINED_ALONE, REPEATED, UNSEEN
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
 from debias.significance.contributions import coded_response

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
+from debias.api.evaluation import score_data, score_refits, score_trees
+from debias.api.prepared import prepared_members
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
 from debias.hooks.expressions import scorer as read_scorer
@@ -232,7 +233,7 @@ def contributions(
         n_jobs=n_jobs,
     )
     chosen = read_scorer(scorer)
-    request.refuse_batches("debias.contributions")
+    request.passed.refuse_batches("debias.contributions")
     total: NDArray[np.float64] | None = None
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
@@ -259,8 +260,8 @@ def scores_of(request: Request, scorer: Scorer, test: Test | None, engine: Engin
     """
     procedure = Procedure.of(test)
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
-    if needs_all_rows or request.has_values_of_rows:
-        request.refuse_batches(scorer.name if needs_all_rows else "a call with blocks, qid or base_margin")
+    if needs_all_rows:
+        request.passed.refuse_batches(scorer.name)
     if request.qid is not None and needs_all_rows:
         members = () if request.model is None else request.members
         is_ranker = any(member.ensemble.objective.by_query for member in members)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from debias.cli.options import Command, error_rate_option, input_options, permutations_option
+from debias.cli.options import Command, error_rate_option, html_option, input_options, permutations_option
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import show_progress
 
@@ -64,9 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
 )
-@click.option(
-    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
-)
+@html_option
 def command(
     source: Source,
     form: str,

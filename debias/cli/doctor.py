@@ -16,7 +16,7 @@ from debias.cli.options import Command
 from debias.cli.output import COULD_NOT_RUN, errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
 
     from pluggy import PluginManager
@@ -43,7 +43,8 @@ VARIABLES = (
     help="Format of the output.",
 )
 @click.option("--check/--no-check", default=True, show_default=True, help="Train a small model of each library.")
-def command(form: str, check: bool) -> None:
+@click.pass_context
+def command(context: click.Context, form: str, check: bool) -> None:
     """Say what is installed, how it was built, and whether it works. Please paste the output into bug reports.
 
     A small model of each installed library is trained in a process of its own, and its trees, its output and the proof
@@ -59,9 +60,10 @@ def command(form: str, check: bool) -> None:
         imports = _section(_imports)
         with _blocked(imports.get("broken", ())):
             with _printing_to_stderr():
+                own = cast("click.Group", context.find_root().command).commands
                 declared: list[Library] = []
                 without: list[str] = []
-                plugins = _section(lambda: _plugins(declared, without))
+                plugins = _section(lambda: _plugins(own, declared, without))
                 packages = _section(lambda: _packages(declared))
                 packages["errors"] = list(dict.fromkeys(imports["errors"] + packages["errors"]))
                 report: dict[str, Any] = {
@@ -237,11 +239,13 @@ def _packages(declared: list[Library]) -> dict[str, Any]:
     return {"versions": versions, "errors": wrong}
 
 
-def _plugins(declared: list[Library], without: list[str]) -> dict[str, Any]:
-    """Return the plugins by distribution; add the libraries they declare, and the names of those that do not work."""
+def _plugins(own: Mapping[str, click.Command], declared: list[Library], without: list[str]) -> dict[str, Any]:
+    """Return the plugins by distribution; add the libraries they declare, and the names of those that do not work.
+
+    `own`: the commands of debias itself, whose names plugins cannot take.
+    """
     from importlib.metadata import entry_points
 
-    from debias.cli import main
     from debias.hooks.commands import commands
     from debias.hooks.registry import build_what_works, libraries, scorers
     from debias.hooks.specs import PROJECT
@@ -250,7 +254,7 @@ def _plugins(declared: list[Library], without: list[str]) -> dict[str, Any]:
     def check(manager: PluginManager) -> None:
         scorers(manager)
         libraries(manager)
-        commands(manager, main.commands)
+        commands(manager, own)
 
     points = entry_points(group=PROJECT)
     manager, failures = build_what_works(points, check)

@@ -15,23 +15,32 @@ from debias.cli.inputs import Source
 from debias.cli.options import (
     MODEL,
     Command,
+    decimal_option,
+    drop_option,
     error_rate_option,
     format_option,
+    html_option,
+    jobs_option,
     load_option,
     na_option,
-    separator,
-    threads,
+    params_option,
+    pickle_option,
+    separator_option,
+    target_option,
+    trust_option,
+    weight_option,
+    with_options,
 )
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import show_progress
 from debias.results.policy import RULES_OF_HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
-recent_options = (
+with_windows = with_options(
     click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
     click.option(
         "--reference",
@@ -68,19 +77,7 @@ def command() -> None:
 @click.option("--part", metavar="NAME", help="A part of the period, such as a machine. The parts of a period add up.")
 @click.option("--replace", is_flag=True, help="Replace other rows of the same period and part.")
 @click.option("--label", metavar="NAME", help="Name of the model in the history, such as its version.")
-@click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response.")
-@click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated.")
-@click.option(
-    "--separator",
-    callback=separator,
-    metavar="CHARACTER",
-    help="What separates the columns of CSV files: a character or tab.  [default: , or tab for .tsv]",
-)
-@click.option(
-    "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
-)
-@na_option
+@with_options(target_option, weight_option, drop_option, separator_option, decimal_option, na_option)
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),
@@ -88,17 +85,7 @@ def command() -> None:
     show_default=True,
     help="auto refuses rows that look like training rows.",
 )
-@click.option(
-    "--trust-type", "trust", multiple=True, metavar="NAME", help="Type that a skops file may contain; can be repeated."
-)
-@click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file.")
-@load_option
-@click.option(
-    "--params",
-    type=click.Path(exists=True, dir_okay=False),
-    help="JSON or TOML file with hyper-parameters, which XGBoost files do not keep.",
-)
-@click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads.")
+@with_options(trust_option, pickle_option, load_option, params_option, jobs_option)
 @click.option(
     "--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for another writer."
 )
@@ -135,9 +122,7 @@ def add(
 @click.option(
     "--window", metavar="WINDOW", help="Show moving windows (30d, 12h, 4w, or 7 periods), not single periods."
 )
-@click.option(
-    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
-)
+@html_option
 @format_option
 def show(history: str, window: str | None, html_file: str | None, form: str) -> None:
     """Show the scores of each period of HISTORY, or of moving windows of periods."""
@@ -169,19 +154,10 @@ def refuse_other_windows(**given: str | None) -> None:
             raise click.UsageError(str(error)) from None
 
 
-def with_windows(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose what is compared."""
-    for option in reversed(recent_options):
-        function = option(function)
-    return function
-
-
 @command.command("changes", cls=Command, examples=["debias monitor changes model.history --recent 7d --reference 60d"])
 @history_argument
 @with_windows
-@click.option(
-    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
-)
+@html_option
 @format_option
 def changes(history: str, form: str, html_file: str | None, **windows: Any) -> None:
     """Compare the recent periods of HISTORY with earlier ones: what changed, and what shifted."""

@@ -69,7 +69,7 @@ def threads(context: click.Context, parameter: click.Parameter, value: int) -> i
     return value
 
 
-def separator(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def _separator(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Return the character that separates columns; "tab" is one."""
     if value in ("tab", "\\t"):
         return "\t"
@@ -78,11 +78,43 @@ def separator(context: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
+def with_options(*options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds options and arguments to a command, in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+trust_option = click.option(
+    "--trust-type", "trust", multiple=True, metavar="NAME", help="Type that a skops file may contain; can be repeated."
+)
+pickle_option = click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file.")
 load_option = click.option(
     "--load-seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     help="Processor time for loading MODEL in a process of its own.  [default: 60, and 1 for each MB]",
+)
+params_option = click.option(
+    "--params",
+    type=click.Path(exists=True, dir_okay=False),
+    help="JSON or TOML file with hyper-parameters, which XGBoost files do not keep.",
+)
+target_option = click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response.")
+weight_option = click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows.")
+drop_option = click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated.")
+separator_option = click.option(
+    "--separator",
+    callback=_separator,
+    metavar="CHARACTER",
+    help="What separates the columns of CSV files: a character or tab.  [default: , or tab for .tsv]",
+)
+decimal_option = click.option(
+    "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
 )
 na_option = click.option(
     "--na",
@@ -112,6 +144,10 @@ permutations_option = click.option(
     metavar="NUMBER",
     help="Test by permutations, by at most this many.  [default: up to 200, where permutations are the best test]",
 )
+jobs_option = click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads.")
+html_option = click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
+)
 
 
 def input_options(data_required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -126,22 +162,12 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
         options = [
             click.argument("model", type=MODEL),
             click.argument("data", type=click.Path(exists=True, dir_okay=False), required=data_required),
-            click.option(
-                "--trust-type",
-                "trust",
-                multiple=True,
-                metavar="NAME",
-                help="Type that a skops file may contain; can be repeated.",
-            ),
-            click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file."),
+            trust_option,
+            pickle_option,
             load_option,
-            click.option(
-                "--params",
-                type=click.Path(exists=True, dir_okay=False),
-                help="JSON or TOML file with hyper-parameters, which XGBoost files do not keep.",
-            ),
-            click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
-            click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
+            params_option,
+            target_option,
+            weight_option,
             click.option(
                 "--blocks",
                 metavar="COLUMN",
@@ -164,20 +190,9 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 type=click.Choice(["source", "model"]),
                 help="Score the columns of DATA (source), or those that the trees see after the steps of a pipeline.",
             ),
-            click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated."),
-            click.option(
-                "--separator",
-                callback=separator,
-                metavar="CHARACTER",
-                help="What separates the columns of CSV files: a character or tab.  [default: , or tab for .tsv]",
-            ),
-            click.option(
-                "--decimal",
-                type=click.Choice([".", ","]),
-                default=".",
-                show_default=True,
-                help="Decimal sign of CSV files.",
-            ),
+            drop_option,
+            separator_option,
+            decimal_option,
             na_option,
             click.option(
                 "--rows",
@@ -193,15 +208,13 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             ),
             format_option,
             click.option("--random-state", type=int, metavar="SEED", help="Seed of all random draws."),
-            click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads."),
+            jobs_option,
             click.option(
                 "--progress/--no-progress",
                 default=None,
                 help="Show what is done and the time left. The default is to do so in a terminal, after two seconds.",
             ),
         ]
-        for option in reversed(options):
-            gathered = option(gathered)
-        return gathered
+        return with_options(*options)(gathered)
 
     return decorate

@@ -60,8 +60,3 @@ class Library:
     def tested_versions(self) -> TestedVersions | None:
         """The tested versions, as a :class:`debias.plugin.TreeEnsemble` takes them."""
         return None if self.tested is None else TestedVersions(self.name, *self.tested)
-
-    @property
-    def import_name(self) -> str:
-        """The name to import."""
-        return self.module or self.distribution.replace("-", "_")

@@ -9,15 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import DebiasError, DebiasWarning, PluginError, UnsupportedModelError, UntrustedModelError
+import numpy as np
+
+from debias.errors import (
+    DebiasError,
+    DebiasWarning,
+    ExtractionError,
+    PluginError,
+    UnsupportedModelError,
+    UntrustedModelError,
+)
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
+from debias.models.extraction import as_the_adapter_wants
 from debias.models.folds import models_in
 from debias.models.refitting import restored
 from debias.models.wrappers import extract, keep_load_notes, unwrap
+from debias.trees.routing import raw_output, route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from debias.trees.ensemble import TreeEnsemble
 
 DESCRIPTION = "MLmodel"
 """The file that describes an MLflow model in its directory."""
@@ -28,6 +41,9 @@ DEEPEST = 50
 KEYS = {"sklearn": "pickled_model", "xgboost": "data", "lightgbm": "data", "catboost": "data"}
 """Flavours of MLflow models, and the key with which each names its file."""
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
+ROWS, NUMBERS = 8, 1_000_000
+"""Rows of random numbers that a child process predicts, in addition to a row of zeros and a row of missing values. With
+many features there are fewer rows: at most this many numbers."""
 _VERSIONS = re.compile(r"from version (\S+) when using version (\S+?)\.?(?:\s|$)")
 """The two versions in scikit-learn's warning about a file of another version."""
 _READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
@@ -141,6 +157,59 @@ def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -
     import joblib
 
     return joblib.load(path)
+
+
+def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> None:
+    """Load a model file in this process, and predict rows of zeros, of missing values and of random numbers.
+
+    An error that the library raises is no danger: some models take no missing values. The danger is a crash, or a read
+    beyond the end of an array without a crash. Such a read shows as a prediction that differs from that of the trees.
+
+    Raises
+    ------
+    DebiasError
+        As :func:`debias.load_model` raises, or the library predicts otherwise than the trees.
+    """
+    hook = plugin_manager().hook
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = models_in(load(path, trust, allow_pickle, guard=False))
+        for member in (member for model in models for member in unwrap(model)):
+            ensemble = extract(member.model)
+            for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
+                seen = as_the_adapter_wants(ensemble, X)
+                leaves = _answer(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=seen))  # noqa: B023
+                raw = _answer(lambda: hook.debias_predict_raw(model=member.model, X=seen))  # noqa: B023
+                if kind == "random" and ensemble.category_set is None and ensemble.category_labels is None:
+                    _require_alike(path, ensemble, X, leaves, raw)
+
+
+def _answer(call: Callable[[], Any]) -> Any:
+    """Return the result of a call of a library, or None if it raised an error of any type."""
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
+    our_leaves = route(ensemble, X)
+    ours = raw_output(ensemble, our_leaves)
+    tolerance = 1e-3 * (np.abs(ours).max() + np.abs(ensemble.value).max())
+    same_leaves = leaves is not None and np.array_equal(leaves, our_leaves)
+    if not same_leaves or raw is None or raw.shape != ours.shape or not (np.abs(raw - ours) <= tolerance).all():
+        raise ExtractionError(
+            f"{path} is damaged: its library does not predict what its trees predict ({ensemble.source})"
+        )
+
+
+def _rows(n_features: int, dtype: Any) -> Iterator[tuple[str, Any]]:
+    yield "zeros", np.zeros((1, n_features), dtype=dtype)
+    yield "missing", np.full((1, n_features), np.nan, dtype=dtype)
+    n_rows = max(1, min(ROWS, NUMBERS // max(1, n_features)))
+    yield "random", np.random.default_rng(0).normal(scale=100, size=(n_rows, n_features)).astype(dtype)
 
 
 def _is_pickle(path: Path) -> bool:

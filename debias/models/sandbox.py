@@ -1,8 +1,9 @@
-"""Loading of a model file in a separate process, so that a crafted file cannot crash the run.
+"""A separate process in which a model file is tried first, so that a crafted file cannot crash the run.
 
 Native readers and predictors do not check what they read: an index out of range is a segmentation fault. The child
-process loads the file, extracts its trees, which checks their structure, and predicts a few rows with them. Only then
-is the file loaded in this process.
+process loads the file, extracts its trees, which checks their structure, and predicts a few rows with them
+(``load_and_predict`` of :mod:`debias.models.loading`). Only then is the file loaded in this process. Time and memory of
+the child are limited.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import numpy as np
+from typing import IO, TYPE_CHECKING
 
 from debias import errors
 from debias.child_process import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from debias.trees.ensemble import TreeEnsemble
+    from collections.abc import Callable
 
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
 """Limit of a child's processor time by default; a walk through damaged trees with cycles never ends."""
@@ -42,9 +39,7 @@ MARK = "debias.models.sandbox refused: "
 """Marks where the name of the error begins: libraries may have printed other lines before."""
 BYTES, ADDRESSES_A_BYTE = 6 << 30, 40
 """Address space of a child: libraries and their threads reserve gigabytes, and trees in memory outgrow their file."""
-ROWS, NUMBERS = 8, 1_000_000
-"""Rows of random numbers that are predicted, in addition to a row of zeros and a row of missing values. With many
-features there are fewer rows: at most this many numbers."""
+_CHILD = "from debias.models import loading, sandbox; sys.exit(sandbox.main(loading.load_and_predict, sys.argv[1:]))"
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -80,7 +75,7 @@ def check(
         *(f"--trust={name}" for name in trust),
         *(["--allow-pickle"] if allow_pickle else []),
     ]
-    words = command("from debias.models.sandbox import main; sys.exit(main(sys.argv[1:]))", *flags, "--", str(file))
+    words = command(_CHILD, *flags, "--", str(file))
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as problems:
         child = subprocess.Popen(
             words, stdout=told, stderr=problems, stdin=subprocess.DEVNULL, env=os.environ | _ONE_THREAD
@@ -162,8 +157,8 @@ def file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the child's task, and return its exit code."""
+def main(load_and_predict: Callable[[Path, tuple[str, ...], bool], None], arguments: list[str]) -> int:
+    """Run the child's task within its limits, and return its exit code."""
     path = Path(arguments[-1])
     flags = arguments[:-1]
     _limit(
@@ -177,69 +172,6 @@ def main(arguments: list[str]) -> int:
         print(f"{MARK}{type(error).__name__}\n{text}")
         return REFUSED
     return 0
-
-
-def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> None:
-    """Load a model file in this process, and predict rows of zeros, of missing values and of random numbers.
-
-    An error that the library raises is no danger: some models take no missing values. The danger is a crash, or a read
-    beyond the end of an array without a crash. Such a read shows as a prediction that differs from that of the trees.
-
-    Raises
-    ------
-    DebiasError
-        As :func:`debias.load_model` raises, or the library predicts otherwise than the trees.
-    """
-    import warnings
-
-    from debias.hooks.registry import plugin_manager
-    from debias.models.extraction import as_the_adapter_wants
-    from debias.models.folds import models_in
-    from debias.models.loading import load
-    from debias.models.wrappers import extract, unwrap
-
-    hook = plugin_manager().hook
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        models = models_in(load(path, trust, allow_pickle, guard=False))
-        for member in (member for model in models for member in unwrap(model)):
-            ensemble = extract(member.model)
-            for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
-                seen = as_the_adapter_wants(ensemble, X)
-                leaves = _answer(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=seen))  # noqa: B023
-                raw = _answer(lambda: hook.debias_predict_raw(model=member.model, X=seen))  # noqa: B023
-                if kind == "random" and ensemble.category_set is None and ensemble.category_labels is None:
-                    _require_alike(path, ensemble, X, leaves, raw)
-
-
-def _answer(call: Callable[[], Any]) -> Any:
-    """Return the result of a call of a library, or None if it raised an error of any type."""
-    try:
-        return call()
-    except MemoryError:
-        raise
-    except Exception:
-        return None
-
-
-def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
-    from debias.trees.routing import raw_output, route
-
-    our_leaves = route(ensemble, X)
-    ours = raw_output(ensemble, our_leaves)
-    tolerance = 1e-3 * (np.abs(ours).max() + np.abs(ensemble.value).max())
-    same_leaves = leaves is not None and np.array_equal(leaves, our_leaves)
-    if not same_leaves or raw is None or raw.shape != ours.shape or not (np.abs(raw - ours) <= tolerance).all():
-        raise errors.ExtractionError(
-            f"{path} is damaged: its library does not predict what its trees predict ({ensemble.source})"
-        )
-
-
-def _rows(n_features: int, dtype: Any) -> Iterator[tuple[str, Any]]:
-    yield "zeros", np.zeros((1, n_features), dtype=dtype)
-    yield "missing", np.full((1, n_features), np.nan, dtype=dtype)
-    n_rows = max(1, min(ROWS, NUMBERS // max(1, n_features)))
-    yield "random", np.random.default_rng(0).normal(scale=100, size=(n_rows, n_features)).astype(dtype)
 
 
 def _limit(path: Path, seconds: float | None) -> None:

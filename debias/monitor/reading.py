@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.api.batches import add_rows_of
 from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import ExtractionError, HistoryError, RowsError
@@ -16,8 +15,6 @@ from debias.warning_log import WarningLogOnce
 if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
-
-MARGINS_IN_MEMORY = "base_margin= needs the rows of the period in memory: pass X and y as arrays or data frames"
 
 
 class OwnModel:
@@ -66,26 +63,21 @@ class OwnModel:
         notes = (*self._member.notes, *self._member.ensemble.notes)
         # Rows of a history come after training, so they have not stopped it.
         log = WarningLogOnce(note for note in notes if note not in NOTES_OF_STOPPING)
-        if isinstance(X, PeriodSums):
-            sums = self._copied(X, y, sample_weight, base_margin)
-        else:
-            sums = self._empty.empty()
-            passed = dataset(X, y, sample_weight, base_margin)
-            for name in ("blocks", "qid", "feature_names"):
-                if getattr(passed, name) is not None:
-                    raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
-            request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
-            if request.in_batches and request.base_margin is not None:
-                raise RowsError(f"X is a source of rows, and {MARGINS_IN_MEMORY}")
-            try:
-                add_rows_of(request, self._member, sums, log)
-            except ExtractionError:
-                if PeriodSums(self._model).trees_digest != self.digest:
-                    raise HistoryError(
-                        "the model was fitted again after this history was opened: make another debias.History(model, "
-                        "path), which begins a new series"
-                    ) from None
-                raise
+        sums = self._empty.empty()
+        passed = dataset(X, y, sample_weight, base_margin)
+        for name in ("blocks", "qid", "feature_names"):
+            if getattr(passed, name) is not None:
+                raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
+        request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
+        try:
+            request.passed.add_to(sums, request, self._member, log)
+        except ExtractionError:
+            if PeriodSums(self._model).trees_digest != self.digest:
+                raise HistoryError(
+                    "the model was fitted again after this history was opened: make another debias.History(model, "
+                    "path), which begins a new series"
+                ) from None
+            raise
         if not sums.n_rows or not sums.total_weight > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
         sums.refuse_training_rows(rows, log)
@@ -101,16 +93,4 @@ class OwnModel:
         X
             The first rows of the series.
         """
-        level = "source" if isinstance(X, PeriodSums) else Request.of(self._model, X).level_of_columns
-        return self._member.at(level, None).grouping(None, ensemble)
-
-    def _copied(self, sums: PeriodSums, y: Any, sample_weight: Any, base_margin: Any) -> PeriodSums:
-        if y is not None or sample_weight is not None:
-            raise RowsError("sums contain the responses and weights of their rows: leave y and sample_weight out")
-        if base_margin is not None:
-            raise RowsError(f"these are sums, and {MARGINS_IN_MEMORY}")
-        if sums.trees_digest != self.digest:
-            raise RowsError("these sums belong to another model than this history")
-        copied = self._empty.empty()
-        copied.merge(sums.state())
-        return copied
+        return self._member.at(Request.of(self._model, X).level_of_columns, None).grouping(None, ensemble)

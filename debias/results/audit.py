@@ -11,8 +11,9 @@ from debias.errors import DebiasError
 from debias.results import console, sentences, stored, untested
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
-from debias.results.scores import DEPENDENCE, Scores
-from debias.results.vocabulary import Dependence, Verdict
+from debias.results.report import figures
+from debias.results.scores import Scores
+from debias.results.vocabulary import DEPENDENCE, Dependence, Verdict
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -110,16 +111,8 @@ class Audit(ReportedResult):
     @property
     def verdict(self) -> list[Verdict]:
         """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
-        if self.tested_scores.selected is None:
-            return [Verdict.UNTESTED] * self.share.size
-        return [
-            Verdict.UNTESTED
-            if name in self.untested_features
-            else Verdict.INFORMATIVE
-            if selected
-            else Verdict.INDISTINGUISHABLE
-            for name, selected in zip(self.tested_scores.feature_names, self.tested_scores.selected, strict=True)
-        ]
+        scores = self.tested_scores
+        return untested.verdicts_of(scores.feature_names, scores.selected, self.untested_features)
 
     def which(self, verdict: Verdict | str) -> NDArray[np.bool_]:
         """Return for each feature whether it has this verdict.
@@ -393,8 +386,6 @@ class Audit(ReportedResult):
         --------
         debias.PartialDependence.plot : In which direction the model uses features, with the verdicts of an audit.
         """
-        from debias.results.report import figures
-
         return figures.draw_audit(self, kind, ax, max_features)
 
     def _repr_html_(self) -> str:

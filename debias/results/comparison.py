@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from debias.results import console, stored
 from debias.results.base import BaseResult
 from debias.results.fields import SCHEMA_VERSION
+from debias.results.report import figures
 from debias.results.scores import Scores
 from debias.results.tables import rows_named
 from debias.text import correlation_in_words, feature_index, percent
@@ -130,8 +131,6 @@ class Comparison(BaseResult):
         -------
         matplotlib Axes
         """
-        from debias.results.report import figures
-
         figures.refuse_kind(kind, ("ranks",))
         return figures.on_axes(figures.draw_ranks, self, ax, max_features)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.report.figures import MOST_DRAWN, drawn_features, drawn_of_scores
-from debias.results.sentences import doubts, headline, headline_of_folds, of_stopping
+from debias.results.sentences import doubts, headline, headline_of_folds, of_stopping, rows_of, scored_on
 from debias.results.tables import Table, plain, rows_named
 from debias.results.vocabulary import GateStatus, displayed
 from debias.text import counted, escaped, shortened
@@ -57,7 +57,7 @@ def print_table(console: Console, audit: Audit) -> None:
         frame = rows_named(frame, [audit.tested_scores.feature_names[k] for k in drawn])
     names = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     table = Table.of(frame, names, long_titles={"reported": f"reported ({audit.reported_kind})"})
-    of = f"{audit.tested_scores.settings['model']}, {_rows(audit.tested_scores)}{_performance(audit)}"
+    of = f"{audit.tested_scores.settings['model']}, {rows_of(audit.tested_scores)}{_performance(audit)}"
     _print_table(console, table, n_left, of)
 
 
@@ -84,7 +84,7 @@ def print_scores(console: Console, scores: Scores) -> None:
     table = Table.of(frame, [name for name in frame.columns if name not in hidden])
     _print_table(console, table, n_left, f"{of}: {scores.scorer} ({scores.unit})")
     if scores.provenance:
-        _print_lines(console, [f"Scored on {_rows(scores)}: {scores.provenance['detail']}."])
+        _print_lines(console, [scored_on(scores)])
 
 
 def print_changes(console: Console, changes: Changes) -> None:
@@ -130,7 +130,7 @@ def short_audit(audit: Audit) -> str:
     names += [name for name in ("z", "p_adjusted") if audit.tested and getattr(audit.tested_scores, name) is not None]
     names += ["verdict"] if audit.tested else []
     performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
-    of = ", ".join(filter(None, [_rows(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
+    of = ", ".join(filter(None, [rows_of(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
     first_of_all = [*doubts(audit), *of_stopping(audit)]
     lines = [f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}", *first_of_all, headline(audit)]
     return _short(lines, Table.of(frame, names), audit.share.size)
@@ -150,7 +150,7 @@ def short_scores(scores: Scores) -> str:
     frame = scores.to_frame().iloc[np.argsort(-scores.values, kind="stable")[:MOST]]
     p_value = "p_value" if scores.p_adjusted is None else "p_adjusted"
     names = [name for name in (scores.scorer, "z", p_value, "selected") if name in frame.columns]
-    rows = "" if scores.rows is None else f"{_rows(scores)}, "
+    rows = "" if scores.rows is None else f"{rows_of(scores)}, "
     features = counted(len(scores.feature_names), "feature")
     of = f" of {escaped(scores.settings['model'])}" if scores.settings.get("model") else ""
     line = f"Scores {scores.scorer}{of}: {rows}{features} ({scores.unit})"
@@ -231,7 +231,3 @@ def _performance(audit: Audit) -> str:
         return ""
     doubt = "" if performance.better_than_constant is not False else ": no better than a constant"
     return f", {performance.in_words()}{doubt}"
-
-
-def _rows(scores: Scores) -> str:
-    return counted(scores.n_rows or 0, f"{scores.rows_in_words} row")

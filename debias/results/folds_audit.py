@@ -121,17 +121,8 @@ class FoldsAudit(ReportedResult):
     @property
     def verdict(self) -> list[Verdict]:
         """One verdict per feature, by all folds together: "informative", "indistinguishable" or "untested"."""
-        if self.p_adjusted is None:
-            return [Verdict.UNTESTED] * len(self.feature_names)
-        not_tested = self.untested_features
-        return [
-            Verdict.INFORMATIVE
-            if p <= self.test["alpha"]
-            else Verdict.UNTESTED
-            if name in not_tested
-            else Verdict.INDISTINGUISHABLE
-            for name, p in zip(self.feature_names, self.p_adjusted, strict=True)
-        ]
+        found = None if self.p_adjusted is None else self.p_adjusted <= self.test["alpha"]
+        return untested.verdicts_of(self.feature_names, found, self.untested_features)
 
     def which(self, verdict: Verdict | str) -> NDArray[np.bool_]:
         """Return for each feature whether it has this verdict, as an array of shape (n_features,)."""

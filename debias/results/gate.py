@@ -21,10 +21,9 @@ from debias.results.gate_outcome import (
     warnings_of_absent,
 )
 from debias.results.policy import PROVENANCE, Feature, Policy
-from debias.results.scores import REPEATED, UNSEEN
 from debias.results.sentences import doubts, reports_anything
 from debias.results.stored import check_audit
-from debias.results.vocabulary import GateStatus, RowsKind, Verdict
+from debias.results.vocabulary import REPEATED, UNSEEN, GateStatus, RowsKind, Verdict
 from debias.text import counted, listed
 
 if TYPE_CHECKING:

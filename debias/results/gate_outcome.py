@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from debias.results.console import short_gate
 from debias.results.feature_likeness import alike, like
 from debias.results.tables import Table, for_markdown
 from debias.results.vocabulary import GateStatus, Verdict, displayed
@@ -117,8 +118,6 @@ class Gate:
     allowed: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
-        from debias.results.console import short_gate
-
         return short_gate(self)
 
     def allowing(self, *rules: str) -> Gate:

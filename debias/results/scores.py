@@ -7,31 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias import p_values
 from debias.errors import DebiasError
-from debias.results import stored
+from debias.results import console, stored
 from debias.results.base import BaseResult
 from debias.results.fields import SCHEMA_VERSION
-from debias.results.vocabulary import RowsKind
+from debias.results.report import figures
+from debias.results.vocabulary import UNPROVEN, RowsKind
 from debias.text import escaped, feature_index
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-DEPENDENCE = "honest_effects"
-"""The scorer whose combined test answers whether the response depends on a feature."""
-EXPLAINED_ALONE = "explained_alone"
-"""In `details` of the tested scores: how much of the variation of y the strongest feature explains alone."""
-UNSEEN = "unseen_categories"
-"""There: share of the rows with a category that the model never saw, by column that has any."""
-REPEATED = "repeated_rows"
-"""There: share of the rows that repeat another row in all features, the response and the weight."""
-LIKE_TRAINING = "stated by the user"
-"""Status of rows that look like training rows although the user says that they are held out."""
-PROVEN_HELD_OUT = "proven held-out"
-"""Status of the test rows of a fold if their model was trained on other rows, and this is proven."""
-UNPROVEN = ("cannot be told", LIKE_TRAINING)
-"""Statuses of held-out rows that may contain training rows."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -98,8 +85,6 @@ class Scores(BaseResult):
     null: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        from debias.results import console
-
         return console.short_scores(self)
 
     @property
@@ -185,8 +170,6 @@ class Scores(BaseResult):
             With `p_value` and `selected`, and None for what else a test gives. With a warning if fewer than 100 scores
             are not positive.
         """
-        from debias import p_values
-
         p_value, null = p_values.mirrored_p_values(self.values)
         n_not_positive = int((self.values <= 0).sum())
         are = "score is" if n_not_positive == 1 else "scores are"
@@ -220,8 +203,6 @@ class Scores(BaseResult):
         -------
         matplotlib Axes
         """
-        from debias.results.report import figures
-
         figures.refuse_kind(kind, ("interval",))
         return figures.on_axes(figures.draw_scores, self, ax, max_features)
 

@@ -12,8 +12,17 @@ import numpy as np
 
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
-from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING, PROVEN_HELD_OUT, UNPROVEN
-from debias.results.vocabulary import Dependence, RowsKind, Verdict, error_rate_in_words
+from debias.results.vocabulary import (
+    DEPENDENCE,
+    EXPLAINED_ALONE,
+    LIKE_TRAINING,
+    PROVEN_HELD_OUT,
+    UNPROVEN,
+    Dependence,
+    RowsKind,
+    Verdict,
+    error_rate_in_words,
+)
 from debias.text import all_are, correlation_in_words, counted, escaped, listed, percent
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
     from debias.results.folds_audit import FoldsAudit
+    from debias.results.scores import Scores
 
 ROWS_TO_JUDGE = 30
 """With fewer rows than this, the summary names no inflated features."""
@@ -50,6 +60,7 @@ STABLE = 0.9
 """Folds with a mean rank correlation of at least this rank the features alike,"""
 UNSTABLE = 0.5
 """and below this they rank them differently."""
+NO_VERDICTS = "No feature was tested: this audit shows scores but no verdicts."
 _EXCESS = "more than 1 percentage point above it"
 _ALIKE = "are alike: they have similar responses"
 """The warnings of dependent rows say this."""
@@ -57,7 +68,7 @@ _ALIKE = "are alike: they have similar responses"
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
-    doubt, rows = doubts(audit), [*_performance(audit), _scored_on(audit)]
+    doubt, rows = doubts(audit), [*_performance(audit), scored_on(audit.tested_scores)]
     if untested.tell_nothing(audit.tested_scores):
         nothing = "The scores and shares of these rows say nothing about the features."
         return [*doubt, test_summary(audit), *rows, nothing]
@@ -190,7 +201,7 @@ def headline(audit: Audit) -> str:
     if untested.tell_nothing(audit.tested_scores):
         return "No feature was tested: these rows can tell nothing about the features."
     if not audit.tested:
-        return "No feature was tested: this audit shows scores but no verdicts."
+        return NO_VERDICTS
     held_if, informative = condition(audit, named=False), audit.which(Verdict.INFORMATIVE)
     strongest_first = [k for k in np.lexsort((-audit.tested_scores.values, -audit.share)) if informative[k]]
     if not strongest_first:
@@ -254,9 +265,14 @@ def _near_duplicates(audit: Audit) -> list[str]:
     return lines
 
 
-def _scored_on(audit: Audit) -> str:
-    rows = counted(audit.tested_scores.n_rows or 0, f"{audit.rows_in_words} row")
-    return f"Scored on {rows}: {audit.tested_scores.provenance['detail']}."
+def scored_on(scores: Scores) -> str:
+    """Return how many rows of which kind there are, and what is known about them."""
+    return f"Scored on {rows_of(scores)}: {scores.provenance['detail']}."
+
+
+def rows_of(scores: Scores) -> str:
+    """Return the number and the kind of the rows: "442 out-of-bag rows"."""
+    return counted(scores.n_rows or 0, f"{scores.rows_in_words} row")
 
 
 def _before_a_selection(audit: Audit) -> list[str]:
@@ -380,7 +396,7 @@ def summary_of_folds(audit: FoldsAudit) -> list[str]:
 def headline_of_folds(audit: FoldsAudit) -> str:
     """Return which features are informative over all folds, the strongest first, and on which condition."""
     if not audit.tested:
-        return "No feature was tested: this audit shows scores but no verdicts."
+        return NO_VERDICTS
     over, held_if = f"over {counted(_n_tested(audit), 'fold')}", condition_of_folds(audit)
     table = audit.to_frame()
     names = list(table.index[table["verdict"] == Verdict.INFORMATIVE])

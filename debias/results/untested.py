@@ -1,4 +1,7 @@
-"""Reasons why scores were not tested. A reason is stored with the scores and says what to do."""
+"""What was tested and what not: the verdicts, and reasons why scores were not tested.
+
+A reason is stored with the scores and says what to do.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import DebiasError
+from debias.results.vocabulary import Verdict
 from debias.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from debias.results.scores import Scores
 
@@ -85,3 +92,22 @@ def refuse_powerless(test: Mapping[str, Any]) -> None:
             f"the test had too few permutations: {counted(n_permutations, 'permutation')} can find no feature at the "
             f"error rate {alpha:g}, so that none was found is no reason to drop features. Test with more permutations"
         )
+
+
+def verdicts_of(
+    names: Sequence[str], found: Sequence[bool] | NDArray[np.bool_] | None, untested: Mapping[str, str]
+) -> list[Verdict]:
+    """Return the verdict on each feature.
+
+    Parameters
+    ----------
+    names : sequence of str
+    found : sequence of bool, or None
+        Whether the test found the feature; None if nothing was tested.
+    untested : mapping of str to str
+        Features that could not be tested, with the reason.
+    """
+    if found is None:
+        return [Verdict.UNTESTED] * len(names)
+    by_test = [Verdict.INFORMATIVE if each else Verdict.INDISTINGUISHABLE for each in found]
+    return [Verdict.UNTESTED if name in untested else each for name, each in zip(names, by_test, strict=True)]

@@ -13,6 +13,21 @@ from typing import Any
 BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#707070"
 """Of the palette of Okabe and Ito. A mark goes with every colour, so no meaning depends on colour alone."""
 
+DEPENDENCE = "honest_effects"
+"""The scorer whose combined test answers whether the response depends on a feature."""
+EXPLAINED_ALONE = "explained_alone"
+"""In `details` of the tested scores: how much of the variation of y the strongest feature explains alone."""
+UNSEEN = "unseen_categories"
+"""There: share of the rows with a category that the model never saw, by column that has any."""
+REPEATED = "repeated_rows"
+"""There: share of the rows that repeat another row in all features, the response and the weight."""
+LIKE_TRAINING = "stated by the user"
+"""Status of rows that look like training rows although the user says that they are held out."""
+PROVEN_HELD_OUT = "proven held-out"
+"""Status of the test rows of a fold if their model was trained on other rows, and this is proven."""
+UNPROVEN = ("cannot be told", LIKE_TRAINING)
+"""Statuses of held-out rows that may contain training rows."""
+
 
 @dataclass(frozen=True)
 class Display:

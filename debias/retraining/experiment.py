@@ -292,7 +292,8 @@ class Experiment:
         """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""
         weight = self.training.weight
         train_weight = None if weight is None else np.asarray(weight, dtype=np.float64)
-        ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=train_weight)
+        rows, _ = prepare(request, member, [scorer], known=True, train_weight=train_weight)
+        ensemble = member.ensemble if rows is None else rows.ensemble
         values, _ = values_and_details(scorer, scorer.score(ensemble, rows), ensemble)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names

@@ -25,7 +25,7 @@ from debias.data.table import Table
 from debias.errors import InBagUnavailableError, ProvenanceError, TrainingRowsError
 from debias.models.folds import about_fold
 from debias.models.wrappers import unwrap
-from debias.results.scores import PROVEN_HELD_OUT
+from debias.results.vocabulary import PROVEN_HELD_OUT
 from debias.rows.bag_proof import prove, response_fits
 from debias.rows.leaf_counts import count_leaves, looks, of_trees
 from debias.rows.provenance import EVERY_LEAF, Provenance, by_leaf_counts, describe_shift, prove_bags

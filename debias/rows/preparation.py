@@ -50,7 +50,7 @@ def prepare(
     scorers: Sequence[Scorer],
     known: bool = False,
     train_weight: NDArray[np.float64] | None = None,
-) -> tuple[TreeEnsemble, Rows | None, WarningLog]:
+) -> tuple[Rows | None, WarningLog]:
     """Encode the rows of one model of trees, compare the trees with its library, and prove the kind of the rows.
 
     Parameters
@@ -67,9 +67,9 @@ def prepare(
 
     Returns
     -------
-    (TreeEnsemble, Rows or None, WarningLog)
-        The trees, with the feature names of X if the model stores none; the rows, or None if the request has none; the
-        warnings.
+    (Rows or None, WarningLog)
+        The rows, or None if the request has none, and the warnings. The trees of the rows have the names of the columns
+        of X if the model stores none.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
     log = WarningLog((*member.notes, *(note for note in ensemble.notes if note not in NOTES_OF_STOPPING)), quiet=known)
@@ -78,7 +78,7 @@ def prepare(
         for scorer in scorers:
             if isinstance(scorer, TreeScorer) and scorer.needs_rows:
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
-        return ensemble, None, log
+        return None, log
     table, ensemble = _aligned(X, ensemble, log)
     ensemble = member.with_sources(ensemble)
     sample_weight, base_margin, blocks, qid = (
@@ -132,7 +132,7 @@ def prepare(
     )
     if claim.checks_response:
         _check_response(rows, log, member.predicts)
-    return ensemble, rows, log
+    return rows, log
 
 
 def tell_of_stopping(ensemble: TreeEnsemble, log: WarningLog, *, may_be_these_rows: bool) -> None:

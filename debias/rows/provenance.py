@@ -261,7 +261,7 @@ def without_bags(
 ) -> tuple[str, Provenance]:
     """Decide from the leaf counts whether rows are training rows or held-out rows; errors as for :func:`resolve`."""
     if rows == RowsKind.TRAIN:
-        return RowsKind.TRAIN, _claimed_training(ensemble, recognition, log)
+        return RowsKind.TRAIN, _claimed_training(recognition, log)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, n_rows, log)
         return RowsKind.HELD_OUT, _fresh(ensemble, recognition)
@@ -391,7 +391,7 @@ def proven(proof: Proof, of_weights: str = "") -> Provenance:
     )
 
 
-def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, log: WarningLog) -> Provenance:
+def _claimed_training(recognition: Recognition, log: WarningLog) -> Provenance:
     if recognition.exact:
         return Provenance(RowsKind.TRAIN, "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from debias.data.row_order import refuse_other_order
-from debias.data.sources import in_memory, is_source
 from debias.data.spark_rows import SparkFrame, is_spark
 from debias.data.table import is_one_column, names_of_columns, refuse_library_rows, repeated
 from debias.data.user_rows import dataset, training_tuple
-from debias.errors import CompositionError, RowsError
+from debias.errors import RowsError
 from debias.models.refitting import with_params
 from debias.models.wrappers import Member, require_one_scale, unwrap
 from debias.parallel import threads
 from debias.random_state import seed_of
-from debias.rows.node_sums import NodeSums
+from debias.rows.passed_rows import PassedRows
 from debias.text import listed
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ class Request:
 
         Raises
         ------
+        CompositionError
+            The rows are not in memory, and there are blocks, queries or start margins.
         RowsError
             y or weights are a text instead of values, or their rows are in another order than those of X; X is a
             container of a library that debias cannot read; there is no such level; `feature_names` are not names of
@@ -111,8 +112,7 @@ class Request:
         of_rows = {name: getattr(evaluation, name) for name in VALUES_OF_ROWS}
         feature_names = _names_for(X, evaluation.feature_names)
         train = training_tuple(train, feature_names or names_of_columns(X))
-        if not is_source(X, evaluation.y):
-            refuse_texts(X, y=evaluation.y, **of_rows)
+        PassedRows.of(X, evaluation.y).check(**of_rows)
         refuse_other_order(X, train, y=evaluation.y, **of_rows)
         if passed.get("level") not in LEVELS:
             raise RowsError(
@@ -133,20 +133,10 @@ class Request:
             **passed,
         )
 
-    @property
-    def in_batches(self) -> bool:
-        """Whether the rows come in batches, or as node sums."""
-        return isinstance(self.X, NodeSums) or is_source(self.X, self.y)
-
-    def refuse_batches(self, what: str) -> None:
-        """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
-        if self.in_batches:
-            raise CompositionError(f"{what} needs all rows at once: {in_memory(self.X)}, not as a source of rows")
-
-    @property
-    def has_values_of_rows(self) -> bool:
-        """Whether there are blocks, queries or start margins: one value for each row, beside y and weights."""
-        return any(values is not None for values in (self.blocks, self.qid, self.base_margin))
+    @cached_property
+    def passed(self) -> PassedRows:
+        """The rows in the form in which they were passed: in memory, in batches, or as sums."""
+        return PassedRows.of(self.X, self.y)
 
     @property
     def level_of_columns(self) -> str:
@@ -162,11 +152,8 @@ class Request:
         UnsupportedModelError
             The model cannot be audited, or its members give outputs on different scales.
         """
-        X, y = (None, None) if self.in_batches else (self.X, self.y)
-        members = [
-            member.at(self.level_of_columns, self.feature_names)
-            for member in unwrap(self.model, X, y, self.train, self.rows)
-        ]
+        found = unwrap(self.model, *self.passed.as_wrappers_take_them(), self.train, self.rows)
+        members = [member.at(self.level_of_columns, self.feature_names) for member in found]
         if len(members) > 1:
             require_one_scale(members)
         return members
@@ -190,29 +177,3 @@ def _names_for(X: Any, feature_names: Any) -> tuple[str, ...] | None:
     if names_of_columns(X) not in (None, names):
         raise RowsError("feature_names are for an X without names, and this X has others: leave feature_names out")
     return names
-
-
-def refuse_texts(X: Any, **of_rows: Any) -> None:
-    """Raise a RowsError if an argument that needs one value per row is a text, such as the name of a column.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or data frame
-        Rows in memory. Sources of rows, such as files, do take names of columns.
-    **of_rows
-        Arguments with one value per row.
-    """
-    for argument, text in of_rows.items():
-        if not isinstance(text, str):
-            continue
-        if text not in (names_of_columns(X) or ()):
-            what = "the response itself" if argument == "y" else "the values themselves"
-            raise RowsError(f"{argument} is the text {text!r}, which is no column of X: pass {what}, one value per row")
-        is_pandas = hasattr(X, "iloc")
-        if argument == "y":
-            how = f": X.drop(columns=[{text!r}]) as X, and X[{text!r}] as y" if is_pandas else ""
-            raise RowsError(
-                f"y is the text {text!r}, the name of a column of X: pass the column itself as y, and X without it{how}"
-            )
-        how = f": {argument}=X[{text!r}]" if is_pandas else ""
-        raise RowsError(f"{argument} is the text {text!r}, the name of a column of X: pass the column itself{how}")

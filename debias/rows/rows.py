@@ -18,7 +18,7 @@ from debias.rows.running_loss import running_loss
 from debias.trees.routing import Router, add_leaf_values, route, row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.rows.node_sums import NodeSums
     from debias.rows.provenance import Provenance
+    from debias.rows.streams import Stream
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
@@ -355,6 +356,8 @@ class SummedRows(EvaluationRows):
         As for :class:`EvaluationRows`.
     digest : str
         A digest of the rows, or of the sums if there is none.
+    stream : Stream, optional
+        Reads the rows again.
     """
 
     def __init__(
@@ -367,6 +370,7 @@ class SummedRows(EvaluationRows):
         train: Rows | None,
         seed: int | None,
         digest: str,
+        stream: Stream | None = None,
     ) -> None:
         super().__init__(
             ensemble=sums.ensemble,
@@ -378,7 +382,7 @@ class SummedRows(EvaluationRows):
             seed=seed,
             n_jobs=sums.n_jobs,
         )
-        self.sums, self.digest = sums, digest
+        self.sums, self.digest, self._stream = sums, digest, stream
 
     @property
     def n_rows(self) -> int:
@@ -407,6 +411,17 @@ class SummedRows(EvaluationRows):
                 "and add the rows again"
             )
         return saved / self.sums.total_weight
+
+    def summed(self, function: Callable[[Iterable[Rows]], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the sum of a function over all rows, which are read again.
+
+        Parameters
+        ----------
+        function : callable
+            Takes batches of rows, perhaps none. Rows in partitions send it to their workers.
+        """
+        assert self._stream is not None
+        return self._stream.summed(self, function)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("table", "response", "weight", "paths", "data", "blocks", "linear_effects"):

@@ -15,8 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from debias.errors import ProvenanceError
-from debias.results.scores import LIKE_TRAINING
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import LIKE_TRAINING, RowsKind
 from debias.rows.provenance import Provenance, report_unknown
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from debias.significance.evidence import CONSTANT
 from debias.significance.rare_classes import too_rare_for_t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows, SummedRows
     from debias.significance.evidence import Moments
     from debias.warning_log import WarningLog
-
-    SumMoments = Callable[["Steps"], NDArray[np.float64]]
 
 
 NOT_PERMUTED = "rows that come in batches cannot be permuted: pass X and y in memory, or test='auto'"
@@ -153,7 +151,7 @@ class Steps(DividingSplits):
 
 @dataclass(frozen=True, eq=False)
 class EvidenceInBatches:
-    """Evidence of rows that come in batches: their node sums, and a function that reads the rows again.
+    """Evidence of rows that come in batches: their node sums, and another pass over the rows.
 
     Parameters
     ----------
@@ -161,17 +159,17 @@ class EvidenceInBatches:
         The node sums over all rows.
     node_weight : array of shape (n_nodes,)
     grouping : Grouping
-    n_independent : int
-        Number of rows that are used.
-    sum_moments : callable
-        Sums ``steps.moments`` over all rows.
     """
 
     rows: SummedRows
     node_weight: NDArray[np.float64]
     grouping: Grouping
-    n_independent: int
-    sum_moments: SumMoments
+
+    @property
+    def n_independent(self) -> int:
+        """Number of rows, without those that had no weight in training."""
+        in_bag = self.rows.in_bag
+        return self.rows.n_rows - (0 if in_bag is None or in_bag.excluded is None else int(in_bag.excluded.sum()))
 
     @property
     def has_blocks(self) -> bool:
@@ -231,7 +229,7 @@ class EvidenceInBatches:
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows; all versions are summed in one pass."""
         steps = Steps.of(self.rows.sums, self.grouping, versions)
-        return [(sums, steps.unit) for sums in self.sum_moments(steps)]
+        return [(sums, steps.unit) for sums in self.rows.summed(steps.moments)]
 
 
 def _is_constant(sums: NodeSums) -> bool:

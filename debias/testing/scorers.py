@@ -223,7 +223,7 @@ def _rows_of(scorer: Scorer, model: Any, X: Any, y: Any) -> Rows:
 
     request = Request.of(model, X, y, random_state=0)
     (member,) = request.members
-    _, rows, _ = prepare(request, member, [scorer])
+    rows, _ = prepare(request, member, [scorer])
     require(rows is not None, "a model was passed without rows: pass X= and y= too")
     assert rows is not None
     return rows

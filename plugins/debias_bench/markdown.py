@@ -117,7 +117,7 @@ def _agreement(rows: list[Number]) -> str:
     if not compared:
         return ""
     far = [number for number in compared if number.distance > 3]
-    text = f"{len(compared) - len(far)} of {len(compared)} figures lie within 3 standard errors of those beside them"
+    text = f"{len(compared) - len(far)} of {len(compared)} numbers lie within 3 standard errors of those beside them"
     named = far or [max(compared, key=lambda number: number.distance)]
     distances = "; ".join(f"`{number.scorer}` {number.column} ({number.distance:.1f})" for number in named)
     return f"{text}; {'beyond' if far else 'the farthest'}: {distances}."

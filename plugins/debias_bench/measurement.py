@@ -109,7 +109,7 @@ def publish(name: str, out: Path, parts: Sequence[str], lines: Any) -> str:
 def lines_of_settings(found: Mapping[str, tuple[int, Mapping[str, Estimate]]]) -> list[dict[str, Any]]:
     """Return the lines of a CSV file, from the number of data sets and the estimates of each setting."""
     return [
-        {"setting": name, "data_sets": n, "figure": what, "value": value, "standard_error": error}
+        {"setting": name, "data_sets": n, "quantity": what, "value": value, "standard_error": error}
         for name, (n, estimates) in found.items()
         for what, (value, error) in estimates.items()
     ]

@@ -309,7 +309,7 @@ def _refusals(trials: list[dict[str, Any]]) -> list[str]:
 def _lines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
-            "design": row["design"], "test": row["test"], "data_sets": row["data_sets"], "figure": column,
+            "design": row["design"], "test": row["test"], "data_sets": row["data_sets"], "quantity": column,
             "value": row[column][0], "standard_error": row[column][1],
         }
         for row in rows

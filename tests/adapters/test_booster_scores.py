@@ -100,7 +100,7 @@ def test_every_loss_has_its_own_code():
     assert Objective("softmax").code not in codes
 
 
-# --- against the libraries' own figures -----------------------------------------------------------------
+# --- against the libraries' own numbers -----------------------------------------------------------------
 
 XGB = {
     "reg:squarederror": {},

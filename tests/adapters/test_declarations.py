@@ -94,7 +94,7 @@ def test_the_checks_of_the_layout_know_a_library(library):
     """The core never imports it, and no module imports it at the top."""
     if library.distribution in DATA_TOO:
         return
-    package = library.import_name.partition(".")[0]
+    package = (library.module or library.distribution.replace("-", "_")).partition(".")[0]
     core = next(each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["source_modules"] == ["debias"])
     assert package in core["forbidden_modules"], (
         f"pyproject.toml: add {package!r} to forbidden_modules of the contract {core['name']!r} in tool.importlinter"

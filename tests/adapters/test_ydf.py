@@ -491,7 +491,7 @@ def test_tasks_without_a_response_are_refused():
 
 @pytest.mark.filterwarnings("ignore:these are the training rows:debias.DebiasWarning")
 @pytest.mark.parametrize("loss", ["LAMBDA_MART_NDCG", "XE_NDCG_MART", "BINARY_FOCAL_LOSS"])
-def test_losses_without_a_gradient_of_a_row_allow_the_librarys_figures_only(loss):
+def test_losses_without_a_gradient_of_a_row_allow_the_librarys_numbers_only(loss):
     X, y = draw()
     X = X[["x", "noise"]]
     if loss == "BINARY_FOCAL_LOSS":

@@ -408,7 +408,7 @@ def test_scores_of_boosted_trees_with_training_rows_are_the_oracles(case, name, 
 
 @pytest.mark.parametrize("name", ["split_count", "gain", "cover"])
 @pytest.mark.parametrize("case", BOOSTERS)
-def test_figures_of_the_library_are_those_of_its_own_dump(case, name):
+def test_numbers_of_the_library_are_those_of_its_own_dump(case, name):
     model, form, *_ = boosted(case)
     found = debias.score(model, scorer=name)
     # LightGBM's dump and text give gains in different numbers of digits.

@@ -44,7 +44,7 @@ def without():
 
 
 @pytest.mark.quick
-def test_the_order_of_scorers_changes_no_figure(case):
+def test_the_order_of_scorers_changes_no_number(case):
     expected = debias.audit(*case, ["mdi_oob", "honest_effects", "split_count"], random_state=0)
     for order in itertools.permutations(["mdi_oob", "honest_effects", "split_count"]):
         audit = debias.audit(*case, list(order), random_state=0)

@@ -274,7 +274,7 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
 
 
 @pytest.mark.thorough
-def test_an_audit_of_a_file_has_the_figures_of_memory(frame, fitted, tmp_path):
+def test_an_audit_of_a_file_has_the_numbers_of_memory(frame, fitted, tmp_path):
     forest, target = fitted("forest of numbers")
     fresh = frame.loc[N_TRAIN:, [*"abcde", target]]
     fresh.to_parquet(tmp_path / "fresh.parquet")

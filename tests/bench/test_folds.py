@@ -24,7 +24,7 @@ def trial(adjusted, mean=0.0, error=1.0):
     }
 
 
-def test_figures_are_rates_over_data_sets():
+def test_numbers_are_rates_over_data_sets():
     setting = Setting("XGBoost", "5 folds", 200, signals=True)
     found, missed = [0.01, 0.01, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9], [0.01, 0.9, 0.9, 0.03, 0.9, 0.9, 0.9, 0.9]
     # means of 2, -2 and errors of 1: Student's t with 4 degrees of freedom reaches 2.78, half of it does not reach 2

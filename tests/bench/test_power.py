@@ -1,4 +1,4 @@
-"""The tables of power: figures from the definition, each restated test on models whose answer is known, and a run."""
+"""The tables of power: numbers from the definition, each restated test on models whose answer is known, and a run."""
 
 import io
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def case(n_rows=200, held_out=True, noise=0.5):
     return power_methods.Case(model, train, rows() if held_out else None, lambda seed: Sum(), 0)
 
 
-def test_figures_are_those_of_the_definition():
+def test_numbers_are_those_of_the_definition():
     truth = {"relevant": [True, True, False, False], "noise": [False, False, True, False]}
     trials = [
         {"design": "d", **truth, "scores": {"t": {"p": [0.01, 0.2, 0.04, 0.001], "adjusted": [0.04, 0.5, 0.2, 0.01]}}},

@@ -39,7 +39,7 @@ def test_a_run_writes_table_page_and_picture(tmp_path):
     assert "| theirs |" in page
     assert "3 repeats, seed 0" in page
     assert "numpy" in page
-    assert "1 of 1 figures lie within 3 standard errors" in page
+    assert "1 of 1 numbers lie within 3 standard errors" in page
     assert "A noise feature is selected" not in page, "no scorer here has a threshold"
     svg = (tmp_path / "small.svg").read_text()
     assert "leaf 10" in svg, "text stays text"

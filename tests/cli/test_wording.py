@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from debias.cli.wording import in_options
+from debias.cli.output import in_options
 
 HOME = Path(__file__).parents[2]
 ARGUMENT = re.compile(

@@ -26,7 +26,7 @@ from xgboost import XGBRegressor
 import debias
 from debias.data.groups import Grouping
 from debias.early_stopping import STOPPED_EARLY
-from debias.monitor.stored_trees import from_arrays, to_arrays
+from debias.monitor.records import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage
 from debias.significance import change
@@ -504,12 +504,12 @@ def test_models_with_margins_are_followed_with_those_of_the_rows(exposed, path, 
 def test_margins_need_rows_in_memory_and_a_boosted_model(exposed, path, days, tmp_path):
     rows, models = exposed
     X, y, margin = rows(0, 1.0)
-    history, needed = debias.History(models["xgboost"], path), "base_margin= needs the rows of the period in memory"
+    history, needed = debias.History(models["xgboost"], path), "a call with base_margin needs all rows at once"
     X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
     sums = PeriodSums(models["xgboost"])
     sums.update(X, y)
     for source in ((tmp_path / "rows.parquet", "y"), ([(X, y)],), (sums,)):
-        with pytest.raises(debias.RowsError, match=needed):
+        with pytest.raises(debias.plugin.CompositionError, match=needed):
             history.add(*source, at=0, base_margin=margin)
     with pytest.raises(debias.RowsError, match="base_margin must have 1 number"):
         history.add(X, y, at=0, base_margin=margin[1:])

@@ -72,7 +72,7 @@ def nothing():
     return Changes(**kept, reference=WindowOfPeriods(None, None, 0, 0), **NOTHING)
 
 
-def test_verdicts_follow_the_figures():
+def test_verdicts_follow_the_numbers():
     assert changes().verdict == [
         "faded",
         "changed (stronger)",
@@ -184,7 +184,7 @@ def test_many_features_are_counted_and_not_listed():
     assert max(map(len, sentences)) < 500
 
 
-def test_json_and_csv_hold_the_figures():
+def test_json_and_csv_hold_the_numbers():
     found = changes()
     plain = json.loads(found.to_json())
     assert plain["verdict"] == found.verdict

@@ -353,7 +353,7 @@ def test_repeated_rows_are_named_by_their_column(named):
     assert values.nunique() == 200
 
 
-# --- lines of the user, articles, figures of libraries ------------------------------------------------------
+# --- lines of the user, articles, numbers of libraries ------------------------------------------------------
 
 CALLS = {
     "audit": "debias.audit(model, X, y, [], test='naive', rows='held-out')",
@@ -413,7 +413,7 @@ def test_the_article_of_xgboost_is_right_in_a_message():
     )
 
 
-def test_figures_of_the_libraries_are_equal_as_the_documentation_says():
+def test_numbers_of_the_libraries_are_equal_as_the_documentation_says():
     X, y = numbers()
     names = list(X)
     booster = xgboost.XGBRegressor(n_estimators=30, random_state=0).fit(X, y)

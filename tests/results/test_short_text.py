@@ -147,7 +147,7 @@ def test_a_representation_computes_nothing_that_can_fail():
 
 
 @pytest.mark.parametrize("name", ["before", "p_adjusted", "shift"])
-def test_a_figure_that_is_not_known_is_a_dash(name):
+def test_a_number_that_is_not_known_is_a_dash(name):
     assert cells(name, [np.nan, 0.5])[0] == "-"
     assert "0.5" in cells(name, [np.nan, 0.5])[1]
     assert cells(name, [np.nan, np.nan]) == ["-", "-"]

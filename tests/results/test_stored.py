@@ -205,7 +205,7 @@ def test_every_field_of_scores_has_a_reader():
 
 
 def test_mutants_are_refused_clearly_or_read_as_something_that_can_be_written_again():
-    """Random damage to the text never gives an error that is none of ours, nor figures that are not finite."""
+    """Random damage to the text never gives an error that is none of ours, nor numbers that are not finite."""
     text = made(NAMES, n_permutations=3).to_json(indent=None)
     rng = random.Random(0)
     pieces = ["null", "[]", "{}", "true", "-1", "1e999", "NaN", '""', "[[", "}", ",", "\ud800", "9" * 400, "0.5"]

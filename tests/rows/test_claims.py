@@ -46,8 +46,8 @@ def test_each_case_has_a_claim_of_its_own(request_of):
 def test_training_rows_are_proven_by_the_claim_of_the_user_and_known_by_that_of_debias(request_of):
     request = request_of("oob")
     (member,) = request.members
-    _, stated, _ = prepare(request, member, [])
-    _, known, _ = prepare(request, member, [], known=True)
+    stated, _ = prepare(request, member, [])
+    known, _ = prepare(request, member, [], known=True)
     assert (stated.kind, stated.provenance.status) == ("oob", "proven")
     assert (known.kind, known.provenance.status) == ("oob", "known")
     for tree in range(10):  # both have the rows that the forest drew

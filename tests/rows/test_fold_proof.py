@@ -28,7 +28,7 @@ from debias.api.audit import audit_of_fold
 from debias.data.chosen_rows import taken
 from debias.errors import DebiasWarning, ProvenanceError, RowsError, UnsupportedModelError
 from debias.models.folds import Fold, folds_of
-from debias.results.scores import PROVEN_HELD_OUT
+from debias.results.vocabulary import PROVEN_HELD_OUT
 from debias.rows.fold_proof import prove_folds
 from support import simulated
 

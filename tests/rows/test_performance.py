@@ -1,4 +1,4 @@
-"""The performance of a model on its rows against scikit-learn's metrics, brute force, and the library's own figure."""
+"""The performance of a model on its rows against scikit-learn's metrics, brute force, and the library's own number."""
 
 import itertools
 import json
@@ -85,7 +85,7 @@ def test_r2_and_the_correlation_are_those_of_the_librarys_predictions(model, wei
     ],
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
-def test_figures_of_classes_are_those_of_the_librarys_probabilities(model, n_classes):
+def test_numbers_of_classes_are_those_of_the_librarys_probabilities(model, n_classes):
     model.fit(*drawn(0, n_classes))
     X, y = drawn(1, n_classes)
     found, share = performance(model, X, y, sample_weight=WEIGHT), model.predict_proba(X)
@@ -105,7 +105,7 @@ def test_figures_of_classes_are_those_of_the_librarys_probabilities(model, n_cla
 
 
 @pytest.mark.parametrize("model", [RandomForestRegressor, RandomForestClassifier])
-def test_out_of_bag_figures_are_those_of_the_librarys_out_of_bag_predictions(model):
+def test_out_of_bag_numbers_are_those_of_the_librarys_out_of_bag_predictions(model):
     X, y = drawn(0, 0 if model is RandomForestRegressor else 2)
     forest = model(40, oob_score=True, random_state=0).fit(X, y)
     found = performance(forest, X, y, rows="oob")

@@ -63,7 +63,7 @@ def log_loss(y, f):
         ("lightgbm", "three classes"),
     ],
 )
-def test_the_figures_are_those_of_the_losses_of_rows(models, library, task):
+def test_the_numbers_are_those_of_the_losses_of_rows(models, library, task):
     X, y = drawn(task)
     kind = "regression" if task == "regression" else "classification"
     model = models(library, kind, n_estimators=4, max_depth=4).fit(X[:120], y[:120])

@@ -91,7 +91,7 @@ def rows_of(model, periods):
     return X, y[:, None], (y - model.predict(X))[:, None], weight
 
 
-def test_figures_are_those_of_the_definition(case):
+def test_numbers_are_those_of_the_definition(case):
     model, windows = case
     comparison = found(model, *windows)
     ensemble = PeriodSums(model).ensemble

@@ -111,7 +111,7 @@ def test_contributions_of_a_boosted_model_are_the_oracles_and_add_up(library, bl
 @pytest.mark.parametrize("kind", FORESTS)
 def test_frozen_permutations_of_a_forest_are_those_by_walking_the_trees(kind, weighted, blocked, monkeypatch):
     """Permute y, make all node means anew by walking the trees, and studentise: the compiled draws are the same."""
-    monkeypatch.setattr("debias.significance.evidence.ENOUGH_BLOCKS", 1)  # the figures are right with any number
+    monkeypatch.setattr("debias.significance.evidence.ENOUGH_BLOCKS", 1)  # the numbers are right with any number
     model, task = FORESTS[kind]()
     X, y = rows_of(task)
     weight = some_weight() if weighted else None

@@ -47,7 +47,7 @@ def correlation_of_pairs(train, test):
 
 
 def scores_of(z, null=None, p_value=None, error="fwer"):
-    """Return scores with these figures of a test, and p-values as the tests make them."""
+    """Return scores with these numbers of a test, and p-values as the tests make them."""
     z = np.asarray(z, dtype=np.float64)
     if null is not None:
         p_value, p_adjusted = (1 + (null >= z).sum(axis=0)) / (1 + len(null)), step_down_max(z, null)

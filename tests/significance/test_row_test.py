@@ -31,7 +31,7 @@ def test_light_tails_have_the_degrees_of_freedom_of_scipy():
     np.testing.assert_allclose(row_test(values).p_value, reference.pvalue)
 
 
-def test_few_large_figures_cost_degrees_of_freedom():
+def test_few_large_numbers_cost_degrees_of_freedom():
     values = np.zeros((1000, 1))
     values[:5, 0] = [9.0, 10.0, 11.0, 10.0, 9.5]
     tested = row_test(values)
@@ -66,7 +66,7 @@ def test_single_blocks_are_rows(values):
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
-def test_a_figure_that_never_varies_is_no_evidence(value):
+def test_a_number_that_never_varies_is_no_evidence(value):
     values = np.column_stack([np.full(50, value), np.arange(50.0)])
     tested = row_test(values, np.linspace(1, 2, 50))
     assert tested.p_value[0] == 1

@@ -15,7 +15,7 @@ from debias.significance.streamed import EvidenceInBatches
     ],
 )
 def test_what_batches_cannot_give_is_refused(ask, message):
-    evidence = EvidenceInBatches(None, np.ones(3), None, 10, None)
+    evidence = EvidenceInBatches(None, np.ones(3), None)
     assert not any((evidence.can_permute, evidence.should_permute, evidence.has_blocks))
     with pytest.raises(debias.plugin.CompositionError, match=message):
         ask(evidence)

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models import loading, sandbox
+from debias.models import loading
 from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
 from support import mutants, simulated
@@ -108,7 +108,7 @@ def guard(home, name):
 
     def try_apart(content):
         path.write_bytes(content)
-        sandbox.load_and_predict(path)
+        loading.load_and_predict(path)
 
     return try_apart
 

@@ -223,7 +223,7 @@ def _try_all(files, first, target, guard, memory, refusals, writable):
 
 
 def _megabytes(name):
-    """Return a figure of the memory of this process: VmRSS is in use, VmHWM was in use at most."""
+    """Return a number of the memory of this process: VmRSS is in use, VmHWM was in use at most."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 / 1e6 for line in file if line.startswith(name + ":"))
 

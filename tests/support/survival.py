@@ -1,4 +1,4 @@
-"""Survival data, and definitions of survival figures, written as loops."""
+"""Survival data, and definitions of survival numbers, written as loops."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def score(ensemble, reached, values, weight):
 
 
 def compared(ensemble, before, after):
-    """Return the figures of the module docstring of ``debias.significance.change``, as a dict.
+    """Return the numbers of the module docstring of ``debias.significance.change``, as a dict.
 
     `before` and `after` are tuples of X, response and residual (n_rows, n_outputs), and weights. Rows are weighted so
     that each leaf has the weight h in both windows, tree by tree.

@@ -149,7 +149,7 @@ OF_TABLE = {
     "shift": "shift",
     "shift_p_adjusted": "adjusted p of shift",
 }
-"""Columns of figures of the table, and their headings."""
+"""Columns of numbers of the table, and their headings."""
 
 
 def _headline(changes: Changes) -> str:

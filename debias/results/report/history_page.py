@@ -194,14 +194,14 @@ def _table_of_features(scores: pd.DataFrame, time: TimeAxis) -> dict[str, Any]:
     n_known = known.sum(axis=0)
     last = ordered[time.newest].ffill().iloc[-1].to_numpy(dtype=np.float64)
     some = n_known > 0
-    figures = {
+    statistics = {
         "mean": np.where(known, values, 0.0).sum(axis=0) / np.where(some, n_known, np.nan),
         "lowest": np.where(some, np.where(known, values, np.inf).min(axis=0), np.nan),
         "highest": np.where(some, np.where(known, values, -np.inf).max(axis=0), np.nan),
         "last": last,
     }
     columns = {"feature": list(map(str, ordered.columns))}
-    columns |= {name: cells("score", column, DASH) for name, column in figures.items()}
+    columns |= {name: cells("score", column, DASH) for name, column in statistics.items()}
     columns["periods"] = [f"{number:,}" for number in n_known]
     caption = "Scores over all periods, sorted by the mean. “last” is the score of the last period that has one."
     return {

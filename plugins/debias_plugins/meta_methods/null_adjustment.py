@@ -27,11 +27,8 @@ def check_rule(name: str, rule: object, tail: object, replicates: object) -> Non
     `name` is the meta-method, for the message.
     """
     for option, value, known in (("rule", rule, RULES), ("tail", tail, TAILS)):
-        if value not in known:
-            raise CompositionError(f"{name}: {option}={value!r} is not one of {', '.join(map(repr, known))}")
-    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise CompositionError(f"{name}: replicates={replicates!r} must be a whole number of 1 or more")
-    if replicates < 2 and (rule == "z" or tail != "empirical"):
+        check_known(name, option, value, known)
+    if check_replicates(name, replicates) < 2 and (rule == "z" or tail != "empirical"):
         raise CompositionError(f"{name}: rule='z' and fitted tails need 2 or more replicates")
 
 
@@ -39,6 +36,24 @@ def check_level(name: str, alpha: object, adaptive: object) -> None:
     """Raise a CompositionError unless alpha is an error rate and adaptive a bool; `name` is for the message."""
     if not isinstance(adaptive, bool):
         raise CompositionError(f"{name}: adaptive={adaptive!r} must be True or False")
+    check_error_rate(name, alpha)
+
+
+def check_known(name: str, option: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise a CompositionError unless an option has one of its known values; `name` is for the message."""
+    if value not in known:
+        raise CompositionError(f"{name}: {option}={value!r} is not one of {', '.join(map(repr, known))}")
+
+
+def check_replicates(name: str, replicates: object) -> int:
+    """Return the number of replicates; raise a CompositionError unless it is one. `name` is for the message."""
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise CompositionError(f"{name}: replicates={replicates!r} must be a whole number of 1 or more")
+    return replicates
+
+
+def check_error_rate(name: str, alpha: object) -> None:
+    """Raise a CompositionError unless alpha is an error rate; `name` is for the message."""
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 

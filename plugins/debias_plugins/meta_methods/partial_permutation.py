@@ -10,6 +10,7 @@ import numpy as np
 import debias
 from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
+from debias_plugins.meta_methods.null_adjustment import check_replicates
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
 if TYPE_CHECKING:
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 
 
 def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
-    share, replicates = options["share"], options["replicates"]
+    share = options["share"]
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise debias.plugin.CompositionError(f"partial_permutation: share={share!r} must be above 0 and at most 1")
-    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise debias.plugin.CompositionError(
-            f"partial_permutation: replicates={replicates!r} must be a whole number of 1 or more"
-        )
+    check_replicates("partial_permutation", options["replicates"])
 
 
 @debias.plugin.meta_method_plugin(

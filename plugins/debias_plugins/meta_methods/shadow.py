@@ -10,6 +10,7 @@ import numpy as np
 import debias
 from debias.data.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
+from debias_plugins.meta_methods.null_adjustment import check_known, check_replicates
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
 if TYPE_CHECKING:
@@ -18,13 +19,8 @@ if TYPE_CHECKING:
 
 def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     for name, known in (("rule", ("subtract", "max")), ("permute", ("joint", "column"))):
-        if options[name] not in known:
-            raise debias.plugin.CompositionError(
-                f"shadow: {name}={options[name]!r} is not one of {', '.join(map(repr, known))}"
-            )
-    replicates = options["replicates"]
-    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise debias.plugin.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
+        check_known("shadow", name, options[name], known)
+    check_replicates("shadow", options["replicates"])
 
 
 def _gives(options: Mapping[str, Any]) -> debias.plugin.Gives:

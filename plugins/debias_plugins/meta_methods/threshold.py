@@ -11,7 +11,7 @@ import debias
 from debias.hooks.contracts import innermost
 from debias.p_values import false_discovery, holm, step_down_max
 from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
-from debias_plugins.meta_methods.null_adjustment import RULES, normalise
+from debias_plugins.meta_methods.null_adjustment import RULES, check_error_rate, check_known, normalise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,12 +21,8 @@ OWN_RULES = ("guide", "fwer", "fdr", "fdr_by")
 
 def _check(inner: debias.plugin.Scorer, options: Mapping[str, Any]) -> None:
     rule, alpha = options["rule"], options["alpha"]
-    if rule not in OWN_RULES:
-        raise debias.plugin.CompositionError(
-            f"threshold: rule={rule!r} is not one of {', '.join(map(repr, OWN_RULES))}"
-        )
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
-        raise debias.plugin.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
+    check_known("threshold", "rule", rule, OWN_RULES)
+    check_error_rate("threshold", alpha)
     if inner.inner is not None and inner.options.get("adaptive"):
         raise debias.plugin.CompositionError(
             f"{inner.name} stops when each p-value by itself is settled, but a threshold decides about all features "

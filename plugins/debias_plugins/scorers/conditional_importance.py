@@ -15,7 +15,7 @@ from debias.parallel import allowed
 from debias.plugin import CompositionError, check_procedure, refuse_seen_rows
 from debias.progress import task
 from debias_plugins.scorers.conditional_design import Design, categorical_features
-from debias_plugins.scorers.conditional_test import Figures, Regressions
+from debias_plugins.scorers.conditional_test import Regressions, RowTerms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,9 +145,9 @@ def conditional_importance(
         )
     work = _Work(ensemble, rows, used_rows, grouping, statistic, n_draws, sampler, seed)
     tested = np.unique(group[ensemble.feature[ensemble.splits]])
-    figures = work.figures(tested)
+    terms = work.terms(tested)
     blocks = None if rows.blocks is None else rows.blocks[used_rows]
-    found = figures.verdict(rows.weight[used_rows], blocks, error, alpha)
+    found = terms.verdict(rows.weight[used_rows], blocks, error, alpha)
     details: dict[str, Any] = {**found.test.details(alpha, blocks is not None), "statistic": statistic}
     for name, absent in (("standard_error", 0.0), ("z", 0.0), ("p_value", 1.0), ("p_adjusted", 1.0)):
         details[name] = _spread(details[name], tested, group, absent)
@@ -158,8 +158,8 @@ def conditional_importance(
     if reasons:
         names = zip(ensemble.feature_names, group.tolist(), strict=True)
         details["untested_features"] = {name: reasons[g] for name, g in names if g in reasons}
-    details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, figures.explained, found.untested)}
-    for name, values in (("explained", figures.explained), ("allowance", found.allowance), ("p_plain", found.p_plain)):
+    details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, terms.explained, found.untested)}
+    for name, values in (("explained", terms.explained), ("allowance", found.allowance), ("p_plain", found.p_plain)):
         spread = _spread(values, tested, group, np.nan)
         details[name] = [None if np.isnan(value) else float(value) for value in spread]
     score = _spread(found.test.mean, tested, group, 0.0)
@@ -217,13 +217,13 @@ class _Work:
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
         self.design = Design.of(self.known, self.categorical, n_splits)
 
-    def figures(self, tested: NDArray[np.int64]) -> Figures:
-        """Return the figures of every row for each of some groups.
+    def terms(self, tested: NDArray[np.int64]) -> RowTerms:
+        """Return the terms of every row for each of some groups.
 
         The groups are taken some at a time, because their draws are held in memory.
         """
         n = self.used.size
-        figures = Figures.empty(n, tested.size)
+        terms = RowTerms.empty(n, tested.size)
         unchanged = self._outputs(self.X, tested[:0])[0]
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
         by_loss = self.statistic == "loss"
@@ -249,12 +249,12 @@ class _Work:
                     loss += ((self.response[:n] - outputs) ** 2).sum(axis=2) / self.n_draws
                 before = ((self.response[:n] - unchanged) ** 2).sum(axis=1)
                 for k, (regressions, _) in enumerate(fits):
-                    figures.explained[begin + k] = regressions.explained
+                    terms.explained[begin + k] = regressions.explained
                     if by_loss:
-                        figures.of_model[:, begin + k] = self.n_classes_a_column * (loss[k] - before)
+                        terms.of_model[:, begin + k] = self.n_classes_a_column * (loss[k] - before)
                     else:
-                        figures.fill(begin + k, regressions, unchanged - mean[k], self.weight)
-        return figures if by_loss else replace(figures, of_model=2 * self.n_classes_a_column * figures.of_model)
+                        terms.fill(begin + k, regressions, unchanged - mean[k], self.weight)
+        return terms if by_loss else replace(terms, of_model=2 * self.n_classes_a_column * terms.of_model)
 
     def warnings(self, tested: NDArray[np.int64], explained: Array, untested: NDArray[np.bool_]) -> list[str]:
         """Return what users should know about these rows and columns."""

@@ -145,8 +145,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
-    """Figures of rows for groups of columns; arrays have the shape (n_rows, n_tested) unless stated.
+class RowTerms:
+    """The terms of rows, whose means are the statistics of groups of columns.
+
+    Arrays have the shape (n_rows, n_tested) unless stated.
 
     Attributes
     ----------
@@ -165,13 +167,13 @@ class Figures:
     explained: Array
 
     @classmethod
-    def empty(cls, n_rows: int, n_tested: int) -> Figures:
-        """Return figures to be filled: zeros, and NaN for the explained shares."""
+    def empty(cls, n_rows: int, n_tested: int) -> RowTerms:
+        """Return terms to be filled: zeros, and NaN for the explained shares."""
         shape = n_rows, n_tested
         return cls(np.zeros(shape), np.zeros(shape), np.zeros(n_tested), np.full(n_tested, np.nan))
 
     def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array) -> None:
-        """Fill the figures of a group.
+        """Fill the terms of a group.
 
         Parameters
         ----------

@@ -90,9 +90,9 @@ def test_the_loss_is_a_loop_over_draws(held_out):
             # Forests compare float32 numbers.
             drawn[:, [k]] = true_conditional(X.astype(np.float32).astype(float), np.array([k]), generator)
             loss += (y - model.predict(drawn)) ** 2 / 3
-        figure = loss - before
-        assert scores.values[k] == pytest.approx(figure.mean())
-        assert scores.standard_error[k] == pytest.approx(figure.std(ddof=1) / np.sqrt(len(y)))
+        term = loss - before
+        assert scores.values[k] == pytest.approx(term.mean())
+        assert scores.standard_error[k] == pytest.approx(term.std(ddof=1) / np.sqrt(len(y)))
 
 
 @pytest.mark.parametrize("kind", ["forest", "xgboost", "three classes"])
@@ -247,23 +247,23 @@ def test_an_untested_column_has_a_reason_and_is_not_selected():
     assert any("could not test 'x1'" in text for text in scores.warnings)
 
 
-def test_the_figures_are_products_of_residuals_and_the_allowance_moves_the_larger_mean(held_out):
+def test_the_terms_are_products_of_residuals_and_the_allowance_moves_the_larger_mean(held_out):
     from scipy.special import ndtr, ndtri
 
-    from debias_plugins.scorers.conditional_test import Figures
+    from debias_plugins.scorers.conditional_test import RowTerms
 
     rng = np.random.default_rng(0)
     values = rng.normal(0.15, 1, size=(200, 3))
-    figures = Figures(values, 3 * values, np.array([0.0, 0.1, 0.5]), np.full(3, 0.5))
-    found = figures.verdict(np.ones(200), None, "fwer", 0.05)
+    terms = RowTerms(values, 3 * values, np.array([0.0, 0.1, 0.5]), np.full(3, 0.5))
+    found = terms.verdict(np.ones(200), None, "fwer", 0.05)
     tested = debias.plugin.row_test(values)
     np.testing.assert_allclose(found.p_plain, tested.p_value)  # both statistics are the same
-    allowance = figures.bias / (3 * tested.standard_error)
+    allowance = terms.bias / (3 * tested.standard_error)
     np.testing.assert_allclose(found.allowance, allowance)
     np.testing.assert_allclose(found.test.p_value, ndtr(ndtri(tested.p_value) + allowance))
     assert [bool(reason) for reason in found.reasons] == found.untested.tolist()
     assert found.untested[2]
-    apart = Figures(values, rng.normal(size=values.shape), np.zeros(3), np.full(3, 0.5)).verdict(
+    apart = RowTerms(values, rng.normal(size=values.shape), np.zeros(3), np.full(3, 0.5)).verdict(
         np.ones(200), None, "fwer", 0.05
     )
     assert (apart.p_plain <= 2 * tested.p_value + 1e-12).all()
@@ -289,10 +289,10 @@ def test_with_a_known_sampler_the_score_is_the_covariance_of_effect_and_residual
         generator = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(k, 1)))
         targets = [np.empty((n, 0)), y[:, None]]
         fit = ConditionalMean.fit(design.without(np.array([k])), targets, np.ones(n), np.arange(n), generator)
-        figure = 2 * (model.predict(X) - model.predict(drawn)) * (y - fit.stack[:, 0])
+        term = 2 * (model.predict(X) - model.predict(drawn)) * (y - fit.stack[:, 0])
         # Responses are stored without their mean, and the search for the kernel feels the last bits.
-        error = figure.std(ddof=1) / np.sqrt(n)
-        assert scores.values[k] == pytest.approx(figure.mean(), abs=0.02 * error)
+        error = term.std(ddof=1) / np.sqrt(n)
+        assert scores.values[k] == pytest.approx(term.mean(), abs=0.02 * error)
         assert scores.standard_error[k] == pytest.approx(error, rel=0.02)
         assert scores.details["allowance"][k] == 0
 
@@ -319,7 +319,7 @@ def test_rows_of_weight_0_do_not_count(held_out):
     def reverse(X, columns, generator):
         return X[::-1][:, columns]
 
-    # Rows of weight 0 do not count: neither their figures nor as donors.
+    # Rows of weight 0 do not count: neither their terms nor as donors.
     both = [
         scored(model, *rows, sample_weight=weights, statistic=statistic, sampler=reverse, n_draws=1)
         for statistic in ("loss", "covariance")

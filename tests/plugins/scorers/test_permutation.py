@@ -27,7 +27,7 @@ def oob_forest(halves):
     return RandomForestClassifier(15, random_state=3).fit(X, y), X, y
 
 
-# --- held-out rows: scikit-learn's own figure ----------------------------------------------------------
+# --- held-out rows: scikit-learn's own number ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])

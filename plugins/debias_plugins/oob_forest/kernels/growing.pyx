@@ -173,8 +173,8 @@ def grow(
             n_stack += 2
     t += 1
     links = (np.array(children[0, :t]), np.array(children[1, :t]), np.array(missing_left[:t]).view(np.bool_))
-    figures = (np.array(values[:t]), np.array(count[:t]), np.array(n_of[:t]), np.array(impurity[:t]), np.asarray(leaf))
-    return (np.array(feature[:t]), np.array(threshold[:t]), *links, *figures)
+    of_nodes = (np.array(values[:t]), np.array(count[:t]), np.array(n_of[:t]), np.array(impurity[:t]), np.asarray(leaf))
+    return (np.array(feature[:t]), np.array(threshold[:t]), *links, *of_nodes)
 
 
 def add_values(

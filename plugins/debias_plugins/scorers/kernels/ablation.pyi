@@ -29,5 +29,5 @@ def add_steps(
     member: NDArray[np.uint8],
     weight: NDArray[np.float64],
     residual: NDArray[np.float64],
-    figure: NDArray[np.float64],
+    term: NDArray[np.float64],
 ) -> None: ...

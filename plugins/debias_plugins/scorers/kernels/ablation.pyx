@@ -117,9 +117,9 @@ def add_steps(
     const uint8_t[::1] member,
     const double[::1] weight,
     const double[:, ::1] residual,
-    double[::1] figure,
+    double[::1] term,
 ):
-    """Add the figure of each row at the splits on some columns: its step there times its centred residual.
+    """Add the term of each row at the splits on some columns: its step there times its centred residual.
 
     The step is the value of the child that the row goes to less the mean of both children; the residual is centred by
     the mean of the node. Both means are over the evaluation rows.
@@ -135,7 +135,7 @@ def add_steps(
         1 for the columns whose splits count.
     weight : array of shape (n_rows,)
     residual : array of shape (n_rows, n_outputs)
-    figure : array of shape (n_rows,)
+    term : array of shape (n_rows,)
     """
     cdef int64_t most = np.max(np.diff(start), initial=0), width = value.shape[1], n_rows = leaves.shape[1]
     cdef double[:, ::1] total = np.empty((most, width)), mean = np.empty((most, width))
@@ -171,7 +171,7 @@ def add_steps(
                     above = parent[begin + node]
                     if member[feature[begin + above]] and reached[begin + above] > 0:
                         for c in range(width):
-                            figure[i] += (value[begin + node, c] - mean[above, c]) * (
+                            term[i] += (value[begin + node, c] - mean[above, c]) * (
                                 residual[i, first + c] - total[above, c] / reached[begin + above]
                             )
                     node = above

@@ -138,7 +138,7 @@ def xgb_raw(task, X, y, names=None, **settings):
     return xgboost.train({"max_depth": 4, "nthread": 1, **XGB_OBJECTIVE[task], **settings}, data, num_boost_round=6)
 
 
-def assert_xgboost_figures(model, booster, names):
+def assert_xgboost_numbers(model, booster, names):
     for scorer, kind in (("split_count", "weight"), ("gain", "total_gain"), ("cover", "total_cover")):
         theirs = booster.get_score(importance_type=kind)
         expected = [theirs.get(name, 0.0) for name in names]
@@ -147,20 +147,20 @@ def assert_xgboost_figures(model, booster, names):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_an_xgboost_wrapper_gives_the_librarys_figures(task):
+def test_an_xgboost_wrapper_gives_the_librarys_numbers(task):
     X, y = draw(task)
     model = xgb_wrapper(task, X, y)
-    assert_xgboost_figures(model, model.get_booster(), [f"f{k}" for k in range(5)])
+    assert_xgboost_numbers(model, model.get_booster(), [f"f{k}" for k in range(5)])
     X_new, _ = draw(seed=1)
     assert_predicts_alike(model, X_new, model.predict(X_new, output_margin=True), model.apply(X_new), 1e-6)
 
 
 @pytest.mark.parametrize("names", [None, ["a", "b", "c", "d", "e"]], ids=["unnamed", "named"])
 @pytest.mark.parametrize("task", TASKS)
-def test_an_xgboost_booster_gives_the_librarys_figures(task, names):
+def test_an_xgboost_booster_gives_the_librarys_numbers(task, names):
     X, y = draw(task)
     model = xgb_raw(task, X, y, names)
-    assert_xgboost_figures(model, model, names or [f"f{k}" for k in range(5)])
+    assert_xgboost_numbers(model, model, names or [f"f{k}" for k in range(5)])
     X_new, _ = draw(seed=1)
     data = xgboost.DMatrix(X_new, feature_names=names, nthread=1)
     raw, leaves = model.predict(data, output_margin=True), model.predict(data, pred_leaf=True)
@@ -195,14 +195,14 @@ def test_xgboost_objectives_and_their_base_score(objective, base_score):
         }
     ),
 )
-def test_xgboost_of_any_settings_gives_the_librarys_figures(task, varied):
+def test_xgboost_of_any_settings_gives_the_librarys_numbers(task, varied):
     X, y = draw(task)
     model = xgb_wrapper(task, X, y, **varied)
     X_new, _ = draw(seed=1)
     leaves = np.reshape(model.apply(X_new), (N, -1))
     assert_predicts_alike(model, X_new, model.predict(X_new, output_margin=True), leaves, 1e-6)
     if model.get_booster().get_score():  # XGBoost has nothing to say of trees that do not split
-        assert_xgboost_figures(model, model.get_booster(), [f"f{k}" for k in range(5)])
+        assert_xgboost_numbers(model, model.get_booster(), [f"f{k}" for k in range(5)])
 
 
 def test_the_missing_value_of_an_xgboost_wrapper_is_used():
@@ -249,7 +249,7 @@ def assert_lightgbm_alike(model, booster, X_new):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_lightgbm_wrapper_gives_the_librarys_figures(task):
+def test_a_lightgbm_wrapper_gives_the_librarys_numbers(task):
     X, y = draw(task)
     model = lgb_wrapper(task, X, y)
     assert model.booster_.feature_importance("gain").max() > 0
@@ -258,7 +258,7 @@ def test_a_lightgbm_wrapper_gives_the_librarys_figures(task):
 
 @pytest.mark.parametrize("names", ["auto", ["a", "b", "c", "d", "e"]], ids=["unnamed", "named"])
 @pytest.mark.parametrize("task", TASKS)
-def test_a_lightgbm_booster_gives_the_librarys_figures(task, names):
+def test_a_lightgbm_booster_gives_the_librarys_numbers(task, names):
     X, y = draw(task)
     model = lgb_raw(task, X, y, names)
     assert_lightgbm_alike(model, model, draw(seed=1)[0])
@@ -281,7 +281,7 @@ def test_a_lightgbm_booster_gives_the_librarys_figures(task, names):
         }
     ),
 )
-def test_lightgbm_of_any_settings_gives_the_librarys_figures(task, missing, varied):
+def test_lightgbm_of_any_settings_gives_the_librarys_numbers(task, missing, varied):
     X, y = draw(task, missing)
     model = lgb_wrapper(task, X, y, **varied)
     assert_lightgbm_alike(model, model.booster_, draw(seed=1)[0])
@@ -337,7 +337,7 @@ def test_early_stopped_xgboost_booster_predicts_with_all_rounds():
     leaves = model.predict(data, pred_leaf=True)
     assert leaves.shape[1] == model.num_boosted_rounds()
     assert_predicts_alike(model, draw(seed=1)[0], model.predict(data, output_margin=True), leaves, 1e-6)
-    assert_xgboost_figures(model, model, [f"f{k}" for k in range(5)])
+    assert_xgboost_numbers(model, model, [f"f{k}" for k in range(5)])
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["wrapper", "booster"])
