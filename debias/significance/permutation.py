@@ -49,8 +49,8 @@ LANES = 16
 """Number of permutations computed together, if memory allows: more do not fit in the caches of the processor."""
 
 
-RISK = 1e-3
-"""Resampling risk: largest probability that drawing stops with the wrong decision about a feature."""
+RISK = 2e-3
+"""Resampling risk: largest probability that drawing stops where all permutations would decide otherwise of a feature."""
 ENOUGH_EXCEEDANCES = 20
 """Number of exceedances of each feature after which a test of the false discovery rate stops."""
 MANY = 50
@@ -435,14 +435,15 @@ class _Settled:
     """Decides whether drawing can stop because more draws would not change a decision.
 
     It never stops before the minimum detectable z is known. For the family-wise error it stops when the adjusted
-    p-value of every feature is on its side of alpha, up to the resampling risk (Gandy 2009). The false discovery rate
+    p-value of every feature is on the side of alpha where all permutations would put it, up to the resampling risk
+    (:class:`debias.p_values.Boundaries`). The false discovery rate
     needs the p-values themselves: it stops when every feature has 20 exceedances, and the p-value of a feature is
     computed from the draws until then (Besag and Clifford 1991).
     """
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
-        self.boundaries = p_values.Boundaries(procedure.alpha, RISK)
+        self.boundaries = p_values.Boundaries(procedure.alpha, int(procedure.limits.n_permutations), RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.procedure.limits.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
