@@ -9,7 +9,6 @@ them, so a feature that is independent of the response and of the other features
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -219,19 +218,10 @@ class LinearEffects:
         self.for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
         return phi
 
-    @cached_property
+    @property
     def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out."""
-        found: list[tuple[int, NDArray[np.float64]]] = []
-        for feature in np.flatnonzero(~self.binned.categorical):
-            found.append((int(feature), self.binned.ranks(int(feature))))
-            is_missing = np.arange(self.binned.n_bins[feature] + 1) == self.binned.n_bins[feature]
-            if (self.binned.train[feature] == self.binned.n_bins[feature]).any():
-                found.append((int(feature), is_missing.astype(np.float64)))
-        values = np.full((len(found), int(self.binned.n_bins.max()) + 1), np.nan)
-        for line, (_, of_bins) in enumerate(found):
-            values[line, : of_bins.size] = of_bins
-        return np.array([feature for feature, _ in found], dtype=np.int32), values
+        """The lines, see :attr:`debias.rows.binned.Binned.lines`."""
+        return self.binned.lines
 
     @property
     def width(self) -> int:

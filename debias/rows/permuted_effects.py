@@ -64,13 +64,13 @@ class PermutedEffects:
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
         self._starts = starts if starts.size < effects.n_rows else starts[:0]
         self._n_blocks = starts.size
-        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
+        self._groups: dict[int, list[int]] = {group: [] for group in range(self.n_groups)}
+        for feature, group in enumerate(grouping.index.tolist()):
+            self._groups[group].append(feature)
+        with_levels = set(grouping.index[effects.binned.categorical].tolist())
         fits = self._fits_single
-        self._groups = dict(enumerate(members))
         self._in_double = {
-            group: features
-            for group, features in self._groups.items()
-            if not fits or effects.binned.categorical[features].any()
+            group: features for group, features in self._groups.items() if not fits or group in with_levels
         }
         self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
 
