@@ -52,7 +52,7 @@ class _Tree:
     first : int
         First response column of the tree.
     inside, outside : tuples of arrays of shape (n_rows of the tree,)
-        In-bag rows and evaluation rows of the tree: their numbers, seats and weights.
+        In-bag rows and evaluation rows of the tree, by their seats: their numbers, seats and weights.
     parent : array of int32 of shape (n_seats,)
     scale : array of float64 of shape (n_seats,)
         Factor of the term of each node.
@@ -193,6 +193,12 @@ class LinearEffects:
         """Number of evaluation rows."""
         return self.order.size
 
+    @property
+    def fits_nothing(self) -> bool:
+        """Whether all rows of each bag have the same response, so that every line is flat."""
+        y_in = self.response if self.response_in is None else self.response_in
+        return all(_is_flat(tree, y_in[:, tree.first : tree.first + self.width]) for tree in self.trees)
+
     def of_first_trees(self, n: int) -> LinearEffects:
         """Return the effects in the first `n` trees of each output, up to a factor."""
         counts: dict[int, int] = {}
@@ -253,7 +259,9 @@ class LinearEffects:
             if self.response_in is not None:
                 y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
             of_column[first] = (y_in, y)
-        fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
+        # The slopes of a flat line are rounding, whose studentised sum could be any number.
+        trees = [tree for tree in self.trees if not _is_flat(tree, of_column[tree.first][0])]
+        fits = [self._sums(tree, *of_column[tree.first]) for tree in trees]
         feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
@@ -282,7 +290,7 @@ class LinearEffects:
             )
             memory: list[Any] = [np.empty(shape) for shape in shapes]
             phi = np.zeros((n_rows, one_response.LINES))
-            for tree, sums in zip(self.trees, fits, strict=True):
+            for tree, sums in zip(trees, fits, strict=True):
                 of_tree = (*tree.inside, *tree.outside, *of_column[tree.first], tree.parent, *sums, tree.scale)
                 arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
                 one_response.add_lines(*arrays)
@@ -298,7 +306,7 @@ class LinearEffects:
             of_lines = (sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
             lines: tuple[Any, ...] = (int(first), int(last), *of_lines)
             memory: Any = None
-            for tree, sums in zip(self.trees, fits, strict=True):
+            for tree, sums in zip(trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
                 of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
                 if memory is None:
@@ -401,6 +409,12 @@ def response_columns(rows: Rows) -> NDArray[np.float64]:
     return np.eye(rows.ensemble.n_outputs)[response.codes]
 
 
+def _is_flat(tree: _Tree, y_in: NDArray[np.float64]) -> bool:
+    """Whether all in-bag rows of a tree have the same response."""
+    rows = tree.inside[0]
+    return not bool((y_in[rows] != y_in[rows[:1]]).any())
+
+
 def _unit(weight: NDArray[Any]) -> float:
     """Return the weight of a usual row, so that node sizes are numbers of rows in any unit of the weights."""
     if weight.dtype == np.uint8:  # numbers of draws
@@ -438,7 +452,10 @@ def _seats_of_tree(
 
     def of_tree(leaves: NDArray[np.int32], weight: NDArray[np.float64]) -> RowsOfTree:
         rows = np.flatnonzero(weight)
-        return rows.astype(np.int32), seat_of_node[leaves[rows]], weight[rows]
+        seats = seat_of_node[leaves[rows]]
+        by_seat = np.argsort(seats.astype(np.uint16) if n_seats < 2**16 else seats, kind="stable")  # radix sort
+        rows = rows[by_seat]
+        return rows.astype(np.int32), seats[by_seat], weight[rows]
 
     return _Tree(
         first=int(ensemble.tree_output[tree]),

@@ -102,7 +102,7 @@ class PermutationMethod:
         pooled = pools(procedure, len(grouping.names))
         if not pooled:
             _check_resolution(procedure, len(grouping.names), log)
-        drawings = evidence.drawings(node_weight, combined)
+        drawings = evidence.drawings(node_weight, combined, procedure.within_fit)
         all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
         draws = draw(drawings, all_drawn if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
@@ -372,13 +372,16 @@ class EffectStatistic:
     ----------
     effects : LinearEffects
     grouping : Grouping
+    within_fit : bool
+        See :class:`debias.rows.permuted_effects.PermutedEffects`.
     """
 
     lanes = LANES
     rounding = ROUNDING
 
-    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.response, self._permuted = effects.response, PermutedEffects(effects, grouping)
+    def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
+        self.response = effects.response
+        self._permuted = PermutedEffects(effects, grouping, within_fit=within_fit)
         self._n_blocks = np.unique(effects.block).size
 
     @property

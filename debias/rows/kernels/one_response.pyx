@@ -78,26 +78,38 @@ def add_lines(
         As for ``effects.add_lines``.
     """
     cdef Py_ssize_t i, j, k, c, seat, up, width = y_in.shape[1], n_seats = parent.shape[0]
-    cdef doubles x, wx, w, total
+    cdef doubles x, wx, w, total, sx, sxx, sxy
     cdef double centre, v, factor, centre_out, slope
     with nogil:
         memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
         memset(&en[0], 0, n_seats * sizeof(double))
-        for j in range(rows_in.shape[0]):
-            i, seat = rows_in[j], seats_in[j]
-            x = load_doubles(&x_in[i, 0])
-            wx = multiply_doubles(spread_doubles(weight_in[j]), x)
-            increase(&sums[seat, 0, 0], wx)
-            increase(&sums[seat, 1, 0], multiply_doubles(wx, x))
-            for c in range(width):
-                increase(&sums[seat, 4 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, c])))
-        for j in range(rows_out.shape[0]):
-            seat = seats_out[j]
-            en[seat] += weight_out[j]
-            x = load_doubles(&x_out[rows_out[j], 0])
-            wx = multiply_doubles(spread_doubles(weight_out[j]), x)
-            increase(&sums[seat, 2, 0], wx)
-            increase(&sums[seat, 3, 0], multiply_doubles(wx, x))
+        j = 0
+        while j < rows_in.shape[0]:
+            # The sums of a seat stay in registers: its rows are together.
+            seat, sx, sxx, sxy = seats_in[j], spread_doubles(0), spread_doubles(0), spread_doubles(0)
+            while j < rows_in.shape[0] and seats_in[j] == seat:
+                i = rows_in[j]
+                x = load_doubles(&x_in[i, 0])
+                wx = multiply_doubles(spread_doubles(weight_in[j]), x)
+                sx, sxx = add_doubles(sx, wx), add_doubles(sxx, multiply_doubles(wx, x))
+                sxy = add_doubles(sxy, multiply_doubles(wx, spread_doubles(y_in[i, 0])))
+                for c in range(1, width):
+                    increase(&sums[seat, 4 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, c])))
+                j += 1
+            store_doubles(&sums[seat, 0, 0], sx)
+            store_doubles(&sums[seat, 1, 0], sxx)
+            store_doubles(&sums[seat, 4, 0], sxy)
+        j = 0
+        while j < rows_out.shape[0]:
+            seat, sx, sxx = seats_out[j], spread_doubles(0), spread_doubles(0)
+            while j < rows_out.shape[0] and seats_out[j] == seat:
+                en[seat] += weight_out[j]
+                x = load_doubles(&x_out[rows_out[j], 0])
+                wx = multiply_doubles(spread_doubles(weight_out[j]), x)
+                sx, sxx = add_doubles(sx, wx), add_doubles(sxx, multiply_doubles(wx, x))
+                j += 1
+            store_doubles(&sums[seat, 2, 0], sx)
+            store_doubles(&sums[seat, 3, 0], sxx)
         for seat in range(n_seats - 1, 0, -1):
             up = parent[seat]
             en[up] += en[seat]
