@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -159,6 +161,12 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
     return adjusted
 
 
+@lru_cache(maxsize=16)
+def boundaries(alpha: float, n_draws: int, risk: float) -> Boundaries:
+    """Return :class:`Boundaries`, made once: they take as long as a small test."""
+    return Boundaries(alpha, n_draws, risk)
+
+
 class Boundaries:
     """Boundaries for the count of exceedances that show how all draws will decide: curtailed sampling.
 
@@ -185,6 +193,7 @@ class Boundaries:
         self._p: NDArray[np.float64] = np.sin(np.clip(angles, 0.0, np.pi / 2)) ** 2
         self._below: NDArray[np.float64] = np.zeros_like(self._p)  # risk spent on each side
         self._above: NDArray[np.float64] = np.zeros_like(self._p)
+        self._lock = Lock()
         self._lower: list[int] = []
         self._upper: list[int] = []
         self._first = 0  # the smallest count that has met no boundary
@@ -196,8 +205,9 @@ class Boundaries:
         After draw m, a count of at most ``lower[m - 1]`` shows that all draws reject, and a count of at least
         ``upper[m - 1]`` shows that they do not.
         """
-        while len(self._lower) < n:
-            self._extend()
+        with self._lock:
+            while len(self._lower) < n:
+                self._extend()
         return np.array(self._lower[:n], dtype=np.int64), np.array(self._upper[:n], dtype=np.int64)
 
     def settled(self, exceeding: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
+    _Part = tuple[list[NDArray[np.int64]], list[NDArray[Any]], list[NDArray[Any]]]
     RowsOfTree = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 
 MIN_NODE_SIZE = 30.0
@@ -39,6 +40,8 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
+ROWS_A_CALL = 2**14
+"""About the number of rows of all trees that a kernel gets together."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -252,6 +255,7 @@ class LinearEffects:
         from debias.rows.kernels import one_response
 
         n_rows, lanes, width = len(response), response.shape[2], self.width
+        response_in = response if self.response_in is None else self.response_in[:, :, None]
         of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         for first in sorted({tree.first for tree in self.trees}):
             y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
@@ -266,6 +270,8 @@ class LinearEffects:
         if folded:
             values = np.abs(values)
         alone = self._complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
+        parts = _parts(trees, fits) if alone.size and trees else []
+        of_all_columns = [np.ascontiguousarray(each[:, :, 0]) for each in (response_in, response)]
         others = np.setdiff1d(np.arange(len(members)), alone[0])
         place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
         for place, group in enumerate(others):
@@ -290,9 +296,9 @@ class LinearEffects:
             )
             memory: list[Any] = [np.empty(shape) for shape in shapes]
             phi = np.zeros((n_rows, one_response.LINES))
-            for tree, sums in zip(trees, fits, strict=True):
-                of_tree = (*tree.inside, *tree.outside, *of_column[tree.first], tree.parent, *sums, tree.scale)
-                arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
+            for first, rows_of_trees, seats_of_trees in parts:
+                of_trees = (*first, x[0], x[-1], *rows_of_trees, *of_all_columns, *seats_of_trees)
+                arrays: tuple[Any, ...] = (*of_trees, self.min_node_size, *memory, phi)
                 one_response.add_lines(*arrays)
             for number, group in enumerate(part[0]):
                 write(int(group), phi[:, number : number + 1])
@@ -407,6 +413,31 @@ def response_columns(rows: Rows) -> NDArray[np.float64]:
     if rows.ensemble.n_outputs == 2:
         return np.sqrt(2.0) * (response.codes == 1)[:, None]
     return np.eye(rows.ensemble.n_outputs)[response.codes]
+
+
+def _parts(trees: list[_Tree], fits: list[tuple[NDArray[np.float64], ...]]) -> list[_Part]:
+    """Put trees and their sums side by side, as many as few rows have: a call for each small tree takes longer."""
+    sizes = np.cumsum([tree.inside[0].size + tree.outside[0].size for tree in trees])
+    parts = []
+    for of_part in np.split(np.arange(len(trees)), np.flatnonzero(np.diff(sizes // ROWS_A_CALL)) + 1):
+        chosen = [trees[k] for k in of_part]
+        counts = [[each.parent.size for each in chosen]]
+        counts += [
+            [each[0].size for each in side] for side in zip(*((t.inside, t.outside) for t in chosen), strict=True)
+        ]
+        first = [np.cumsum([0, *count], dtype=np.int64) for count in counts]
+        columns = np.array([tree.first for tree in chosen], dtype=np.int64)
+        rows = [_joined(list(each)) for each in zip(*((*t.inside, *t.outside) for t in chosen), strict=True)]
+        seats = [
+            _joined(list(each))
+            for each in zip(*((t.parent, *fits[k], t.scale) for k, t in zip(of_part, chosen, strict=True)), strict=True)
+        ]
+        parts.append(([*first, columns], rows, seats))
+    return parts
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _is_flat(tree: _Tree, y_in: NDArray[np.float64]) -> bool:

@@ -50,7 +50,7 @@ LANES = 16
 
 
 RISK = 2e-3
-"""Resampling risk: largest probability that drawing stops where all permutations would decide otherwise of a feature."""
+"""Resampling risk: largest probability that all permutations would decide otherwise about a feature."""
 ENOUGH_EXCEEDANCES = 20
 """Number of exceedances of each feature after which a test of the false discovery rate stops."""
 MANY = 50
@@ -446,7 +446,7 @@ class _Settled:
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
-        self.boundaries = p_values.Boundaries(procedure.alpha, int(procedure.limits.n_permutations), RISK)
+        self.boundaries = p_values.boundaries(procedure.alpha, int(procedure.limits.n_permutations), RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.procedure.limits.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:

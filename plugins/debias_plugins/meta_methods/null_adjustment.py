@@ -43,9 +43,7 @@ def check_level(name: str, alpha: object, adaptive: object) -> None:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 
 
-def all_settled(
-    score: NDArray[np.float64], alpha: float, replicates: int
-) -> Callable[[NDArray[np.float64]], bool]:
+def all_settled(score: NDArray[np.float64], alpha: float, replicates: int) -> Callable[[NDArray[np.float64]], bool]:
     """Return a function of draws, shape (n_drawn, n_features), that says whether every decision at alpha is settled.
 
     A decision is settled if all replicates move the counted p-value of the feature to the other side of alpha with a
