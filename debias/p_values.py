@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -159,58 +161,98 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
     return adjusted
 
 
+@lru_cache(maxsize=16)
+def boundaries(alpha: float, n_draws: int, risk: float) -> Boundaries:
+    """Return :class:`Boundaries`, made once: they take as long as a small test."""
+    return Boundaries(alpha, n_draws, risk)
+
+
 class Boundaries:
-    """Boundaries for the count of exceedances that show on which side of alpha a p-value lies (Gandy 2009).
+    """Boundaries for the count of exceedances that show how all draws will decide: curtailed sampling.
+
+    All draws reject if ``(1 + count) / (1 + n_draws) <= alpha``. Given its p-value, the draws of a feature are
+    independent, so the probability that a count meets a boundary and all draws decide otherwise is known for every
+    p-value. The boundaries are as narrow as a bound for the largest of these probabilities allows.
 
     Parameters
     ----------
     alpha : float
+    n_draws : int
+        Number of all draws.
     risk : float
-        The resampling risk: for any p-value, the probability to end on the wrong side of alpha is at most this. Each
-        side gets half of the risk. After n draws, n / (1000 + n) of it may be spent.
+        The resampling risk: for any p-value, the probability that all draws would decide otherwise is at most this.
+        Each side gets half of the risk. After n draws, n / n_draws of it may be spent.
     """
 
-    def __init__(self, alpha: float, risk: float = 1e-3) -> None:
-        self.alpha, self.risk = alpha, risk
+    def __init__(self, alpha: float, n_draws: int, risk: float = 2e-3) -> None:
+        self.n_draws, self.risk = n_draws, risk
+        self._most = int(alpha * (1 + n_draws) + 1e-9) - 1  # the largest count of all draws that rejects; -1: none
+        # P-values on a scale on which the error of a share of all draws is the same everywhere, a quarter of this error
+        # apart. Four errors away from alpha a wrong decision is far less likely than next to it.
+        angles = np.arcsin(np.sqrt(alpha)) + np.arange(-16, 17) / (8 * np.sqrt(n_draws))
+        self._p: NDArray[np.float64] = np.sin(np.clip(angles, 0.0, np.pi / 2)) ** 2
+        self._below: NDArray[np.float64] = np.zeros_like(self._p)  # risk spent on each side
+        self._above: NDArray[np.float64] = np.zeros_like(self._p)
+        self._lock = Lock()
         self._lower: list[int] = []
         self._upper: list[int] = []
-        self._below = self._above = 0.0  # risk spent on each side
         self._first = 0  # the smallest count that has met no boundary
-        self._law = np.ones(1)  # probabilities of the counts from there on, if p were alpha
+        self._law: NDArray[np.float64] = np.ones((self._p.size, 1))  # probabilities of the counts from there on
 
     def upto(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the lower and upper boundaries of the first n draws, each of shape (n,).
 
-        After draw m, a count of at most ``lower[m - 1]`` shows that p <= alpha, and a count of at least
-        ``upper[m - 1]`` shows that p > alpha.
+        After draw m, a count of at most ``lower[m - 1]`` shows that all draws reject, and a count of at least
+        ``upper[m - 1]`` shows that they do not.
         """
-        while len(self._lower) < n:
-            self._extend()
+        with self._lock:
+            while len(self._lower) < n:
+                self._extend()
         return np.array(self._lower[:n], dtype=np.int64), np.array(self._upper[:n], dtype=np.int64)
 
     def settled(self, exceeding: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return, for each column of draws of shape (B, n_features), whether its side of alpha is settled."""
-        lower, upper = self.upto(len(exceeding))
-        count = exceeding.cumsum(axis=0)
-        met = (count <= lower[:, None]) | (count >= upper[:, None])
-        return np.asarray(met.any(axis=0))
+        """Return, for each column of draws of shape (n, n_features), whether its decision is settled.
+
+        The decision of these n draws is then that of all draws. Nothing is settled before all draws if these are so
+        few that they reject nothing.
+        """
+        n = len(exceeding)
+        if n >= self.n_draws or self._most < 0:
+            return np.full(exceeding.shape[1], n >= self.n_draws)
+        lower, upper = self.upto(n)
+        count = exceeding.sum(axis=0)
+        return np.asarray((count <= lower[-1]) | (count >= upper[-1]))
 
     def _extend(self) -> None:
         """Add one draw, and move the boundaries inwards as far as the risk that may be spent by now allows."""
-        n, law = len(self._lower) + 1, np.zeros(self._law.size + 1)
-        law[:-1] = (1 - self.alpha) * self._law
-        law[1:] += self.alpha * self._law
-        spend = self.risk / 2 * n / (1000 + n)
-        above = self._above + np.cumsum(law[::-1])  # risk spent if the 1, 2, ... largest counts meet the boundary
-        n_above = int((above <= spend).sum())
-        below = self._below + np.cumsum(law)
-        n_below = int((below <= spend).sum())
-        self._upper.append(self._first + law.size - n_above)
-        self._lower.append(self._first + n_below - 1)
-        self._above = float(above[n_above - 1]) if n_above else self._above
-        self._below = float(below[n_below - 1]) if n_below else self._below
-        self._first += n_below
-        self._law = law[n_below : law.size - n_above]
+        n, p = len(self._lower) + 1, self._p[:, None]
+        law = np.zeros((self._p.size, self._law.shape[1] + 1))
+        law[:, :-1] = (1 - p) * self._law
+        law[:, 1:] += p * self._law
+        allowed, begin, end = self.risk / 2 * n / self.n_draws, 0, law.shape[1]
+        while begin < end:
+            below = self._below + law[:, begin] * (1 - self._rejecting(n, self._first + begin))
+            if (below > allowed).any():
+                break
+            self._below, begin = below, begin + 1
+        while begin < end:
+            above = self._above + law[:, end - 1] * self._rejecting(n, self._first + end - 1)
+            if (above > allowed).any():
+                break
+            self._above, end = above, end - 1
+        self._lower.append(self._first + begin - 1)
+        self._upper.append(self._first + end)
+        self._first += begin
+        self._law = law[:, begin:end]
+
+    def _rejecting(self, n: int, count: int) -> NDArray[np.float64]:
+        """Return the probability that all draws reject after this count of n draws, for each p-value."""
+        from scipy.special import bdtr
+
+        if count > self._most:
+            return np.zeros_like(self._p)
+        rejecting: NDArray[np.float64] = bdtr(self._most - count, self.n_draws - n, self._p)
+        return rejecting
 
 
 def mirrored_p_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

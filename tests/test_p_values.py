@@ -47,32 +47,56 @@ def test_adjustments_agree_with_scipy_and_by_hand():
     np.testing.assert_allclose(p_values.holm(p), [0.05, 0.12, 0.12, 0.03, 1, 1])
 
 
-@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
-def test_the_risk_to_stop_on_the_wrong_side_is_kept(alpha):
-    """Follow the exact law of the count under p next to alpha: the worst cases."""
-    n_max, risk = 1200, 1e-3
-    lower, upper = p_values.Boundaries(alpha, risk).upto(n_max)
-    for p, wrong in ((alpha + 1e-9, "lower"), (alpha - 1e-9, "upper")):
-        law, on_wrong_side = {0: 1.0}, 0.0
-        for n in range(1, n_max + 1):
+@pytest.mark.parametrize(("alpha", "n_draws"), [(0.01, 299), (0.05, 200), (0.05, 59), (0.3, 120)])
+def test_the_risk_that_all_draws_would_decide_otherwise_is_kept(alpha, n_draws):
+    """Follow the exact law of the count, for p-values between those for which the boundaries were made too."""
+    risk, most = 2e-3, int(alpha * (1 + n_draws) + 1e-9) - 1
+    lower, upper = p_values.Boundaries(alpha, n_draws, risk).upto(n_draws)
+    wrong = []
+    for p in np.linspace(alpha / 3, min(3 * alpha, 0.9), 60):
+        law, of_p = {0: 1.0}, 0.0
+        for n in range(1, n_draws):
             moved: dict[int, float] = {}
             for count, chance in law.items():
                 for step, weight in ((0, 1 - p), (1, p)):
                     moved[count + step] = moved.get(count + step, 0.0) + chance * weight
-            low, high = lower[n - 1], upper[n - 1]
-            on_wrong_side += sum(c for k, c in moved.items() if (k <= low if wrong == "lower" else k >= high))
-            law = {k: c for k, c in moved.items() if low < k < high}
-        assert 0 < on_wrong_side <= risk / 2
+            for count, chance in moved.items():
+                rejects = binom.cdf(most - count, n_draws - n, p)
+                if count <= lower[n - 1]:
+                    of_p += chance * (1 - rejects)
+                elif count >= upper[n - 1]:
+                    of_p += chance * rejects
+            law = {k: c for k, c in moved.items() if lower[n - 1] < k < upper[n - 1]}
+        wrong.append(of_p)
+    assert risk / 20 < max(wrong) <= risk
 
 
-def test_boundaries_stop_early_where_the_side_is_plain():
-    bounds = p_values.Boundaries(0.05)
-    always, never = np.ones((20, 1), dtype=bool), np.zeros((400, 1), dtype=bool)
+@pytest.mark.parametrize(("alpha", "n_draws"), [(0.01, 299), (0.05, 200), (0.05, 19), (0.3, 120)])
+def test_a_settled_decision_is_that_of_the_p_value_of_these_draws(alpha, n_draws):
+    lower, upper = p_values.Boundaries(alpha, n_draws).upto(n_draws)
+    n = np.arange(1, n_draws + 1)
+    assert ((1 + lower)[lower >= 0] / (1 + n)[lower >= 0] <= alpha).all()
+    assert ((1 + upper) / (1 + n) > alpha).all()
+    assert upper[-1] == lower[-1] + 1
+    assert (lower < upper).all()
+
+
+def test_boundaries_stop_early_where_all_draws_are_sure_to_decide_alike():
+    bounds = p_values.Boundaries(0.05, 200)
+    always, never = np.ones((20, 1), dtype=bool), np.zeros((200, 1), dtype=bool)
     assert bounds.settled(always).all()
-    assert bounds.settled(never).all()
-    first = 1 + int(np.argmax(bounds.upto(400)[0] >= 0))  # draws without any exceedance that tell p <= alpha
+    first = 1 + int(np.argmax(bounds.upto(200)[0] >= 0))  # draws without any exceedance that tell a rejection
+    assert bounds.settled(never[:first]).all()
     assert not bounds.settled(never[: first - 1]).any()
-    assert binom.pmf(0, first, 0.05) <= 1e-3
+    assert first < 100  # ten exceedances in the other half: binom.sf(9, 109, .065) * .935 ** 91 is less than 1e-3
+    assert binom.sf(9, 200 - first, 0.065) * 0.935**first <= 1e-3
+    assert bounds.settled(np.zeros((200, 1), dtype=bool) | (np.arange(200) % 20 == 0)[:, None]).all()
+
+
+def test_nothing_is_settled_where_all_draws_are_too_few_to_reject():
+    bounds = p_values.Boundaries(0.05, 10)
+    assert not bounds.settled(np.ones((9, 2), dtype=bool)).any()
+    assert bounds.settled(np.ones((10, 2), dtype=bool)).all()
 
 
 @pytest.mark.quick
@@ -83,7 +107,7 @@ def test_mirrored_p_values_are_those_by_hand():
 
 
 def test_boundaries_grow_with_the_draws_whoever_asks_first():
-    at_once, step_by_step = p_values.Boundaries(0.05).upto(500), p_values.Boundaries(0.05)
+    at_once, step_by_step = p_values.Boundaries(0.05, 500).upto(500), p_values.Boundaries(0.05, 500)
     for n in (1, 7, 8, 500):
         for found, expected in zip(step_by_step.upto(n), at_once, strict=True):
             np.testing.assert_array_equal(found, expected[:n])

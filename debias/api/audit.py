@@ -119,7 +119,9 @@ def audit(
         Whether to test too: does the response depend on the feature, within the nodes of the trees? The column
         ``dependence`` comes from the combined test of ``honest_effects`` (docs/honest-effects.md), which finds features
         that the model hardly uses. It needs training rows: out-of-bag rows, or held-out rows with `train`. Without them
-        "auto" leaves it out, and True raises an error. False is faster.
+        "auto" leaves it out, and True raises an error. With hundreds of features "auto" fits lines in the first trees
+        only, so that the test takes about as long as the fit of a forest; ``details["test"]["trees_of_lines"]`` of the
+        scores says in how many, and True takes more, which finds more. False is faster.
     error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
         Error rate of the verdicts. A number is a family-wise error rate ("fwer"): the probability that any noise
         feature is called informative (step-down max-z, or Holm). ``("fdr", 0.1)`` bounds the expected share of noise
@@ -253,6 +255,8 @@ class _Plan:
         Why there is none.
     of_dependence : Scorer or None
         The scorer that tests dependence; None if that is not tested.
+    within_fit : bool
+        Whether that test should take no longer than the fit of a forest.
     lacks_dependence : bool
         Whether dependence should be tested, and no plugin offers its scorer.
     started : float
@@ -266,6 +270,7 @@ class _Plan:
     procedure: Procedure | None
     untested_because: str
     of_dependence: Scorer | None
+    within_fit: bool
     lacks_dependence: bool
     started: float
 
@@ -306,6 +311,7 @@ class _Plan:
             procedure=procedure,
             untested_because=untested_because,
             of_dependence=of_dependence,
+            within_fit=tests.dependence is not True,
             lacks_dependence=lacks_dependence,
             started=perf_counter(),
         )
@@ -426,7 +432,7 @@ def _dependence_tested(prepared: Prepared, scores: Scores, plan: _Plan, why_unte
     limits = plan.procedure.limits
     if limits.budget is not None:
         limits = replace(limits, budget=max(limits.budget - (perf_counter() - plan.started), LEAST_BUDGET))
-    procedure = replace(plan.procedure, test="combined", limits=limits)
+    procedure = replace(plan.procedure, test="combined", limits=limits, within_fit=plan.within_fit)
     return prepared.test(scores, plan.of_dependence, procedure, aside=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Binned:
         self.edges = []
         for name, x, levels in zip(ensemble.feature_names, X.T, self.categorical, strict=True):
             values = np.sort(x[~np.isnan(x)]).astype(np.float64)
-            distinct = np.unique(values)
+            distinct = _distinct(values)
             if levels:
                 if distinct.size > MOST_BINS:
                     raise RowsError(f"column {name!r} has {distinct.size} categories; at most {MOST_BINS} are handled")
@@ -61,7 +62,7 @@ class Binned:
                 self.edges.append((distinct[:-1] + distinct[1:]) / 2)
             else:
                 # Quantiles of the rows; a value that would fill several bins gives one edge.
-                self.edges.append(np.unique(values[np.arange(1, bins) * values.size // bins - 1]))
+                self.edges.append(_distinct(values[np.arange(1, bins) * values.size // bins - 1]))
         self.n_bins = np.array(
             [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]
         )
@@ -83,8 +84,36 @@ class Binned:
             codes[k] = np.where(other, self.n_bins[k], code)
         return codes
 
+    @cached_property
+    def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out.
+
+        Numbers have a line in their ranks, and a second one that tells whether they are missing, if some are.
+        """
+        feature_of_line: list[int] = []
+        values: list[NDArray[np.float64]] = []
+        has_missing = (self.train == self.n_bins[:, None]).any(axis=1)
+        for feature in np.flatnonzero(~self.categorical).tolist():
+            feature_of_line.append(feature)
+            values.append(self.ranks(feature))
+            if has_missing[feature]:
+                feature_of_line.append(feature)
+                values.append((np.arange(self.n_bins[feature] + 1) == self.n_bins[feature]).astype(np.float64))
+        value_of_code = np.full((len(values), int(self.n_bins.max()) + 1), np.nan)
+        for line, of_bins in enumerate(values):
+            value_of_code[line, : of_bins.size] = of_bins
+        return np.array(feature_of_line, dtype=np.int32), value_of_code
+
     def ranks(self, feature: int) -> NDArray[np.float64]:
         """Return the middle rank of every bin among the training rows, from -1/2 to 1/2; NaN for missing values."""
         size = np.bincount(self.train[feature], minlength=self.n_bins[feature] + 1)[:-1]
-        below = np.cumsum(size) - size / 2
-        return np.append(below / max(size.sum(), 1) - 0.5, np.nan)
+        ranks = np.full(size.size + 1, np.nan)
+        ranks[:-1] = (np.cumsum(size) - size / 2) / max(size.sum(), 1) - 0.5
+        return ranks
+
+
+def _distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distinct numbers among sorted ones."""
+    is_first = np.ones(values.size, dtype=bool)
+    is_first[1:] = values[1:] != values[:-1]
+    return values[is_first]

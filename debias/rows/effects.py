@@ -9,7 +9,6 @@ them, so a feature that is independent of the response and of the other features
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
+    _Part = tuple[list[NDArray[np.int64]], list[NDArray[Any]], list[NDArray[Any]]]
     RowsOfTree = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 
 MIN_NODE_SIZE = 30.0
@@ -40,6 +40,8 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
+ROWS_A_CALL = 2**14
+"""About the number of rows of all trees that a kernel gets together."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -53,7 +55,7 @@ class _Tree:
     first : int
         First response column of the tree.
     inside, outside : tuples of arrays of shape (n_rows of the tree,)
-        In-bag rows and evaluation rows of the tree: their numbers, seats and weights.
+        In-bag rows and evaluation rows of the tree, by their seats: their numbers, seats and weights.
     parent : array of int32 of shape (n_seats,)
     scale : array of float64 of shape (n_seats,)
         Factor of the term of each node.
@@ -194,6 +196,12 @@ class LinearEffects:
         """Number of evaluation rows."""
         return self.order.size
 
+    @property
+    def fits_nothing(self) -> bool:
+        """Whether all rows of each bag have the same response, so that every line is flat."""
+        y_in = self.response if self.response_in is None else self.response_in
+        return all(_is_flat(tree, y_in[:, tree.first : tree.first + self.width]) for tree in self.trees)
+
     def of_first_trees(self, n: int) -> LinearEffects:
         """Return the effects in the first `n` trees of each output, up to a factor."""
         counts: dict[int, int] = {}
@@ -219,19 +227,10 @@ class LinearEffects:
         self.for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
         return phi
 
-    @cached_property
+    @property
     def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out."""
-        found: list[tuple[int, NDArray[np.float64]]] = []
-        for feature in np.flatnonzero(~self.binned.categorical):
-            found.append((int(feature), self.binned.ranks(int(feature))))
-            is_missing = np.arange(self.binned.n_bins[feature] + 1) == self.binned.n_bins[feature]
-            if (self.binned.train[feature] == self.binned.n_bins[feature]).any():
-                found.append((int(feature), is_missing.astype(np.float64)))
-        values = np.full((len(found), int(self.binned.n_bins.max()) + 1), np.nan)
-        for line, (_, of_bins) in enumerate(found):
-            values[line, : of_bins.size] = of_bins
-        return np.array([feature for feature, _ in found], dtype=np.int32), values
+        """The lines, see :attr:`debias.rows.binned.Binned.lines`."""
+        return self.binned.lines
 
     @property
     def width(self) -> int:
@@ -256,6 +255,7 @@ class LinearEffects:
         from debias.rows.kernels import one_response
 
         n_rows, lanes, width = len(response), response.shape[2], self.width
+        response_in = response if self.response_in is None else self.response_in[:, :, None]
         of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         for first in sorted({tree.first for tree in self.trees}):
             y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
@@ -263,11 +263,15 @@ class LinearEffects:
             if self.response_in is not None:
                 y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
             of_column[first] = (y_in, y)
-        fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
+        # The slopes of a flat line are rounding, whose studentised sum could be any number.
+        trees = [tree for tree in self.trees if not _is_flat(tree, of_column[tree.first][0])]
+        fits = [self._sums(tree, *of_column[tree.first]) for tree in trees]
         feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
         alone = self._complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
+        parts = _parts(trees, fits) if alone.size and trees else []
+        of_all_columns = [np.ascontiguousarray(each[:, :, 0]) for each in (response_in, response)]
         others = np.setdiff1d(np.arange(len(members)), alone[0])
         place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
         for place, group in enumerate(others):
@@ -292,9 +296,9 @@ class LinearEffects:
             )
             memory: list[Any] = [np.empty(shape) for shape in shapes]
             phi = np.zeros((n_rows, one_response.LINES))
-            for tree, sums in zip(self.trees, fits, strict=True):
-                of_tree = (*tree.inside, *tree.outside, *of_column[tree.first], tree.parent, *sums, tree.scale)
-                arrays: tuple[Any, ...] = (x[0], x[-1], *of_tree, self.min_node_size, *memory, phi)
+            for first, rows_of_trees, seats_of_trees in parts:
+                of_trees = (*first, x[0], x[-1], *rows_of_trees, *of_all_columns, *seats_of_trees)
+                arrays: tuple[Any, ...] = (*of_trees, self.min_node_size, *memory, phi)
                 one_response.add_lines(*arrays)
             for number, group in enumerate(part[0]):
                 write(int(group), phi[:, number : number + 1])
@@ -308,7 +312,7 @@ class LinearEffects:
             of_lines = (sorted_lines[0], places, sorted_lines[1], self.codes_in, self.codes)
             lines: tuple[Any, ...] = (int(first), int(last), *of_lines)
             memory: Any = None
-            for tree, sums in zip(self.trees, fits, strict=True):
+            for tree, sums in zip(trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
                 of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
                 if memory is None:
@@ -411,6 +415,37 @@ def response_columns(rows: Rows) -> NDArray[np.float64]:
     return np.eye(rows.ensemble.n_outputs)[response.codes]
 
 
+def _parts(trees: list[_Tree], fits: list[tuple[NDArray[np.float64], ...]]) -> list[_Part]:
+    """Put trees and their sums side by side, as many as few rows have: a call for each small tree takes longer."""
+    sizes = np.cumsum([tree.inside[0].size + tree.outside[0].size for tree in trees])
+    parts = []
+    for of_part in np.split(np.arange(len(trees)), np.flatnonzero(np.diff(sizes // ROWS_A_CALL)) + 1):
+        chosen = [trees[k] for k in of_part]
+        counts = [[each.parent.size for each in chosen]]
+        counts += [
+            [each[0].size for each in side] for side in zip(*((t.inside, t.outside) for t in chosen), strict=True)
+        ]
+        first = [np.cumsum([0, *count], dtype=np.int64) for count in counts]
+        columns = np.array([tree.first for tree in chosen], dtype=np.int64)
+        rows = [_joined(list(each)) for each in zip(*((*t.inside, *t.outside) for t in chosen), strict=True)]
+        seats = [
+            _joined(list(each))
+            for each in zip(*((t.parent, *fits[k], t.scale) for k, t in zip(of_part, chosen, strict=True)), strict=True)
+        ]
+        parts.append(([*first, columns], rows, seats))
+    return parts
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _is_flat(tree: _Tree, y_in: NDArray[np.float64]) -> bool:
+    """Whether all in-bag rows of a tree have the same response."""
+    rows = tree.inside[0]
+    return not bool((y_in[rows] != y_in[rows[:1]]).any())
+
+
 def _unit(weight: NDArray[Any]) -> float:
     """Return the weight of a usual row, so that node sizes are numbers of rows in any unit of the weights."""
     if weight.dtype == np.uint8:  # numbers of draws
@@ -448,7 +483,10 @@ def _seats_of_tree(
 
     def of_tree(leaves: NDArray[np.int32], weight: NDArray[np.float64]) -> RowsOfTree:
         rows = np.flatnonzero(weight)
-        return rows.astype(np.int32), seat_of_node[leaves[rows]], weight[rows]
+        seats = seat_of_node[leaves[rows]]
+        by_seat = np.argsort(seats.astype(np.uint16) if n_seats < 2**16 else seats, kind="stable")  # radix sort
+        rows = rows[by_seat]
+        return rows.astype(np.int32), seats[by_seat], weight[rows]
 
     return _Tree(
         first=int(ensemble.tree_output[tree]),

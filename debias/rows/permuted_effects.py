@@ -46,6 +46,11 @@ MOST_WORK = 2e7
 """Largest number of rows x lines x trees whose lines are tested. Of larger data, the lines of the first trees are."""
 LEAST_TREES = 20
 """The lines of at least so many trees of each output are tested: a row is then out of bag in about seven of them."""
+FIT_SHARE = 0.5
+"""A forest tries about sqrt(n_features) features at each of log2(n_rows) depths of a tree. Within the time of a fit,
+lines times trees are at most this share of the features that all trees try."""
+LEAST_TREES_IN_A_FIT = 10
+"""The lines of at least so many trees are tested then: with 5, a tenth to a seventh of relevant features were lost."""
 
 
 class PermutedEffects:
@@ -56,21 +61,23 @@ class PermutedEffects:
     effects : LinearEffects
     grouping : Grouping
         Contributions to a group of features are summed first.
+    within_fit : bool
+        Whether to take the lines of so few trees that 200 permutations take no longer than the fit of a forest.
     """
 
-    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.effects = effects = effects.of_first_trees(_n_trees(effects))
+    def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
+        self.effects = effects = effects.of_first_trees(_n_trees(effects, within_fit))
         self.n_groups = len(grouping.names)
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
         self._starts = starts if starts.size < effects.n_rows else starts[:0]
         self._n_blocks = starts.size
-        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(self.n_groups)]
+        self._groups: dict[int, list[int]] = {group: [] for group in range(self.n_groups)}
+        for feature, group in enumerate(grouping.index.tolist()):
+            self._groups[group].append(feature)
+        with_levels = set(grouping.index[effects.binned.categorical].tolist())
         fits = self._fits_single
-        self._groups = dict(enumerate(members))
         self._in_double = {
-            group: features
-            for group, features in self._groups.items()
-            if not fits or effects.binned.categorical[features].any()
+            group: features for group, features in self._groups.items() if not fits or group in with_levels
         }
         self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
 
@@ -250,11 +257,16 @@ def _is_even(response: NDArray[np.float64]) -> bool:
     return bool((size.max(axis=0) <= MOST_UNEQUAL * np.array(usual)).all())
 
 
-def _n_trees(effects: LinearEffects) -> int:
-    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows."""
+def _n_trees(effects: LinearEffects, within_fit: bool) -> int:
+    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows, or a fit."""
     work_of_tree = np.mean([tree.inside[0].size + tree.outside[0].size for tree in effects.trees])
-    n_outputs = len({tree.first for tree in effects.trees})
-    return max(LEAST_TREES, int(MOST_WORK / (work_of_tree * effects.lines[0].size * effects.width * n_outputs + 1)))
+    n_outputs, n_lines = len({tree.first for tree in effects.trees}), effects.lines[0].size
+    most = max(LEAST_TREES, int(MOST_WORK / (work_of_tree * n_lines * effects.width * n_outputs + 1)))
+    if not within_fit:
+        return most
+    tried = np.log2(max(effects.n_rows, 2)) * np.sqrt(effects.ensemble.n_features)
+    fitted = FIT_SHARE * tried * len(effects.trees) / max(n_lines * effects.width * n_outputs, 1)
+    return min(most, max(LEAST_TREES_IN_A_FIT, int(fitted)))
 
 
 class _Tile(NamedTuple):

@@ -47,6 +47,10 @@ CONSTANT = (
     "the response is the same in all evaluation rows, so no feature can be tested. Pass rows with different responses "
     "(for a classifier: rows of two classes or more)"
 )
+NOTHING_FITTED = (
+    "the response is the same in all rows of each bag, so no line fits anything. For a classifier, the rows that were "
+    "drawn for a tree have one class only: train with weights that leave rows of other classes in the bags"
+)
 TOO_FEW_BLOCKS = (
     "too few whole blocks are out of bag to test linear effects: hold out whole blocks, and pass rows='held-out' with "
     "train=(X_train, y_train)"
@@ -104,8 +108,13 @@ class Evidence(Protocol):
     def warn_of_blocks(self, log: WarningLog) -> None:
         """Warn if Student's t is approximate because few rows dominate the response and blocks have different sizes."""
 
-    def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> list[Drawing]:
-        """Return what a permutation test draws: the splits of the model, its linear effects, or (`combined`) both."""
+    def drawings(
+        self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False
+    ) -> list[Drawing]:
+        """Return what a permutation test draws: the splits of the model, its linear effects, or (`combined`) both.
+
+        With `within_fit` the linear effects are those of so few trees that the test takes no longer than a fit.
+        """
 
     def effect_moments(self) -> NDArray[np.float64]:
         """Return sums of the first four powers of the contributions to linear effects, shape (4, n_groups)."""
@@ -184,6 +193,8 @@ class EvidenceInMemory:
             return CONSTANT
         if self.effects is not None and self.rows.kind == RowsKind.OOB and not self.should_permute:
             return TOO_FEW_BLOCKS
+        if self.effects is not None and self.effects.fits_nothing:
+            return NOTHING_FITTED
         if self.n_independent < FEWEST:
             return f"{self.n_independent} {TOO_FEW}"
         codes, classes = self.rows.response.codes, self.rows.ensemble.classes
@@ -262,7 +273,9 @@ class EvidenceInMemory:
             for node_weight, enlarged in versions
         ]
 
-    def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> list[Drawing]:
+    def drawings(
+        self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False
+    ) -> list[Drawing]:
         """See :class:`Evidence`."""
         rows, block, seed = self.rows, self.rows.paths.block, seed_of(self.rows)
         chosen = []
@@ -274,7 +287,8 @@ class EvidenceInMemory:
         if self.effects is not None:
             key = ("effects", id(self.effects))
             if key not in self.kept:
-                self.kept[key] = Drawing(EffectStatistic(self.effects, self.grouping), block, seed)
+                statistic = EffectStatistic(self.effects, self.grouping, within_fit=within_fit)
+                self.kept[key] = Drawing(statistic, block, seed)
             chosen.append(self.kept[key])
         return chosen
 

@@ -49,8 +49,8 @@ LANES = 16
 """Number of permutations computed together, if memory allows: more do not fit in the caches of the processor."""
 
 
-RISK = 1e-3
-"""Resampling risk: largest probability that drawing stops with the wrong decision about a feature."""
+RISK = 2e-3
+"""Resampling risk: largest probability that all permutations would decide otherwise about a feature."""
 ENOUGH_EXCEEDANCES = 20
 """Number of exceedances of each feature after which a test of the false discovery rate stops."""
 MANY = 50
@@ -102,7 +102,7 @@ class PermutationMethod:
         pooled = pools(procedure, len(grouping.names))
         if not pooled:
             _check_resolution(procedure, len(grouping.names), log)
-        drawings = evidence.drawings(node_weight, combined)
+        drawings = evidence.drawings(node_weight, combined, procedure.within_fit)
         all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
         draws = draw(drawings, all_drawn if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
@@ -372,13 +372,16 @@ class EffectStatistic:
     ----------
     effects : LinearEffects
     grouping : Grouping
+    within_fit : bool
+        See :class:`debias.rows.permuted_effects.PermutedEffects`.
     """
 
     lanes = LANES
     rounding = ROUNDING
 
-    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
-        self.response, self._permuted = effects.response, PermutedEffects(effects, grouping)
+    def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
+        self.response = effects.response
+        self._permuted = PermutedEffects(effects, grouping, within_fit=within_fit)
         self._n_blocks = np.unique(effects.block).size
 
     @property
@@ -435,14 +438,15 @@ class _Settled:
     """Decides whether drawing can stop because more draws would not change a decision.
 
     It never stops before the minimum detectable z is known. For the family-wise error it stops when the adjusted
-    p-value of every feature is on its side of alpha, up to the resampling risk (Gandy 2009). The false discovery rate
+    p-value of every feature is on the side of alpha where all permutations would put it, up to the resampling risk
+    (:class:`debias.p_values.Boundaries`). The false discovery rate
     needs the p-values themselves: it stops when every feature has 20 exceedances, and the p-value of a feature is
     computed from the draws until then (Besag and Clifford 1991).
     """
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
-        self.boundaries = p_values.Boundaries(procedure.alpha, RISK)
+        self.boundaries = p_values.boundaries(procedure.alpha, int(procedure.limits.n_permutations), RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.procedure.limits.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:

@@ -143,12 +143,15 @@ class Procedure:
         Benjamini-Yekutieli).
     limits : Permutation
         Limits of the permutations, if there are any.
+    within_fit : bool
+        Whether a test of dependence fits lines in so few trees that it takes no longer than the fit of a forest.
     """
 
     test: str = "auto"
     alpha: float = 0.05
     error: str = "fwer"
     limits: Permutation = Permutation()
+    within_fit: bool = False
 
     @classmethod
     def of(cls, test: Test | None, error_rate: ErrorRate = 0.05, *, adaptive: bool = True) -> Procedure | None:

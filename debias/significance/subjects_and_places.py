@@ -185,6 +185,10 @@ def columns_of(frame: pd.DataFrame, n_splits: Sequence[int]) -> list[Column]:
     """
     import pandas as pd
 
+    if all(isinstance(kind, np.dtype) and kind.kind in "buif" for kind in frame.dtypes):
+        matrix = np.ascontiguousarray(frame.to_numpy(dtype=np.float64).T)
+        named = zip(frame.columns, matrix, n_splits, strict=True)
+        return [Column(str(name), numbers, n) for name, numbers, n in named]
     columns = []
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
@@ -266,6 +270,9 @@ class EqualRows:
     @classmethod
     def of(cls, column: Column) -> EqualRows | None:
         """Return the rows of a column that may tell subjects; None if its values are too many or too few."""
+        in_order = np.sort(column.values)
+        if np.count_nonzero(in_order[1:] == in_order[:-1]) < FEWEST_VALUES:  # most numbers are all different
+            return None
         by_name, n = is_identifier(column.name), column.values.size
         most = MOST_IN_LARGE * n if by_name else MOST_ROWS_A_VALUE
         order = np.argsort(column.values, kind="stable")

@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
 from debias.data.groups import Grouping
+from debias.rows import effects as effects_module
 from debias.rows import permuted_effects
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from support.missing_values import IN_FORESTS
@@ -324,3 +325,57 @@ def test_one_response_has_the_same_bits_whether_lines_are_computed_together(monk
     found = [effects.contributions(150, folded) for folded in (False, True)]
     monkeypatch.setattr(type(effects), "_complete_lines", lambda self, members: np.empty((2, 0), dtype=np.int64))
     np.testing.assert_array_equal(found, [effects.contributions(150, folded) for folded in (False, True)])
+
+
+def test_within_a_fit_few_trees_are_tested_where_features_are_many():
+    X, latent = rows_of(300, 80)
+    model = RandomForestRegressor(40, random_state=0, max_features=8).fit(X, latent)
+    default, full = (
+        debias.audit(model, X, latent, rows="oob", random_state=0, dependence=dependence).scores["honest_effects"]
+        for dependence in ("auto", True)
+    )
+    # .5 x log2(300) x sqrt(80) x 40 trees / 80 lines
+    assert default.details["test"]["trees_of_lines"] == 18
+    assert full.details["test"]["trees_of_lines"] == 40
+    np.testing.assert_array_equal(default.values, full.values)
+    effects = effects_of(model, X, latent)
+    grouping = Grouping.of(None, effects.ensemble.feature_names)
+    few = PermutedEffects(effects, grouping, within_fit=True)
+    alone = PermutedEffects(effects.of_first_trees(18), grouping)
+    np.testing.assert_array_equal(few.moments_in_double(), alone.moments_in_double())
+
+
+def test_within_a_fit_no_tree_is_left_out_where_features_are_few():
+    X, latent = rows_of(300, 12)
+    effects = effects_of(RandomForestRegressor(12, random_state=0).fit(X, latent), X, latent)
+    grouping = Grouping.of(None, effects.ensemble.feature_names)
+    for within_fit in (True, False):
+        assert len(PermutedEffects(effects, grouping, within_fit=within_fit).effects.trees) == 12
+
+
+def test_trees_whose_bags_have_one_response_add_nothing():
+    X, latent = rows_of(300, 5)
+    y = (np.arange(300) % 2).astype(float)
+    effects = effects_of(forest(X, latent), X, latent)
+    first = effects.trees[0].inside[0]
+    y[first] = 1 / 3
+    effects = replace(effects, response=y[:, None])
+    assert not effects.fits_nothing
+    without = replace(effects, trees=effects.trees[1:])
+    np.testing.assert_array_equal(effects.contributions(300), without.contributions(300))
+    flat = replace(effects, trees=effects.trees[:1])
+    assert flat.fits_nothing
+    np.testing.assert_array_equal(flat.contributions(300), 0)
+    grouping = Grouping.of({"two": ["x0", "x1"]}, effects.ensemble.feature_names)
+    np.testing.assert_array_equal(PermutedEffects(flat, grouping).moments_in_double(), 0)
+
+
+def test_trees_in_one_call_or_each_in_its_own_give_the_same_bits(monkeypatch):
+    X, latent = rows_of(300, 9)
+    effects = effects_of(forest(X, latent), X, latent)
+    found = []
+    for rows_a_call in (1, 700, 2**14):
+        monkeypatch.setattr(effects_module, "ROWS_A_CALL", rows_a_call)
+        found.append(effects.contributions(300))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])

@@ -180,3 +180,19 @@ def test_a_t_test_of_four_rows_gives_no_verdict(how):
             )
         assert (scores.selected is None) == (n_rare < 5)
         assert scores.details.get("rows_tell_nothing", False) == (n_rare < 5)
+
+
+@draws_by_weight
+@pytest.mark.filterwarnings("ignore:.*:debias.DebiasWarning")
+def test_dependence_is_not_tested_where_every_bag_has_one_class():
+    """No line fits anything there: a z would be that of rounding."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    audit = debias.audit(balanced(X, y, {0: 1e-12, 1: 1.0}), X, y, rows="oob", random_state=0)
+    of_dependence = audit.scores["honest_effects"]
+    assert of_dependence.z is None
+    assert np.ptp(of_dependence.values) == 0
+    assert of_dependence.details["untested_because"].startswith("the response is the same in all rows of each bag")
+    assert set(audit.to_frame()["dependence"]) == {"untested"}
+    assert any("Dependence was not tested: the response is the same" in line for line in audit.summary())

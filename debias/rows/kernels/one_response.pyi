@@ -5,11 +5,16 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Seats: TypeAlias = NDArray[np.int32]
+Places: TypeAlias = NDArray[np.int64]
 
 LINES: int
 
 def write_values(feature: Seats, x_of_code: Array, codes: NDArray[np.uint16], x: Array) -> None: ...
 def add_lines(
+    first_seat: Places,
+    first_in: Places,
+    first_out: Places,
+    column: Places,
     x_in: Array,
     x_out: Array,
     rows_in: Seats,

@@ -3,7 +3,7 @@
 The numbers are those of ``effects.add_lines`` bit for bit: each line has the same operations in the same order.
 """
 
-from libc.stdint cimport int32_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint16_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -42,6 +42,10 @@ def write_values(
 
 
 def add_lines(
+    const int64_t[::1] first_seat,
+    const int64_t[::1] first_in,
+    const int64_t[::1] first_out,
+    const int64_t[::1] column,
     const double[:, ::1] x_in,
     const double[:, ::1] x_out,
     const int32_t[::1] rows_in,
@@ -63,80 +67,135 @@ def add_lines(
     double[:, :, ::1] path,
     double[:, ::1] phi,
 ):
-    """Add to `phi` (n_rows, 8) the contributions of evaluation rows to eight lines in one tree.
+    """Add to `phi` (n_rows, 8) the contributions of evaluation rows to eight lines in some trees.
 
     Parameters
     ----------
+    first_seat, first_in, first_out : arrays of shape (n_trees + 1,)
+        Where the seats, in-bag rows and evaluation rows of each tree begin. Those of a tree are sorted by seat.
+    column : array of shape (n_trees,)
+        First column of the response of each tree.
     x_in, x_out : arrays of shape (n, 8)
         No value is missing.
+    y_in, y_out : arrays of shape (n, n_columns)
     sums : array of shape (most seats of a tree, 4 + width, 8)
         Memory: sums of x and of its squares in the bag, and over the evaluation rows, and of x y. `en` (most,) is the
         weight of the evaluation rows.
     path : array of shape (most, 2 + 2 width, 8)
         Memory: `a_mean`, `b_mean`, `a` and `b` of ``effects.fit_line``.
     Others
-        As for ``effects.add_lines``.
+        As for ``effects.add_lines``, one tree after the other; `s_in` and `mean_out` (n_seats, width).
     """
-    cdef Py_ssize_t i, j, k, c, seat, up, width = y_in.shape[1], n_seats = parent.shape[0]
-    cdef doubles x, wx, w, total
-    cdef double centre, v, factor, centre_out, slope
+    cdef Py_ssize_t tree, seat, in_bag, out
     with nogil:
-        memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
-        memset(&en[0], 0, n_seats * sizeof(double))
-        for j in range(rows_in.shape[0]):
-            i, seat = rows_in[j], seats_in[j]
+        for tree in range(first_seat.shape[0] - 1):
+            seat, in_bag, out = first_seat[tree], first_in[tree], first_out[tree]
+            add_tree(
+                first_seat[tree + 1] - seat, first_in[tree + 1] - in_bag, first_out[tree + 1] - out, column[tree],
+                x_in, x_out, rows_in[in_bag:], seats_in[in_bag:], weight_in[in_bag:], rows_out[out:], seats_out[out:],
+                weight_out[out:], y_in, y_out, parent[seat:], n_in[seat:], s_in[seat:], mean_out[seat:], scale[seat:],
+                least_inside, sums, en, path, phi,
+            )
+
+
+cdef void add_tree(
+    Py_ssize_t n_seats,
+    Py_ssize_t n_rows_in,
+    Py_ssize_t n_rows_out,
+    Py_ssize_t column,
+    const double[:, ::1] x_in,
+    const double[:, ::1] x_out,
+    const int32_t[::1] rows_in,
+    const int32_t[::1] seats_in,
+    const double[::1] weight_in,
+    const int32_t[::1] rows_out,
+    const int32_t[::1] seats_out,
+    const double[::1] weight_out,
+    const double[:, ::1] y_in,
+    const double[:, ::1] y_out,
+    const int32_t[::1] parent,
+    const double[::1] n_in,
+    const double[:, ::1] s_in,
+    const double[:, ::1] mean_out,
+    const double[::1] scale,
+    double least_inside,
+    double[:, :, ::1] sums,
+    double[::1] en,
+    double[:, :, ::1] path,
+    double[:, ::1] phi,
+) noexcept nogil:
+    """Add the contributions in one tree."""
+    cdef Py_ssize_t i, j, k, c, seat, up, width = s_in.shape[1]
+    cdef doubles x, wx, w, total, sx, sxx, sxy
+    cdef double centre, v, factor, centre_out, slope
+    memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
+    memset(&en[0], 0, n_seats * sizeof(double))
+    j = 0
+    while j < n_rows_in:
+        # The sums of a seat stay in registers: its rows are together.
+        seat, sx, sxx, sxy = seats_in[j], spread_doubles(0), spread_doubles(0), spread_doubles(0)
+        while j < n_rows_in and seats_in[j] == seat:
+            i = rows_in[j]
             x = load_doubles(&x_in[i, 0])
             wx = multiply_doubles(spread_doubles(weight_in[j]), x)
-            increase(&sums[seat, 0, 0], wx)
-            increase(&sums[seat, 1, 0], multiply_doubles(wx, x))
-            for c in range(width):
-                increase(&sums[seat, 4 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, c])))
-        for j in range(rows_out.shape[0]):
-            seat = seats_out[j]
+            sx, sxx = add_doubles(sx, wx), add_doubles(sxx, multiply_doubles(wx, x))
+            sxy = add_doubles(sxy, multiply_doubles(wx, spread_doubles(y_in[i, column])))
+            for c in range(1, width):
+                increase(&sums[seat, 4 + c, 0], multiply_doubles(wx, spread_doubles(y_in[i, column + c])))
+            j += 1
+        store_doubles(&sums[seat, 0, 0], sx)
+        store_doubles(&sums[seat, 1, 0], sxx)
+        store_doubles(&sums[seat, 4, 0], sxy)
+    j = 0
+    while j < n_rows_out:
+        seat, sx, sxx = seats_out[j], spread_doubles(0), spread_doubles(0)
+        while j < n_rows_out and seats_out[j] == seat:
             en[seat] += weight_out[j]
             x = load_doubles(&x_out[rows_out[j], 0])
             wx = multiply_doubles(spread_doubles(weight_out[j]), x)
-            increase(&sums[seat, 2, 0], wx)
-            increase(&sums[seat, 3, 0], multiply_doubles(wx, x))
-        for seat in range(n_seats - 1, 0, -1):
-            up = parent[seat]
-            en[up] += en[seat]
-            for k in range(4 + width):
-                increase(&sums[up, k, 0], load_doubles(&sums[seat, k, 0]))
-        for seat in range(n_seats):
-            if seat == 0:
-                memset(&path[0, 0, 0], 0, (2 + 2 * width) * TILE * sizeof(double))
-            else:
-                memcpy(&path[seat, 0, 0], &path[parent[seat], 0, 0], (2 + 2 * width) * TILE * sizeof(double))
-            if n_in[seat] < least_inside or en[seat] <= 0:
+            sx, sxx = add_doubles(sx, wx), add_doubles(sxx, multiply_doubles(wx, x))
+            j += 1
+        store_doubles(&sums[seat, 2, 0], sx)
+        store_doubles(&sums[seat, 3, 0], sxx)
+    for seat in range(n_seats - 1, 0, -1):
+        up = parent[seat]
+        en[up] += en[seat]
+        for k in range(4 + width):
+            increase(&sums[up, k, 0], load_doubles(&sums[seat, k, 0]))
+    for seat in range(n_seats):
+        if seat == 0:
+            memset(&path[0, 0, 0], 0, (2 + 2 * width) * TILE * sizeof(double))
+        else:
+            memcpy(&path[seat, 0, 0], &path[parent[seat], 0, 0], (2 + 2 * width) * TILE * sizeof(double))
+        if n_in[seat] < least_inside or en[seat] <= 0:
+            continue
+        for j in range(TILE):
+            centre = sums[seat, 0, j] / n_in[seat]
+            v = sums[seat, 1, j] - centre * sums[seat, 0, j]
+            if not v > CONSTANT * sums[seat, 1, j]:
                 continue
-            for j in range(TILE):
-                centre = sums[seat, 0, j] / n_in[seat]
-                v = sums[seat, 1, j] - centre * sums[seat, 0, j]
-                if not v > CONSTANT * sums[seat, 1, j]:
-                    continue
-                factor, centre_out = scale[seat] / v, sums[seat, 2, j] / en[seat]
-                if not sums[seat, 3, j] - centre_out * sums[seat, 2, j] > CONSTANT * sums[seat, 3, j]:
-                    continue
-                for c in range(width):
-                    slope = factor * (sums[seat, 4 + c, j] - centre * s_in[seat, c])
-                    path[seat, 2 + 2 * c, j] += slope
-                    path[seat, 3 + 2 * c, j] += centre_out * slope
-                    path[seat, 0, j] += slope * mean_out[seat, c]
-                    path[seat, 1, j] += centre_out * slope * mean_out[seat, c]
-        for j in range(rows_out.shape[0]):
-            i, seat = rows_out[j], seats_out[j]
-            x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
-            total = multiply_doubles(x, load_doubles(&path[seat, 0, 0]))
-            total = multiply_doubles(w, subtract_doubles(load_doubles(&path[seat, 1, 0]), total))
-            total = add_doubles(load_doubles(&phi[i, 0]), total)
+            factor, centre_out = scale[seat] / v, sums[seat, 2, j] / en[seat]
+            if not sums[seat, 3, j] - centre_out * sums[seat, 2, j] > CONSTANT * sums[seat, 3, j]:
+                continue
             for c in range(width):
-                wx = multiply_doubles(x, load_doubles(&path[seat, 2 + 2 * c, 0]))
-                wx = subtract_doubles(wx, load_doubles(&path[seat, 3 + 2 * c, 0]))
-                total = add_doubles(
-                    total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, c])), wx)
-                )
-            store_doubles(&phi[i, 0], total)
+                slope = factor * (sums[seat, 4 + c, j] - centre * s_in[seat, c])
+                path[seat, 2 + 2 * c, j] += slope
+                path[seat, 3 + 2 * c, j] += centre_out * slope
+                path[seat, 0, j] += slope * mean_out[seat, c]
+                path[seat, 1, j] += centre_out * slope * mean_out[seat, c]
+    for j in range(n_rows_out):
+        i, seat = rows_out[j], seats_out[j]
+        x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
+        total = multiply_doubles(x, load_doubles(&path[seat, 0, 0]))
+        total = multiply_doubles(w, subtract_doubles(load_doubles(&path[seat, 1, 0]), total))
+        total = add_doubles(load_doubles(&phi[i, 0]), total)
+        for c in range(width):
+            wx = multiply_doubles(x, load_doubles(&path[seat, 2 + 2 * c, 0]))
+            wx = subtract_doubles(wx, load_doubles(&path[seat, 3 + 2 * c, 0]))
+            total = add_doubles(
+                total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column + c])), wx)
+            )
+        store_doubles(&phi[i, 0], total)
 
 
 cdef inline void increase(double* to, doubles a) noexcept nogil:

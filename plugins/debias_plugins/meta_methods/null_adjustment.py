@@ -58,13 +58,13 @@ def check_error_rate(name: str, alpha: object) -> None:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 
 
-def all_settled(score: NDArray[np.float64], alpha: float) -> Callable[[NDArray[np.float64]], bool]:
+def all_settled(score: NDArray[np.float64], alpha: float, replicates: int) -> Callable[[NDArray[np.float64]], bool]:
     """Return a function of draws, shape (n_drawn, n_features), that says whether every decision at alpha is settled.
 
-    A decision is settled if further draws move the counted p-value of the feature to the other side of alpha with a
-    probability of at most 1e-3 (Gandy 2009).
+    A decision is settled if all replicates move the counted p-value of the feature to the other side of alpha with a
+    probability of at most 2e-3.
     """
-    bounds = Boundaries(alpha)
+    bounds = Boundaries(alpha, replicates)
     return lambda null: bool(bounds.settled(exceeds(null, score)).all())
 
 

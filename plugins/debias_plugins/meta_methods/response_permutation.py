@@ -80,7 +80,7 @@ def response_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: digest_of("response_permutation", inner.name, problem.fingerprint()),
-        settled=all_settled(v, alpha) if adaptive else None,
+        settled=all_settled(v, alpha, replicates) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 
