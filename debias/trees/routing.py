@@ -73,10 +73,10 @@ class Bins:
             return None
         code = np.zeros(ensemble.n_nodes, dtype=np.int64)
         code[splits[order]] = np.cumsum(is_new_cut) - 1 - cut_start[feature[order]]
-        steps = np.empty((splits.size, 5), dtype=np.int32)
+        steps = np.empty((splits.size, bin_kernels.STEP), dtype=np.int32)
         step_start, leaf_start = np.zeros((2, ensemble.n_trees + 1), dtype=np.int64)
         leaf = np.empty(ensemble.n_nodes - splits.size, dtype=np.int32)
-        n_places = bin_kernels.compile_trees(
+        n_steps, n_places = bin_kernels.compile_trees(
             ensemble.tree_start,
             ensemble.left,
             ensemble.right,
@@ -89,7 +89,7 @@ class Bins:
             leaf,
             leaf_start,
         )
-        return cls(threshold[first], cut_start, (steps, step_start, n_places, leaf, leaf_start))
+        return cls(threshold[first], cut_start, (steps[:n_steps].copy(), step_start, n_places, leaf, leaf_start))
 
     def encode(self, X: NDArray[np.floating[Any]], n_jobs: int | None = None) -> NDArray[np.uint8]:
         """Return the bins of rows of shape (n_rows, n_features), as an array of shape (2 * n_features, n_rows)."""
