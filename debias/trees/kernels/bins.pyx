@@ -9,7 +9,7 @@ split of a tree costs less than following each row along its path.
 from cython cimport floating
 from libc.math cimport INFINITY, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -21,6 +21,10 @@ cdef enum:
     SUBTREE = 1
     LEVEL = 2
     LEVELS_OF_SUBTREE = 3
+    # Trees whose sums are added up together: the processor works on one while it waits for the sums of another.
+    TREES_AT_ONCE = 4
+    # Largest number of leaves of a tree.
+    LEAVES = 256
     SPLITS_OF_SUBTREE = 7
 
 STEP = 24
@@ -280,30 +284,45 @@ def add_values(
     the squared response, and 0. The 0 makes them four numbers, which the processor adds in one or two steps. The value
     (n_nodes, 1) of the leaf of each row is added to `raw` (n_rows,), tree by tree, unless it is empty.
     """
-    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, tree, r, n_leaves, node
+    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, k, together, tree, r, n_leaves, node
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef const uint8_t* reached
-    cdef double[256][4] total
-    cdef double[256] of_leaf
+    cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef double[4 * LEAVES * TREES_AT_ONCE] total
+    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
+    cdef double* of_tree
     with nogil:
         for block in range((n_rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
             begin = block * ROWS_AT_ONCE
             end = min(begin + ROWS_AT_ONCE, n_rows)
-            for j in range(trees.shape[0]):
-                tree = trees[j]
-                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
-                n_leaves = leaf_start[tree + 1] - leaf_start[tree]
-                for r in range(n_leaves):
-                    total[r][0] = total[r][1] = total[r][2] = total[r][3] = 0.0
-                add(reached, &terms[begin, 0], end - begin, total)
-                for r in range(n_leaves):
-                    node = tree_start[tree] + leaf[leaf_start[tree] + r]
-                    n[node] += total[r][0]
-                    s[node, 0] += total[r][1]
-                    q[node] += total[r][2]
-                    of_leaf[r] = value[node, 0]
+            j = 0
+            while j < trees.shape[0]:
+                together = min(TREES_AT_ONCE, trees.shape[0] - j)
+                for k in range(together):
+                    tree = trees[j + k]
+                    memcpy(
+                        &reached[k, 0],
+                        evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
+                        end - begin,
+                    )
+                    memset(&total[4 * LEAVES * k], 0, (leaf_start[tree + 1] - leaf_start[tree]) * 4 * sizeof(double))
+                if together == TREES_AT_ONCE:
+                    add_four(reached, &terms[begin, 0], end - begin, total)
+                else:
+                    for k in range(together):
+                        add(&reached[k, 0], &terms[begin, 0], end - begin, &total[4 * LEAVES * k])
+                for k in range(together):
+                    tree = trees[j + k]
+                    n_leaves = leaf_start[tree + 1] - leaf_start[tree]
+                    for r in range(n_leaves):
+                        node = tree_start[tree] + leaf[leaf_start[tree] + r]
+                        of_tree = &total[4 * (LEAVES * k + r)]
+                        n[node] += of_tree[0]
+                        s[node, 0] += of_tree[1]
+                        q[node] += of_tree[2]
+                        of_leaf[LEAVES * k + r] = value[node, 0]
                 if raw.shape[0]:
-                    add_leaf_values(reached, of_leaf, &raw[begin], 1, end - begin)
+                    add_leaf_values(reached, together, of_leaf, &raw[begin], 1, end - begin)
+                j += together
 
 
 def add_outputs(
@@ -322,45 +341,84 @@ def add_outputs(
     double[:, ::1] raw,
 ):
     """Add the value of the leaf of each row from `first` to `last` to its outputs `raw`, tree by tree."""
-    cdef int64_t begin = first, end, j, tree, r, k, at
+    cdef int64_t begin = first, end, j, tree, r, k, together, output, after
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef const uint8_t* reached
-    cdef double[256] of_leaf
+    cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
     with nogil:
         while begin < last:
             end = min(begin + ROWS_AT_ONCE, last)
-            for j in range(trees.shape[0]):
-                tree = trees[j]
-                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
-                for k in range(value.shape[1]):
-                    for r in range(leaf_start[tree + 1] - leaf_start[tree]):
-                        of_leaf[r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], k]
-                    at = tree_output[tree] + k
-                    add_leaf_values(reached, of_leaf, &raw[begin, at], raw.shape[1], end - begin)
+            j = 0
+            while j < trees.shape[0]:
+                # The next trees that add to the same outputs as this one.
+                together = 0
+                while together < min(TREES_AT_ONCE, trees.shape[0] - j):
+                    tree = trees[j + together]
+                    if tree_output[tree] != tree_output[trees[j]]:
+                        break
+                    memcpy(
+                        &reached[together, 0],
+                        evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
+                        end - begin,
+                    )
+                    together += 1
+                for output in range(value.shape[1]):
+                    for k in range(together):
+                        tree = trees[j + k]
+                        for r in range(leaf_start[tree + 1] - leaf_start[tree]):
+                            of_leaf[LEAVES * k + r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], output]
+                    after = tree_output[trees[j]] + output
+                    add_leaf_values(reached, together, of_leaf, &raw[begin, after], raw.shape[1], end - begin)
+                j += together
             begin = end
 
 
 cdef inline void add_leaf_values(
-    const uint8_t* reached, const double* of_leaf, double* raw, int64_t step, int64_t size
+    const uint8_t[:, ::1] reached, int64_t n_trees, const double* of_leaf, double* raw, int64_t step, int64_t size
 ) noexcept nogil:
-    """Add the value of the leaf that each row reaches to its output; `step` is the distance between those of rows."""
-    cdef int64_t i
-    for i in range(size):
-        raw[i * step] += of_leaf[reached[i]]
+    """Add the values of the leaves that each row reaches in up to four trees to its output, tree by tree.
+
+    `step` is the distance between the outputs of two rows.
+    """
+    cdef int64_t i, k
+    if n_trees == TREES_AT_ONCE:
+        for i in range(size):
+            raw[i * step] = (
+                raw[i * step]
+                + of_leaf[reached[0, i]]
+                + of_leaf[LEAVES + reached[1, i]]
+                + of_leaf[2 * LEAVES + reached[2, i]]
+                + of_leaf[3 * LEAVES + reached[3, i]]
+            )
+        return
+    for k in range(n_trees):
+        for i in range(size):
+            raw[i * step] += of_leaf[LEAVES * k + reached[k, i]]
 
 
-cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double[4]* total) noexcept nogil:
-    """Add the four terms of each row to the total of the leaf that it reaches."""
-    cdef int64_t i
-    cdef double* sums
+cdef inline void add_four(
+    const uint8_t[:, ::1] reached, const double* terms, int64_t size, double* total
+) noexcept nogil:
+    """Do what `add` does in four trees."""
+    cdef int64_t i, k
     cdef double a, b, c, d
     for i in range(size):
-        sums = total[reached[i]]
-        a = sums[0] + terms[4 * i]
-        b = sums[1] + terms[4 * i + 1]
-        c = sums[2] + terms[4 * i + 2]
-        d = sums[3] + terms[4 * i + 3]
-        sums[0], sums[1], sums[2], sums[3] = a, b, c, d
+        a, b, c, d = terms[4 * i], terms[4 * i + 1], terms[4 * i + 2], terms[4 * i + 3]
+        for k in range(TREES_AT_ONCE):
+            add_row(&total[4 * (LEAVES * k + reached[k, i])], a, b, c, d)
+
+
+cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double* total) noexcept nogil:
+    """Add the four terms of each row to the total of the leaf that it reaches."""
+    cdef int64_t i
+    for i in range(size):
+        add_row(&total[4 * reached[i]], terms[4 * i], terms[4 * i + 1], terms[4 * i + 2], terms[4 * i + 3])
+
+
+cdef inline void add_row(double* sums, double a, double b, double c, double d) noexcept nogil:
+    """Add four numbers. They are written after all are read: so this is vector code."""
+    a, b, c, d = a + sums[0], b + sums[1], c + sums[2], d + sums[3]
+    sums[0], sums[1], sums[2], sums[3] = a, b, c, d
 
 
 cdef const uint8_t* evaluate(
