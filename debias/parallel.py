@@ -91,9 +91,12 @@ class Threads:
         """
         return function if self._others is None else self._others.submit(function).result
 
-    def shares(self, n: int) -> list[tuple[int, int]]:
-        """Divide n items into contiguous shares, several for each thread, so that no thread waits long."""
-        n_shares = max(1, min(n, max(FEWEST_SHARES, SHARES_A_THREAD * self.n)))
+    def shares(self, n: int, at_least: int = 1) -> list[tuple[int, int]]:
+        """Divide n items into contiguous shares, several for each thread, so that no thread waits long.
+
+        A share has `at_least` items, or all of them.
+        """
+        n_shares = max(1, min(n // at_least, max(FEWEST_SHARES, SHARES_A_THREAD * self.n)))
         return [(n * i // n_shares, n * (i + 1) // n_shares) for i in range(n_shares)]
 
 
@@ -177,7 +180,7 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
     n_jobs : int, optional
         Number of threads; by default as many as are :func:`allowed`.
     at_least : int
-        How many items are worth a thread.
+        How many items are worth a call.
 
     Returns
     -------
@@ -188,12 +191,11 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
         with allowed(n_jobs):
             return over_parts(n, function, at_least=at_least)
     team = _at_work.get()
-    shares = [(0, n)] if n < 2 * at_least else team.shares(n)
-    return team.map(function, [slice(*share) for share in shares])
+    return team.map(function, [slice(*share) for share in team.shares(n, at_least)])
 
 
 def worth(n: int, work: int) -> int:
-    """Return how many items are worth a thread, for `at_least` of :func:`over_parts`.
+    """Return how many items are worth a call, for `at_least` of :func:`over_parts`.
 
     Parameters
     ----------

@@ -504,7 +504,8 @@ class RoutedTable:
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees))."""
         leaves = np.empty((trees.size, self._table.n_rows), dtype=np.int32).T
-        for rows, router in self._routers():
+        for rows, router in self.routers():
+            router.encode_for(self._ensemble.n_trees)
             leaves[rows] = router.leaves(trees)
         return leaves
 
@@ -512,11 +513,12 @@ class RoutedTable:
         """Add the values of the leaves in each of `trees` to `raw` (n_rows, n_outputs), tree by tree."""
         if not trees.size:
             return
-        for rows, router in self._routers():
+        for rows, router in self.routers():
             router.encode_for(self._ensemble.n_trees)
             router.add_outputs(trees, raw[rows])
 
-    def _routers(self) -> Iterator[tuple[slice, Router]]:
+    def routers(self) -> Iterator[tuple[slice, Router]]:
+        """Yield blocks of rows: their position and their router, the same each time unless the table is too large."""
         blocks = row_blocks(self._table.n_rows, self._ensemble.n_features)
         if self._kept:
             yield from zip(blocks, self._kept, strict=True)

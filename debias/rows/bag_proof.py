@@ -325,7 +325,7 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
         assert response.codes is not None
         total = np.bincount(response.codes, weights=weight, minlength=ensemble.n_outputs).astype(np.float64)
     else:
-        total = weight @ response.values
+        total = (weight[:, None] * response.values).sum(axis=0)  # `@` would start threads of its own
     return total / max(weight.sum(), 1e-300)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from debias.models.wrappers import Member
     from debias.rows.request import Request
     from debias.rows.rows import Rows
+    from debias.rows.shared_pass import SharedPass
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
     from debias.warning_log import WarningLog
@@ -48,6 +49,8 @@ class EncodedRows:
         Weights that the user passed.
     train : Rows or None
         The training rows, if the user passed them as ``train=``.
+    routed : SharedPass or None
+        The pass of the scores over these rows, of an additive model.
     """
 
     ensemble: TreeEnsemble
@@ -56,6 +59,7 @@ class EncodedRows:
     response: Response
     weight: NDArray[np.float64] | None
     train: Rows | None
+    routed: SharedPass | None = None
 
 
 class Proven(NamedTuple):
@@ -191,7 +195,7 @@ class StatedByUser(Claim):
             theirs = row_digests(ensemble, train.table, train.response)
             shared = SharedRows.of(row_digests(ensemble, table, response), theirs)
         of_train = None if train is None else train.provenance
-        given = (ensemble, rows.model, table, response, stated, rows.weight, log, order, shared, of_train)
+        given = (ensemble, rows.model, table, response, stated, rows.weight, log, order, shared, of_train, rows.routed)
         try:
             kind, in_bag, provenance = resolve(*given)
         except ProvenanceError as error:

@@ -12,16 +12,18 @@ import numpy as np
 from debias.data.table import RoutedTable
 from debias.errors import RowsError
 from debias.positions import evenly_spaced
-from debias.trees.routing import add_leaf_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.shared_pass import SharedPass
     from debias.trees.ensemble import TreeEnsemble
+
+    FirstOutputs = Callable[[int], NDArray[np.float64]]
 
 TREES_AT_MOST = 30
 PARTS = ((0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4))
@@ -130,8 +132,8 @@ class LeafCounter:
         self._sums = [np.zeros((2, leaf.size)) for leaf in self._leaf]  # rows or hessians; squares of these
         self._kept: list[NDArray[np.int32]] = []
 
-    def add(self, routed: Routed, response: Response) -> None:
-        """Count rows, which have a response."""
+    def add(self, routed: Routed, response: Response, first_outputs: FirstOutputs | None = None) -> None:
+        """Count rows, which have a response; `first_outputs` is as for :func:`curvatures`."""
         from debias.rows.kernels import leaf_counts as leaf_kernels
 
         if not self.trees.size:
@@ -140,7 +142,7 @@ class LeafCounter:
             leaves, ones = routed.leaves(self.trees), np.zeros(0)
             added: Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]] = ((reached, ones) for reached in leaves.T)
         else:
-            added = curvatures(self.ensemble, self.trees, routed, response)
+            added = curvatures(self.ensemble, self.trees, routed, response, first_outputs)
         # Tree by tree in memory, because trees are counted one after another.
         at = np.empty((self.trees.size, response.n_rows), dtype=np.int32).T
         for j, (reached, h) in enumerate(added):
@@ -229,6 +231,7 @@ def curvatures(
     trees: NDArray[np.int64],
     routed: Routed,
     response: Response,
+    first_outputs: FirstOutputs | None = None,
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """Yield for each tree the leaf of each row and what the row adds to its covers.
 
@@ -244,16 +247,21 @@ def curvatures(
     routed : Routed
         The rows.
     response : Response
+    first_outputs : callable, optional
+        ``first_outputs(n)`` returns the sum of the values of the leaves of each row in the first n trees, shape (n_rows,
+        n_outputs), for ascending n. By default they are added up here.
     """
     assert response.target is not None
+    if first_outputs is None:
+        first_outputs = _in_turn(ensemble, routed, response.n_rows)
     factor: Any = ensemble.cover_factor
     if ensemble.positive_weight != 1:
         factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
-    margin = np.tile(ensemble.base, (response.n_rows, 1)) if response.margin is None else response.margin.copy()
-    wanted, n_added = set(trees.tolist()), 0
+    start = ensemble.base if response.margin is None else response.margin
+    wanted = set(trees.tolist())
     for number in np.unique(trees // ensemble.trees_a_round).tolist():
         of_round = np.arange(number * ensemble.trees_a_round, (number + 1) * ensemble.trees_a_round)
-        routed.add_outputs(np.arange(n_added, of_round[0]), margin)
+        margin = start + first_outputs(int(of_round[0]))
         before = ensemble.objective.curvature(margin, response.target) * factor
         leaves = routed.leaves(of_round)
         for tree, reached in zip(of_round.tolist(), leaves.T, strict=True):
@@ -263,8 +271,18 @@ def curvatures(
                 # numpy is slow at sums over rows of one number.
                 h = of_outputs.sum(axis=1) if of_outputs.shape[1] > 1 else np.ascontiguousarray(of_outputs[:, 0])
                 yield reached, h
-        add_leaf_values(ensemble, leaves, margin, of_round)
-        n_added = int(of_round[-1]) + 1
+
+
+def _in_turn(ensemble: TreeEnsemble, routed: Routed, n_rows: int) -> FirstOutputs:
+    raw, n_added = np.zeros((n_rows, ensemble.n_outputs)), 0
+
+    def first_outputs(n_trees: int) -> NDArray[np.float64]:
+        nonlocal n_added
+        routed.add_outputs(np.arange(n_added, n_trees), raw)
+        n_added = n_trees
+        return raw
+
+    return first_outputs
 
 
 def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
@@ -272,7 +290,9 @@ def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
 
 
-def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
+def count_leaves(
+    ensemble: TreeEnsemble, table: Table, response: Response, shared: SharedPass | None = None
+) -> list[LeafCounts]:
     """Count the rows of a table in the leaves of the trees of all looks.
 
     Parameters
@@ -282,6 +302,8 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
         Rows in question, columns in the model's order.
     response : Response
         Response of the rows; it gives the classes that had a weight in training.
+    shared : SharedPass, optional
+        The pass of the scores over the same rows, which then need not be routed twice.
 
     Returns
     -------
@@ -289,7 +311,10 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
         Of trees with more than one leaf. Empty if the model stores no numbers of training rows.
     """
     counter = LeafCounter(ensemble)
-    counter.add(RoutedTable(ensemble, table), response)
+    if shared is None:
+        counter.add(RoutedTable(ensemble, table), response)
+    else:
+        counter.add(shared.routed, response, shared.first_outputs)
     return counter.counts()
 
 

@@ -106,17 +106,19 @@ class NodeTotals:
         weight: NDArray[np.float64],
         rows: slice = slice(None),
         raw: NDArray[np.float64] | None = None,
+        trees: NDArray[np.int64] | None = None,
     ) -> None:
         """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`.
 
-        `raw` (n_rows, n_outputs), if given, gets the values of the leaves of these rows, tree by tree.
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves of these rows, tree by tree. Of an additive
+        model, `trees` may be some of the trees.
         """
         if self._one_hot:
             assert response.codes is not None
             router.add_codes(response.codes[rows], weight, self._n, self._s, raw)
         else:
             assert response.values is not None
-            router.add_values(response.values[rows], weight, self._n, self._s, self._q, raw)
+            router.add_values(response.values[rows], weight, self._n, self._s, self._q, raw, trees)
         self._summed_up = False
 
     @property

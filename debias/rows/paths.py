@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.table import route_table
+from debias.data.table import RoutedTable
 from debias.errors import RowsError
 from debias.parallel import allowed
+from debias.trees.routing import LEAVES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -147,37 +148,37 @@ class Paths(DividingSplits):
 
         ensemble = rows.ensemble
         order, block = row_order(rows)
-        leaves = np.empty((ensemble.n_trees, order.size), dtype=np.int32)
-        for in_order, routed in zip(leaves, route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, strict=True):
-            in_order[:] = routed[order]  # tree by tree: Ctrl-C is answered between two of them
         weight = rows.weight[order]
         in_bag, evaluated = bags_in_order(rows, order)
         evaluated &= weight > 0
+        slots: NDArray[Any] = np.empty((ensemble.n_trees, order.size), dtype=np.uint16)
         splits, slots_of = [], []
-        for tree in range(ensemble.n_trees):
+        for tree, leaves in enumerate(_leaves_in_order(rows, order)):
             nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
             left, parent = ensemble.left[nodes], ensemble.parent[nodes]
             seen, grown = np.zeros(left.size), np.zeros(left.size)
-            path_kernels.add_at_leaves(leaves[tree], weight * evaluated[tree], seen)
+            path_kernels.add_at_leaves(leaves, weight * evaluated[tree], seen)
             if in_bag is None:
                 grown[left < 0] = 1.0
             else:
-                path_kernels.add_at_leaves(leaves[tree], in_bag[tree], grown)
+                path_kernels.add_at_leaves(leaves, in_bag[tree], grown)
             dividing, lies_in = np.empty((2, left.size // 2 + 1), dtype=np.int32)
-            tree_arrays = (left, ensemble.right[nodes], parent, seen, grown, leaves[tree])
-            n = path_kernels.find_slots(*tree_arrays, leaves[tree], dividing, lies_in)  # slots overwrite the leaves
+            tree_arrays = (left, ensemble.right[nodes], parent, seen, grown, leaves)
+            n = path_kernels.find_slots(*tree_arrays, leaves, dividing, lies_in)  # slots overwrite the leaves
+            if n >= 2**15 and slots.dtype == np.uint16:
+                slots = slots.astype(np.int32)
+            slots[tree] = leaves
             splits.append(dividing[:n].astype(np.int64) + nodes.start)
             slots_of.append(lies_in[:n])
         start = np.cumsum([0, *(part.size for part in splits)])
         if not evaluated.any():
             raise RowsError("no row is an evaluation row of any tree, so there is nothing to test")
-        small = np.diff(start).max() < 2**15
         return cls(
             ensemble=ensemble,
             order=order,
             block=block,
             weight=weight,
-            slots=leaves.astype(np.uint16) if small else leaves,
+            slots=slots,
             evaluated=evaluated,
             in_bag=in_bag,
             start=start,
@@ -305,6 +306,16 @@ class Paths(DividingSplits):
             threads.map(function, threads.shares(self.ensemble.n_trees))
 
 
+def _leaves_in_order(rows: Rows, order: NDArray[np.int64]) -> Iterator[NDArray[np.int32]]:
+    """Yield the leaf of each row in one tree after another. Only a few trees are in memory."""
+    routed, n_trees = RoutedTable(rows.ensemble, rows.table), rows.ensemble.n_trees
+    at_once = max(1, LEAVES_AT_ONCE // rows.n_rows)
+    with allowed(rows.n_jobs):
+        for begin in range(0, n_trees, at_once):
+            for leaves in routed.leaves(np.arange(begin, min(begin + at_once, n_trees))).T:
+                yield leaves[order]
+
+
 def row_order(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of the rows that had weight in training, rows of a block together, and their blocks.
 
@@ -339,9 +350,9 @@ def bags_in_order(rows: Rows, order: NDArray[np.int64]) -> tuple[NDArray[Any] | 
         if in_bag.dtype == np.uint8 and (drawn.max() > 255 or (drawn != np.floor(drawn)).any()):
             in_bag = in_bag.astype(np.float64)
         in_bag[tree] = drawn
-    evaluated = np.empty((shape[0], rows.n_rows), dtype=bool)
-    step = 65536
-    for begin in range(0, rows.n_rows, step):
-        end = min(begin + step, rows.n_rows)
-        evaluated[:, begin:end] = ~bags.not_evaluated(begin, end)
-    return in_bag, np.take(evaluated, order, axis=1)
+    evaluated = np.empty(shape, dtype=bool)
+    for tree in range(shape[0]):
+        is_out = np.zeros(rows.n_rows, dtype=bool)
+        is_out[bags.out_of_bag(tree)] = True
+        evaluated[tree] = is_out[order]
+    return in_bag, evaluated

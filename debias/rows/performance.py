@@ -69,7 +69,7 @@ def performance_of(rows: Rows) -> Performance:
     if _is_constant(response):
         return Performance(untold_because="y has the same value in all these rows")
     metric, losses = _losses(ensemble, response, margin, weight)
-    model, constant, least = (float(weight @ loss / weight.sum()) for loss in losses)
+    model, constant, least = (_weighted_sum(weight, loss) / float(weight.sum()) for loss in losses)
     if not np.isfinite([model, constant, least]).all():
         return Performance(untold_because=f"the {metric} of these rows is not finite")
     if constant - least <= 1e-12 * abs(constant):
@@ -133,7 +133,7 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
     target : array of shape (n_rows, n_outputs)
     weight : array of shape (n_rows,)
     """
-    mean, factor = weight @ target / weight.sum(), np.asarray(objective.parameter)
+    mean, factor = (weight[:, None] * target).sum(axis=0) / weight.sum(), np.asarray(objective.parameter)
     with np.errstate(divide="ignore"):
         if objective.name == "squared_error":
             return mean
@@ -152,7 +152,7 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
     )
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        rises = weight @ objective.response(target, middle) > 0
+        rises = (weight[:, None] * objective.response(target, middle)).sum(axis=0) > 0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
     return (low + high) / 2
 
@@ -213,11 +213,11 @@ def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weig
     assert y is not None
     predicted = (margin if ensemble.averaged else ensemble.objective.mean(margin))[:, 0]
     share = weight / weight.sum()
-    a, b = (values - share @ values for values in (predicted, y[:, 0]))
-    spread = float(np.sqrt((share @ a**2) * (share @ b**2)))
+    a, b = (values - _weighted_sum(share, values) for values in (predicted, y[:, 0]))
+    spread = float(np.sqrt(_weighted_sum(share, a**2) * _weighted_sum(share, b**2)))
     if np.ptp(predicted) <= 1e-9 * np.abs(predicted).max() or spread == 0:
         return None
-    return float(np.clip(share @ (a * b) / spread, -1, 1))
+    return float(np.clip(_weighted_sum(share, a * b) / spread, -1, 1))
 
 
 def _of_survival(
@@ -227,7 +227,7 @@ def _of_survival(
     assert response.values is not None
     if value is None:
         return Performance(untold_because="no pair of rows can be compared: too few of them have an event")
-    product = (margin - weight @ margin / weight.sum()) * response.values[:, 0]
+    product = (margin - _weighted_sum(weight, margin) / weight.sum()) * response.values[:, 0]
     p_value = _p_value(product, weight, units)
     return Performance(
         metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=margin.size, p_value=p_value
@@ -245,7 +245,7 @@ def _of_ranker(
     of_query = np.zeros(number.max() + 1)
     of_query[number] = weight  # the same for all rows of a query
     weight = of_query[to_rank]
-    value, constant = (float(weight @ losses / weight.sum()) for losses in (reached, by_chance))
+    value, constant = (_weighted_sum(weight, losses) / float(weight.sum()) for losses in (reached, by_chance))
     return Performance(
         metric="NDCG",
         value=value,
@@ -260,7 +260,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     """Return the one-sided p-value of a t-test that a weighted mean is not above 0; None if there are few units."""
     from scipy.special import stdtr
 
-    mean = float(weight @ gained / weight.sum())
+    mean = _weighted_sum(weight, gained) / float(weight.sum())
     deviations = weight * (gained - mean)
     if units is not None:
         _, number = np.unique(units, return_inverse=True)
@@ -268,7 +268,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     n = deviations.size
     if n < UNITS_AT_LEAST:
         return None
-    error = float(np.sqrt(deviations @ deviations * n / (n - 1))) / weight.sum()
+    error = float(np.sqrt(_weighted_sum(deviations, deviations) * n / (n - 1))) / weight.sum()
     # The same gain in every row: chance has no part in it.
     if error == 0:
         return float(mean <= 0)
@@ -292,7 +292,7 @@ def roc_area(predicted: Array, positive: NDArray[np.bool_], weight: Array) -> fl
         return None
     # Rows with equal predictions count as half in the right order.
     below = np.cumsum(of_negative) - of_negative / 2
-    return float(of_positive @ below / pairs)
+    return _weighted_sum(of_positive, below) / float(pairs)
 
 
 def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float | None:
@@ -321,10 +321,10 @@ def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float
     lower_risk = _sums_before(risk[row], counted)[asks]
     higher_risk = _sums_before(-risk[row], counted)[asks]
     of_pair = weight[row[asks]]
-    pairs = float(of_pair @ np.cumsum(counted)[asks])
+    pairs = _weighted_sum(of_pair, np.cumsum(counted)[asks])
     if pairs == 0:
         return None
-    return float(0.5 + of_pair @ (lower_risk - higher_risk) / (2 * pairs))
+    return 0.5 + _weighted_sum(of_pair, lower_risk - higher_risk) / (2 * pairs)
 
 
 def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
@@ -374,3 +374,12 @@ def _sums_before(values: Array, weight: Array) -> Array:
         total[at[~is_first]] += (before[smaller] - before[begin])[~is_first]
         half *= 2
     return total
+
+
+def _weighted_sum(weight: Array, values: Array) -> float:
+    """Return the sum of weight times value.
+
+    ``weight @ values`` would start threads of its own for many rows, which wait actively for the next product, and its
+    last bits depend on their number and on the processor.
+    """
+    return float(np.sum(weight * values))

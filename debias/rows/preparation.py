@@ -21,6 +21,7 @@ from debias.rows.claims import KNOWN, EncodedRows, claim_of
 from debias.rows.provenance import Provenance, known_bags, prove_training
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
+from debias.rows.shared_pass import SharedPass
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -97,7 +98,11 @@ def prepare(
     if member.train is not None and member.resampled is None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
     claim = claim_of(request, member, known, train_weight)
-    kind, in_bag, provenance = claim.prove(EncodedRows(ensemble, model, table, response, weight_or_none, train), log)
+    needs_sums, routed = _node_sums_needed(scorers, ensemble), None
+    if not ensemble.averaged:
+        routed = SharedPass(ensemble, table, response, weight, needs_sums)
+    encoded = EncodedRows(ensemble, model, table, response, weight_or_none, train, routed)
+    kind, in_bag, provenance = claim.prove(encoded, log)
     tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == RowsKind.HELD_OUT and request.fold is None)
     if kind == RowsKind.TRAIN:
         log.warn(TRAIN_WARNING)
@@ -127,8 +132,9 @@ def prepare(
         data=data,
         blocks=block,
         query=query,
-        needs_sums=_node_sums_needed(scorers, ensemble),
+        needs_sums=needs_sums,
         needs_loss=not ensemble.averaged and running_loss_needed(scorers),
+        shared=routed if in_bag is None else None,
     )
     if claim.checks_response:
         _check_response(rows, log, member.predicts)

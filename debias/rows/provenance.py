@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.shared_pass import SharedPass
     from debias.rows.shared_rows import SharedRows
     from debias.rows.shift import Shift
     from debias.trees.ensemble import TreeEnsemble
@@ -120,6 +121,7 @@ def resolve(
     order: NDArray[np.int64] | None = None,
     shared: SharedRows | None = None,
     train: Provenance | None = None,
+    routed: SharedPass | None = None,
 ) -> tuple[str, InBag | None, Provenance]:
     """Decide what the rows are, and prove it as far as the model allows.
 
@@ -141,6 +143,8 @@ def resolve(
         How many of the rows are also in ``train=``, if the user passed it.
     train : Provenance, optional
         What is known about ``train=``.
+    routed : SharedPass, optional
+        The pass of the scores over the rows.
 
     Returns
     -------
@@ -171,7 +175,7 @@ def resolve(
         )
         if bags_and_provenance is not None:
             return RowsKind.OOB, *bags_and_provenance
-    recognition = recognise(ensemble, table, response)
+    recognition = recognise(ensemble, table, response, routed)
     if not recognition.exact and weighted_by_class(ensemble, table, response):
         recognition = replace(recognition, exact=True)
     if shared is not None and train is not None and rows != RowsKind.TRAIN:

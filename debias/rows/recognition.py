@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.shared_pass import SharedPass
     from debias.trees.ensemble import TreeEnsemble
 
 EVIDENCE = 0.05
@@ -171,7 +172,9 @@ class Recognition:
         return self.exact or (self.suspicious and self.p_fresh < CERTAIN and self.at_least > MANY)
 
 
-def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
+def recognise(
+    ensemble: TreeEnsemble, table: Table, response: Response, shared: SharedPass | None = None
+) -> Recognition:
     """Estimate from leaf counts how many of the rows are training rows.
 
     Parameters
@@ -180,12 +183,14 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     table : Table
         Rows in question, columns in the model's order.
     response : Response
+    shared : SharedPass, optional
+        The pass of the scores over the same rows.
 
     Returns
     -------
     Recognition
     """
-    counted = count_leaves(ensemble, table, response)
+    counted = count_leaves(ensemble, table, response, shared)
     found = recognised(ensemble, counted, table.n_rows)
     if found.largely_training or not counted:
         return found
@@ -275,7 +280,8 @@ def _copies_of_all(ensemble: TreeEnsemble, table: Table, response: Response) -> 
     """
     copies = 0
     for values in (response.codes, response.values if response.target is None else response.target):
-        if values is not None:
+        if values is not None and copies != 1:
+            values = values.squeeze(1) if values.ndim == 2 and values.shape[1] == 1 else values  # sorted much faster
             copies = np.gcd.reduce(np.unique(values, axis=0, return_counts=True)[1], initial=copies)
     if copies == 1:  # as nearly always: y alone tells
         return 1, np.arange(table.n_rows)

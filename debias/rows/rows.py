@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.rows.node_sums import NodeSums
     from debias.rows.provenance import Provenance
+    from debias.rows.shared_pass import SharedPass
     from debias.rows.streams import Stream
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -177,6 +178,8 @@ class Rows(EvaluationRows):
         Query of each row, for rankers. All rows of a query are in one block.
     needs_sums, needs_loss : bool
         Whether scorers of this run need node sums, and the running loss: a pass over the rows then finds both.
+    shared : SharedPass or None
+        A pass over these rows that their proof has begun, of an additive model without bags.
     """
 
     table: Table
@@ -187,6 +190,7 @@ class Rows(EvaluationRows):
     query: NDArray[np.int64] | None = None
     needs_sums: bool = False
     needs_loss: bool = False
+    shared: SharedPass | None = None
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
 
     def __post_init__(self) -> None:
@@ -267,6 +271,13 @@ class Rows(EvaluationRows):
         totals = kept.get("node_sums", NodeTotals(self.ensemble)) if sums else None
         drop = kept.get("running_loss", np.zeros(self.ensemble.n_features + 1)) if loss else None
         adds_sums, adds_loss = sums and "node_sums" not in kept, loss and "running_loss" not in kept
+        if self.shared is not None and (adds_sums or raw is not None):
+            of_shared, outputs = self.shared.finished()
+            if raw is not None:
+                raw += outputs
+                raw = None
+            if adds_sums and of_shared is not None:
+                totals, adds_sums = of_shared, False
         if adds_loss:
             assert drop is not None
             for rows, leaves in self.leaf_blocks():

@@ -73,10 +73,10 @@ class Bins:
             return None
         code = np.zeros(ensemble.n_nodes, dtype=np.int64)
         code[splits[order]] = np.cumsum(is_new_cut) - 1 - cut_start[feature[order]]
-        steps = np.empty((splits.size, 5), dtype=np.int32)
+        steps = np.empty((splits.size, bin_kernels.STEP), dtype=np.int32)
         step_start, leaf_start = np.zeros((2, ensemble.n_trees + 1), dtype=np.int64)
         leaf = np.empty(ensemble.n_nodes - splits.size, dtype=np.int32)
-        n_places = bin_kernels.compile_trees(
+        n_steps, n_places = bin_kernels.compile_trees(
             ensemble.tree_start,
             ensemble.left,
             ensemble.right,
@@ -89,7 +89,7 @@ class Bins:
             leaf,
             leaf_start,
         )
-        return cls(threshold[first], cut_start, (steps, step_start, n_places, leaf, leaf_start))
+        return cls(threshold[first], cut_start, (steps[:n_steps].copy(), step_start, n_places, leaf, leaf_start))
 
     def encode(self, X: NDArray[np.floating[Any]], n_jobs: int | None = None) -> NDArray[np.uint8]:
         """Return the bins of rows of shape (n_rows, n_features), as an array of shape (2 * n_features, n_rows)."""
@@ -114,7 +114,7 @@ ROWS_TO_CHECK = 64
 ROWS_AT_LEAST = 16
 LEAVES_TO_CHECK = 3200
 """With many trees fewer rows are compared, but at least 16: a mistake of an adapter shows in most trees."""
-LEAVES_AT_ONCE = 2**23
+LEAVES_AT_ONCE, LEAVES_IN_CACHE = 2**23, 2**21
 VALUES_AT_ONCE = 2**24
 VALUES_IN_CACHE = 3 * 2**19
 """Values of rows that are routed together. Deep in a tree the rows of a node are scattered: they should be cached."""
@@ -128,9 +128,10 @@ def row_blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
     """Divide rows into blocks of about equal size that begin at multiples of 8.
 
     A block has at most 16 million values of X, and at most 8 million leaves if the leaves in `n_trees` trees are
-    needed. It has no more rows than fit the cache, unless that leaves too few rows for bins.
+    needed. It has no more rows than fit the cache, and no more leaves, unless that leaves too few rows for bins.
     """
-    at_once = max(1024, min(2**18, VALUES_AT_ONCE // n_features, LEAVES_AT_ONCE // n_trees)) // 8 * 8
+    of_leaves = max(LEAVES_IN_CACHE // n_trees, min(2 * FEW_ROWS, LEAVES_AT_ONCE // n_trees))
+    at_once = max(1024, min(2**18, VALUES_AT_ONCE // n_features, of_leaves)) // 8 * 8
     in_cache = VALUES_IN_CACHE // min(n_features, FEATURES_ON_A_WAY)
     n_blocks = max(-(-n_rows // at_once), min(-(-n_rows // in_cache), n_rows // FEW_ROWS))
     edges = np.linspace(0, -(-n_rows // 8), n_blocks + 1).astype(np.int64) * 8
@@ -241,43 +242,46 @@ class Router:
         s: NDArray[np.float64],
         q: NDArray[np.float64],
         raw: NDArray[np.float64] | None = None,
+        trees: NDArray[np.int64] | None = None,
     ) -> None:
         """Add the rows at their leaves: weights to `n`, a numeric response to `s`, and its squares to `q`.
 
-        `raw` (n_rows, n_outputs), if given, gets the values of the leaves, tree by tree.
+        `raw` (n_rows, n_outputs), if given, gets the values of the leaves, tree by tree. `trees` are some of the trees,
+        if no row is left out; all by default.
         """
         from debias.trees.kernels import bins as bin_kernels
         from debias.trees.kernels import routing as route_kernels
 
         ensemble = self.ensemble
-        bins = self._bins(ensemble.n_trees) if s.shape[1] == 1 else None
+        chosen = np.arange(ensemble.n_trees) if trees is None else trees
+        bins = self._bins(chosen.size) if s.shape[1] == 1 else None
         if bins is None:
             nodes, sums = self._nodes, (weight, n, s, q)
 
             def add(trees: NDArray[np.int64], skip: NDArray[np.uint8], leaves: NDArray[np.int32]) -> None:
                 route_kernels.add_values(self.X, trees, nodes, skip, ensemble.tree_output, values, *sums, leaves)
 
-            self._add_unbinned(add, np.arange(ensemble.n_trees), raw)
+            self._add_unbinned(add, chosen, raw)
             return
         codes, steps = self._codes, bins.steps
         # Threads take trees, and the trees of a row are added in order: several threads need another pass.
         with_outputs = raw is not None and n_allowed(self.n_jobs) == 1
         for output, y in enumerate(values.T):
             terms = np.stack([weight, weight * y, weight * y * y, np.zeros(len(y))], axis=1)
-            trees = np.flatnonzero(ensemble.tree_output == output)
-            column = np.zeros(len(y) if with_outputs else 0)
+            of_output = chosen[ensemble.tree_output[chosen] == output]
+            column = raw[:, output].copy() if raw is not None and with_outputs else np.zeros(0)
             sums_of_output = (ensemble.tree_start, terms, n, s, q, ensemble.value, column)
 
             def add_binned(
-                part: slice, trees: NDArray[np.int64] = trees, arrays: tuple[Any, ...] = sums_of_output
+                part: slice, trees: NDArray[np.int64] = of_output, arrays: tuple[Any, ...] = sums_of_output
             ) -> None:
                 bin_kernels.add_values(codes, trees[part], *steps, *arrays)
 
-            over_parts(trees.size, add_binned, self.n_jobs, self._worth(trees.size))
+            over_parts(of_output.size, add_binned, self.n_jobs, self._worth(of_output.size))
             if raw is not None and with_outputs:
-                raw[:, output] += column
+                raw[:, output] = column
         if raw is not None and not with_outputs:
-            self.add_outputs(np.arange(ensemble.n_trees), raw)
+            self.add_outputs(chosen, raw)
 
     def _add_unbinned(
         self,

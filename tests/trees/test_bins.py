@@ -92,6 +92,46 @@ def test_bins_lead_every_row_where_a_walk_leads_it(seed, n_leaves, n_cuts, dtype
     np.testing.assert_array_equal(router.leaves(np.array([3, 1])), leaves[:, [3, 1]])
 
 
+@pytest.mark.parametrize("depth", range(9))
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_trees_with_one_split_a_level_are_read_by_bits(depth, spoilt):
+    rng = np.random.default_rng(depth)
+    parts = []
+
+    def unfold(level):
+        node = len(parts)
+        parts.append([level if level < depth else -1, -1, -1])
+        if level < depth:
+            parts[node][1:] = unfold(level + 1), unfold(level + 1)
+        return node
+
+    unfold(0)
+    level, left, right = np.array(parts).T
+    feature, threshold, missing_left = rng.integers(0, 3, 9), rng.normal(size=9), rng.random(9) < 0.5
+    ensemble = random_ensemble(rng, 1, 2, 3, np.zeros(1), np.float32)
+    of_node = {"feature": np.where(level < 0, -1, feature[level]), "left": left, "right": right}
+    cuts = threshold[level]
+    if spoilt and depth > 1:  # another split at the last inner node
+        cuts[np.flatnonzero(level >= 0)[-1]] += 0.5
+    ensemble = dataclasses.replace(
+        ensemble,
+        **of_node,
+        threshold=cuts,
+        missing_left=missing_left[level],
+        tree_start=np.array([0, left.size]),
+        value=np.zeros((left.size, 1)),
+        averaging_weight=np.ones(left.size),
+        tree_output=np.zeros(1, dtype=np.int32),
+    )
+    X = rng.normal(size=(FEW_ROWS + 3, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    assert ensemble.bins is not None
+    by_node = Router(ensemble, X, np.zeros((1, len(X) // 8 + 1), dtype=np.uint8)).leaves(np.array([0]))
+    np.testing.assert_array_equal(ensemble.bins.leaves(X), by_node)
+    by_levels = ensemble.bins.steps[0].shape[0] == depth
+    assert by_levels == (depth in (0, 1) or (depth > 3 and not spoilt))
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("n_rows", [100, FEW_ROWS, 2 * FEW_ROWS + 11])
 def test_sums_are_those_of_the_rows_at_each_leaf(n_rows, n_jobs):

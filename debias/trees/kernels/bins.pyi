@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+STEP: int
+
 def compile_trees(
     start: NDArray[np.int64],
     left: NDArray[np.int32],
@@ -15,7 +17,7 @@ def compile_trees(
     step_start: NDArray[np.int64],
     leaf: NDArray[np.int32],
     leaf_start: NDArray[np.int64],
-) -> int: ...
+) -> tuple[int, int]: ...
 def encode(
     X: NDArray[np.floating[Any]],
     cuts: NDArray[np.floating[Any]],

@@ -9,13 +9,26 @@ split of a tree costs less than following each row along its path.
 from cython cimport floating
 from libc.math cimport INFINITY, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
 cdef enum:
     # A place then takes 4 kB, so that the few places of a small tree stay in the cache.
     ROWS_AT_ONCE = 4096
+    # Kinds of steps, see `compile_trees`.
+    SPLIT = 0
+    SUBTREE = 1
+    LEVEL = 2
+    LEVELS_OF_SUBTREE = 3
+    # Trees whose sums are added up together: the processor works on one while it waits for the sums of another.
+    TREES_AT_ONCE = 4
+    # Largest number of leaves of a tree.
+    LEAVES = 256
+    SPLITS_OF_SUBTREE = 7
+
+STEP = 24
+"""Numbers of a step."""
 
 
 def compile_trees(
@@ -31,29 +44,53 @@ def compile_trees(
     int32_t[::1] leaf,
     int64_t[::1] leaf_start,
 ):
-    """Write each tree as steps, one per split: a column of codes, the largest code that goes left, and three places.
+    """Write each tree as steps (STEP numbers each), at most one per split: the kind of the step and its place, then
 
-    The three places are those of the result, of the result of the left child, and of the result of the right child.
-    A place -1 - r stands for the leaf with number r within the tree. Children come before their parent, so the last
-    step of a tree gives the result. `leaf` lists the nodes of the leaves of each tree by their numbers. Return the
-    largest number of places that a tree needs.
+    - SPLIT: a column of codes, the largest code that goes left, and the places of the results of both children. A
+      place -1 - r stands for the leaf with number r within the tree.
+    - SUBTREE: the columns of the 7 splits of a tree of three levels, their codes, and the numbers of its 8 leaves. The
+      children of split k are 2 k + 1 and 2 k + 2. Where the tree has fewer splits, a leaf is repeated.
+    - LEVEL: a column, a code, and whether it is the first level of a tree with one split in each level. The number of
+      the leaf then has one bit for each level.
+
+    Children come before their parent, so the last step of a tree gives the result. `leaf` lists the nodes of the leaves
+    of each tree by their numbers. Return the number of steps, and the largest number of places that a tree needs.
     """
     cdef int64_t largest = np.diff(start).max(initial=0)
     cdef int32_t[::1] place = np.empty(largest, dtype=np.int32), stack = np.empty(largest, dtype=np.int32)
-    cdef int32_t[::1] free = np.empty(largest, dtype=np.int32)
+    cdef int32_t[::1] free = np.empty(largest, dtype=np.int32), height = np.empty(largest, dtype=np.int32)
     cdef uint8_t[::1] turn = np.empty(largest, dtype=np.uint8)
-    cdef int64_t tree, root, node, at, top, n_free, n_places, n_steps = 0, n_leaves = 0, most = 1
+    cdef int32_t[::1] column = np.empty(largest, dtype=np.int32)
+    cdef int64_t tree, root, size, node, at, top, n_free, n_places, n_steps = 0, n_leaves = 0, most = 1
     cdef int32_t[2] children
     cdef int32_t child
+    cdef int32_t* step
     with nogil:
         for tree in range(start.shape[0] - 1):
-            root = start[tree]
-            for node in range(start[tree + 1] - root):
+            root, size = start[tree], start[tree + 1] - start[tree]
+            for node in range(size):
                 if left[root + node] < 0:
                     place[node] = -1 - (n_leaves - leaf_start[tree])
                     leaf[n_leaves] = node
                     n_leaves += 1
+                column[node] = feature[root + node] + (n_features if missing_left[root + node] else 0)
             leaf_start[tree + 1] = n_leaves
+            for node in range(size - 1, -1, -1):
+                at, height[node] = root + node, 0
+                if left[at] >= 0:
+                    height[node] = 1 + max(height[left[at]], height[right[at]])
+            if height[0] > LEVELS_OF_SUBTREE and is_by_levels(
+                &left[root], &right[root], &code[root], column, place, height[0], size, stack
+            ):
+                node = 0
+                while height[node]:
+                    step = &steps[n_steps, 0]
+                    step[0], step[1], step[2], step[3] = LEVEL, 0, column[node], code[root + node]
+                    step[4] = node == 0
+                    n_steps += 1
+                    node = left[root + node]
+                step_start[tree + 1] = n_steps
+                continue
             # Children before their parent: `turn` counts the children of a node that were visited.
             turn[:] = 0
             stack[0], top = 0, 1
@@ -61,7 +98,7 @@ def compile_trees(
             while top:
                 node = stack[top - 1]
                 at = root + node
-                if left[at] >= 0 and turn[node] < 2:
+                if height[node] > LEVELS_OF_SUBTREE and turn[node] < 2:
                     stack[top] = left[at] if turn[node] == 0 else right[at]
                     turn[node] += 1
                     top += 1
@@ -69,7 +106,16 @@ def compile_trees(
                 top -= 1
                 if left[at] < 0:
                     continue
-                children[0], children[1] = place[left[at]], place[right[at]]
+                step = &steps[n_steps, 0]
+                n_steps += 1
+                if 1 < height[node] <= LEVELS_OF_SUBTREE:
+                    step[0] = SUBTREE
+                    write_subtree(&left[root], &right[root], &code[root], column, place, node, 0, step)
+                    children[0] = children[1] = -1
+                else:
+                    children[0], children[1] = place[left[at]], place[right[at]]
+                    step[0], step[2], step[3] = SPLIT, column[node], code[at]
+                    step[4], step[5] = children[0], children[1]
                 # A result has a place of its own while both children are read; theirs are free from then on.
                 if n_free:
                     n_free -= 1
@@ -77,17 +123,68 @@ def compile_trees(
                 else:
                     place[node] = n_places
                     n_places += 1
-                steps[n_steps, 0] = feature[at] + (n_features if missing_left[at] else 0)
-                steps[n_steps, 1], steps[n_steps, 2] = code[at], place[node]
-                steps[n_steps, 3], steps[n_steps, 4] = children[0], children[1]
-                n_steps += 1
+                step[1] = place[node]
                 for child in children:
                     if child >= 0:
                         free[n_free] = child
                         n_free += 1
             step_start[tree + 1] = n_steps
             most = max(most, n_places)
-    return most
+    return n_steps, most
+
+
+cdef void write_subtree(
+    const int32_t* left,
+    const int32_t* right,
+    const int64_t* code,
+    const int32_t[::1] column,
+    const int32_t[::1] place,
+    int64_t node,
+    int64_t k,
+    int32_t* step,
+) noexcept nogil:
+    """Write a node, and all below it, as split or leaf `k` of a subtree."""
+    if k >= SPLITS_OF_SUBTREE:
+        step[2 + SPLITS_OF_SUBTREE + k] = -1 - place[node]
+        return
+    if left[node] >= 0:
+        step[2 + k], step[2 + SPLITS_OF_SUBTREE + k] = column[node], code[node]
+    else:  # both sides are this leaf, so any split will do
+        step[2 + k], step[2 + SPLITS_OF_SUBTREE + k] = step[2], step[2 + SPLITS_OF_SUBTREE]
+    write_subtree(left, right, code, column, place, left[node] if left[node] >= 0 else node, 2 * k + 1, step)
+    write_subtree(left, right, code, column, place, right[node] if left[node] >= 0 else node, 2 * k + 2, step)
+
+
+cdef bint is_by_levels(
+    const int32_t* left,
+    const int32_t* right,
+    const int64_t* code,
+    const int32_t[::1] column,
+    const int32_t[::1] place,
+    int64_t n_levels,
+    int64_t size,
+    int32_t[::1] level,
+) noexcept nogil:
+    """Whether all nodes of a level have the same split, and leaves are numbered from left to right.
+
+    `level` is memory for the nodes of a level.
+    """
+    cdef int64_t width = 1, k
+    if n_levels > 8 or size != (2 << n_levels) - 1:  # a byte has the bits of 8 levels
+        return False
+    level[0] = 0
+    while width < (1 << n_levels):
+        for k in range(width):
+            if left[level[k]] < 0 or column[level[k]] != column[level[0]] or code[level[k]] != code[level[0]]:
+                return False
+        for k in range(width - 1, -1, -1):  # from the end, where nothing is read any more
+            level[2 * k + 1] = right[level[k]]
+            level[2 * k] = left[level[k]]
+        width *= 2
+    for k in range(width):
+        if place[level[k]] != -1 - k:
+            return False
+    return True
 
 
 def encode(
@@ -187,30 +284,45 @@ def add_values(
     the squared response, and 0. The 0 makes them four numbers, which the processor adds in one or two steps. The value
     (n_nodes, 1) of the leaf of each row is added to `raw` (n_rows,), tree by tree, unless it is empty.
     """
-    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, tree, r, n_leaves, node
+    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, k, together, tree, r, n_leaves, node
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef const uint8_t* reached
-    cdef double[256][4] total
-    cdef double[256] of_leaf
+    cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef double[4 * LEAVES * TREES_AT_ONCE] total
+    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
+    cdef double* of_tree
     with nogil:
         for block in range((n_rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
             begin = block * ROWS_AT_ONCE
             end = min(begin + ROWS_AT_ONCE, n_rows)
-            for j in range(trees.shape[0]):
-                tree = trees[j]
-                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
-                n_leaves = leaf_start[tree + 1] - leaf_start[tree]
-                for r in range(n_leaves):
-                    total[r][0] = total[r][1] = total[r][2] = total[r][3] = 0.0
-                add(reached, &terms[begin, 0], end - begin, total)
-                for r in range(n_leaves):
-                    node = tree_start[tree] + leaf[leaf_start[tree] + r]
-                    n[node] += total[r][0]
-                    s[node, 0] += total[r][1]
-                    q[node] += total[r][2]
-                    of_leaf[r] = value[node, 0]
+            j = 0
+            while j < trees.shape[0]:
+                together = min(TREES_AT_ONCE, trees.shape[0] - j)
+                for k in range(together):
+                    tree = trees[j + k]
+                    memcpy(
+                        &reached[k, 0],
+                        evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
+                        end - begin,
+                    )
+                    memset(&total[4 * LEAVES * k], 0, (leaf_start[tree + 1] - leaf_start[tree]) * 4 * sizeof(double))
+                if together == TREES_AT_ONCE:
+                    add_four(reached, &terms[begin, 0], end - begin, total)
+                else:
+                    for k in range(together):
+                        add(&reached[k, 0], &terms[begin, 0], end - begin, &total[4 * LEAVES * k])
+                for k in range(together):
+                    tree = trees[j + k]
+                    n_leaves = leaf_start[tree + 1] - leaf_start[tree]
+                    for r in range(n_leaves):
+                        node = tree_start[tree] + leaf[leaf_start[tree] + r]
+                        of_tree = &total[4 * (LEAVES * k + r)]
+                        n[node] += of_tree[0]
+                        s[node, 0] += of_tree[1]
+                        q[node] += of_tree[2]
+                        of_leaf[LEAVES * k + r] = value[node, 0]
                 if raw.shape[0]:
-                    add_leaf_values(reached, of_leaf, &raw[begin], 1, end - begin)
+                    add_leaf_values(reached, together, of_leaf, &raw[begin], 1, end - begin)
+                j += together
 
 
 def add_outputs(
@@ -229,45 +341,84 @@ def add_outputs(
     double[:, ::1] raw,
 ):
     """Add the value of the leaf of each row from `first` to `last` to its outputs `raw`, tree by tree."""
-    cdef int64_t begin = first, end, j, tree, r, k, at
+    cdef int64_t begin = first, end, j, tree, r, k, together, output, after
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef const uint8_t* reached
-    cdef double[256] of_leaf
+    cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
     with nogil:
         while begin < last:
             end = min(begin + ROWS_AT_ONCE, last)
-            for j in range(trees.shape[0]):
-                tree = trees[j]
-                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
-                for k in range(value.shape[1]):
-                    for r in range(leaf_start[tree + 1] - leaf_start[tree]):
-                        of_leaf[r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], k]
-                    at = tree_output[tree] + k
-                    add_leaf_values(reached, of_leaf, &raw[begin, at], raw.shape[1], end - begin)
+            j = 0
+            while j < trees.shape[0]:
+                # The next trees that add to the same outputs as this one.
+                together = 0
+                while together < min(TREES_AT_ONCE, trees.shape[0] - j):
+                    tree = trees[j + together]
+                    if tree_output[tree] != tree_output[trees[j]]:
+                        break
+                    memcpy(
+                        &reached[together, 0],
+                        evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
+                        end - begin,
+                    )
+                    together += 1
+                for output in range(value.shape[1]):
+                    for k in range(together):
+                        tree = trees[j + k]
+                        for r in range(leaf_start[tree + 1] - leaf_start[tree]):
+                            of_leaf[LEAVES * k + r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], output]
+                    after = tree_output[trees[j]] + output
+                    add_leaf_values(reached, together, of_leaf, &raw[begin, after], raw.shape[1], end - begin)
+                j += together
             begin = end
 
 
 cdef inline void add_leaf_values(
-    const uint8_t* reached, const double* of_leaf, double* raw, int64_t step, int64_t size
+    const uint8_t[:, ::1] reached, int64_t n_trees, const double* of_leaf, double* raw, int64_t step, int64_t size
 ) noexcept nogil:
-    """Add the value of the leaf that each row reaches to its output; `step` is the distance between those of rows."""
-    cdef int64_t i
-    for i in range(size):
-        raw[i * step] += of_leaf[reached[i]]
+    """Add the values of the leaves that each row reaches in up to four trees to its output, tree by tree.
+
+    `step` is the distance between the outputs of two rows.
+    """
+    cdef int64_t i, k
+    if n_trees == TREES_AT_ONCE:
+        for i in range(size):
+            raw[i * step] = (
+                raw[i * step]
+                + of_leaf[reached[0, i]]
+                + of_leaf[LEAVES + reached[1, i]]
+                + of_leaf[2 * LEAVES + reached[2, i]]
+                + of_leaf[3 * LEAVES + reached[3, i]]
+            )
+        return
+    for k in range(n_trees):
+        for i in range(size):
+            raw[i * step] += of_leaf[LEAVES * k + reached[k, i]]
 
 
-cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double[4]* total) noexcept nogil:
-    """Add the four terms of each row to the total of the leaf that it reaches."""
-    cdef int64_t i
-    cdef double* sums
+cdef inline void add_four(
+    const uint8_t[:, ::1] reached, const double* terms, int64_t size, double* total
+) noexcept nogil:
+    """Do what `add` does in four trees."""
+    cdef int64_t i, k
     cdef double a, b, c, d
     for i in range(size):
-        sums = total[reached[i]]
-        a = sums[0] + terms[4 * i]
-        b = sums[1] + terms[4 * i + 1]
-        c = sums[2] + terms[4 * i + 2]
-        d = sums[3] + terms[4 * i + 3]
-        sums[0], sums[1], sums[2], sums[3] = a, b, c, d
+        a, b, c, d = terms[4 * i], terms[4 * i + 1], terms[4 * i + 2], terms[4 * i + 3]
+        for k in range(TREES_AT_ONCE):
+            add_row(&total[4 * (LEAVES * k + reached[k, i])], a, b, c, d)
+
+
+cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double* total) noexcept nogil:
+    """Add the four terms of each row to the total of the leaf that it reaches."""
+    cdef int64_t i
+    for i in range(size):
+        add_row(&total[4 * reached[i]], terms[4 * i], terms[4 * i + 1], terms[4 * i + 2], terms[4 * i + 3])
+
+
+cdef inline void add_row(double* sums, double a, double b, double c, double d) noexcept nogil:
+    """Add four numbers. They are written after all are read: so this is vector code."""
+    a, b, c, d = a + sums[0], b + sums[1], c + sums[2], d + sums[3]
+    sums[0], sums[1], sums[2], sums[3] = a, b, c, d
 
 
 cdef const uint8_t* evaluate(
@@ -283,15 +434,25 @@ cdef const uint8_t* evaluate(
     cdef int64_t size = end - begin, w
     cdef int32_t a, b
     cdef const uint8_t* column
+    cdef const int32_t* step
     cdef uint8_t* result = &places[0, 0]
     cdef uint8_t code
     if first_step == last_step:  # a tree of one leaf
         memset(result, 0, size)
     for w in range(first_step, last_step):
-        column = &codes[steps[w, 0], begin]
-        code = steps[w, 1]
-        result = &places[steps[w, 2], 0]
-        a, b = steps[w, 3], steps[w, 4]
+        step = &steps[w, 0]
+        result = &places[step[1], 0]
+        if step[0] == SUBTREE:
+            pick_of_subtree(&codes[0, begin], codes.shape[1], step + 2, result, size)
+            continue
+        column = &codes[step[2], begin]
+        code = step[3]
+        if step[0] == LEVEL:
+            if step[4]:
+                memset(result, 0, size)
+            add_level(column, code, result, size)
+            continue
+        a, b = step[4], step[5]
         if a >= 0 and b >= 0:
             pick(column, code, &places[a, 0], &places[b, 0], result, size)
         elif a >= 0:
@@ -305,6 +466,39 @@ cdef const uint8_t* evaluate(
 
 # The compiler vectorises these loops because both results are read before one of them is chosen. A child is the result
 # of a step, or the number of a leaf.
+
+
+cdef void add_level(const uint8_t* column, uint8_t code, uint8_t* result, int64_t size) noexcept nogil:
+    """Append the bit of a level to the number of the leaf."""
+    cdef int64_t i
+    for i in range(size):
+        result[i] = result[i] + result[i] + (1 if column[i] > code else 0)
+
+
+cdef void pick_of_subtree(
+    const uint8_t* codes, int64_t n_rows, const int32_t* step, uint8_t* result, int64_t size
+) noexcept nogil:
+    """Choose between the leaves of three levels of splits; `codes` begins at the first row."""
+    cdef int64_t i
+    cdef const uint8_t* c0 = codes + step[0] * n_rows
+    cdef const uint8_t* c1 = codes + step[1] * n_rows
+    cdef const uint8_t* c2 = codes + step[2] * n_rows
+    cdef const uint8_t* c3 = codes + step[3] * n_rows
+    cdef const uint8_t* c4 = codes + step[4] * n_rows
+    cdef const uint8_t* c5 = codes + step[5] * n_rows
+    cdef const uint8_t* c6 = codes + step[6] * n_rows
+    cdef uint8_t k0 = step[7], k1 = step[8], k2 = step[9], k3 = step[10], k4 = step[11], k5 = step[12], k6 = step[13]
+    cdef uint8_t l0 = step[14], l1 = step[15], l2 = step[16], l3 = step[17]
+    cdef uint8_t l4 = step[18], l5 = step[19], l6 = step[20], l7 = step[21]
+    cdef uint8_t a, b, c, d, e, f
+    for i in range(size):
+        a = l0 if c3[i] <= k3 else l1
+        b = l2 if c4[i] <= k4 else l3
+        c = l4 if c5[i] <= k5 else l5
+        d = l6 if c6[i] <= k6 else l7
+        e = a if c1[i] <= k1 else b
+        f = c if c2[i] <= k2 else d
+        result[i] = e if c0[i] <= k0 else f
 
 
 cdef void pick(
