@@ -16,7 +16,7 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.effects import response_columns
 from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
-from debias.significance.permutation import Drawing, EffectStatistic, SplitStatistic, seed_of
+from debias.significance.permutation import Drawing, EffectStatistic, PermutedResponses, SplitStatistic, seed_of
 from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
 if TYPE_CHECKING:
@@ -269,12 +269,14 @@ class EvidenceInMemory:
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
             if key not in self.kept:
-                self.kept[key] = Drawing(SplitStatistic(rows, node_weight, self.grouping), block, seed)
+                splits = SplitStatistic(rows, node_weight, self.grouping)
+                self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed))
             chosen.append(self.kept[key])
         if self.effects is not None:
             key = ("effects", id(self.effects))
             if key not in self.kept:
-                self.kept[key] = Drawing(EffectStatistic(self.effects, self.grouping), block, seed)
+                effects = EffectStatistic(self.effects, self.grouping)
+                self.kept[key] = Drawing(effects, PermutedResponses(block, effects.response, seed))
             chosen.append(self.kept[key])
         return chosen
 

@@ -1,0 +1,89 @@
+"""What the splits on a feature do to the output of trees on each row.
+
+The output without a feature is the path-dependent expectation of Lundberg, Erion and Lee (2018): a row goes both ways at
+the splits on the feature, in the shares of the evaluation rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.trees.routing import tree_nodes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+
+
+def child_shares(ensemble: TreeEnsemble, n: Array) -> Array:
+    """Return the share of each node in the two children of its parent; one half if no row reaches the parent.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    n : array of shape (n_nodes,)
+        Evaluation weight of each node.
+
+    Returns
+    -------
+    array of shape (n_nodes,)
+        1 for roots.
+    """
+    share, children = np.ones(n.size), ensemble.children
+    of_children = n[children]
+    total = of_children.sum(axis=1, keepdims=True)
+    share[children] = np.divide(of_children, total, out=np.full(of_children.shape, 0.5), where=total > 0)
+    return share
+
+
+def effects(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    share: Array,
+    group: NDArray[np.int64],
+    n_groups: int,
+    step: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the output without the constant, and what the splits on each group of features do to it.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : array of shape (n_rows, n_features)
+        The float matrix on which the library routes.
+    share : array of shape (n_nodes,)
+        From :func:`child_shares`.
+    group : array of int64 of shape (n_features,)
+        Group of each feature; -1 for features whose splits stay.
+    n_groups : int
+    step : array of shape (n_versions, n_nodes, width), optional
+        What the step from its parent to each node adds to the sums of a row.
+
+    Returns
+    -------
+    raw : array of shape (n_rows, n_outputs)
+    effect : array of shape (n_rows, n_groups, n_outputs)
+        The output minus the output without the splits on each group.
+    steps : array of shape (n_versions, n_rows, n_groups, n_outputs)
+        The sums of steps at the splits on each group on the path of a row.
+    """
+    from debias.rows.kernels import without as kernels
+
+    if step is None:
+        step = np.empty((0, ensemble.n_nodes, ensemble.centred_value.shape[1]))
+    raw, effect = np.zeros((len(X), ensemble.n_outputs)), np.zeros((len(X), n_groups, ensemble.n_outputs))
+    steps = np.zeros((len(step), *effect.shape))
+    for tree in range(ensemble.n_trees):
+        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+        of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
+        of_steps = np.ascontiguousarray(step[:, at])
+        kernels.add_effects(X, *of_tree, group, raw, effect, of_steps, steps)
+    if ensemble.averaged:
+        for sums in (raw, effect, steps):
+            sums /= ensemble.n_trees
+    return raw, effect, steps
