@@ -59,8 +59,8 @@ LEAST_CORRELATION = 0.2
 CLIP, QUARTILE = 2.0, 1.15
 """Residuals are clipped at this many scales. The scale is the .75 quantile of their absolute values over that of a
 standard normal variable."""
-LEAST_SCALE = 0.05
-"""The scale is at least this share of the standard deviation: most residuals may be equal."""
+LEAST_SCALE, LARGE = 0.025, 0.98
+"""The scale is at least this share of this quantile: most residuals may be equal, as of claims."""
 FEWEST_OF_CLASS = 10
 """With fewer rows outside the largest class the scores are tested, which then find more."""
 MOST_VALUES = 10**7
@@ -141,8 +141,8 @@ class ResidualStatistic:
         ensemble = rows.ensemble
         self.rows, self.n_groups = rows, len(grouping.names)
         self.used = np.unique(grouping.index[ensemble.feature[ensemble.splits]])
-        use, outputs = uses(rows, grouping.index, self.used)
-        residual = residuals(rows, outputs)
+        use, without, output = uses(rows, grouping.index, self.used)
+        residual = residuals(rows, without, output)
         self.use, self.residual = np.ascontiguousarray(use[:, :, order]), np.ascontiguousarray(residual[:, order])
         self.use -= self.use.mean(axis=2, keepdims=True)
 
@@ -235,8 +235,8 @@ class RandomSigns:
         return drawn.T
 
 
-def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return what the splits on each used group do to the output, and the output without what depends on the group.
+def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    """Return what the splits on each used group do to the output, the output without them and what depends on them.
 
     Parameters
     ----------
@@ -252,13 +252,15 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
         Effect, steps, and signed square roots of steps.
     without : array of shape (n_used, n_rows, n_outputs)
         Output, without the constant, of the model without the splits on the group and on what depends on it.
+    output : array of shape (n_rows, n_outputs)
+        Output of the model, without the constant.
     """
     ensemble, X, n = rows.ensemble, rows.table.matrix(rows.ensemble), rows.node_sums.n
     share, step = child_shares(ensemble, n), _steps(ensemble, n)
     number = np.full(int(group.max()) + 1, -1)
     number[used] = np.arange(used.size)
     shape = (used.size, rows.n_rows, ensemble.n_outputs)
-    use, without = np.empty((used.size, N_STATISTICS, *shape[1:])), np.empty(shape)
+    use, without, output = np.empty((used.size, N_STATISTICS, *shape[1:])), np.empty(shape), np.empty(shape[1:])
     together: dict[bytes, list[int]] = {}
     columns_of = dependent_features(ensemble, X, group, used, LEAST_CORRELATION)
     for place, columns in enumerate(columns_of.values()):
@@ -268,14 +270,14 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     def add(part: slice) -> None:
         raw, effect, steps = effects(ensemble, X[part], share, number[group], used.size, step)
         use[:, 0, part], use[:, 1:, part] = effect.transpose(1, 0, 2), steps.transpose(2, 0, 1, 3)
-        without[:, part] = raw - use[:, 0, part]
+        output[part], without[:, part] = raw, raw - use[:, 0, part]
         for columns, places in together.items():
             left_out = np.where(np.frombuffer(columns, dtype=bool), 0, -1)
             without[places, part] = raw - effects(ensemble, X[part], share, left_out, 1)[1][:, 0]
 
     with allowed(rows.n_jobs) as threads:
         threads.map(add, row_blocks(rows.n_rows, ensemble.n_features))
-    return use, without
+    return use, without, output
 
 
 def _steps(ensemble: TreeEnsemble, n: Array) -> Array:
@@ -294,7 +296,7 @@ def _steps(ensemble: TreeEnsemble, n: Array) -> Array:
     return step
 
 
-def residuals(rows: Rows, without: Array) -> Array:
+def residuals(rows: Rows, without: Array, output: Array) -> Array:
     """Return what is left of the response after a regression on other columns, times the weights of rows.
 
     The response is regressed on the expected response by the output of the model without a feature and what depends on
@@ -305,29 +307,45 @@ def residuals(rows: Rows, without: Array) -> Array:
     ----------
     rows : Rows
     without : array of shape (n_used, n_rows, n_outputs)
+    output : array of shape (n_rows, n_outputs)
         From :func:`uses`.
 
     Returns
     -------
-    array of the same shape
+    array of the shape of `without`
         The response is that on which ``mdi_oob`` is evaluated: numbers, one-hot classes, or the negative gradient at the
         margin before any tree. The sum over rows is 0.
     """
-    ensemble, weight = rows.ensemble, (rows.weight / rows.weight.sum())[:, None]
-    y, expected = _response(rows), _expected(rows, without)
-    y = y - (weight * y).sum(axis=0)
-    expected = expected - (weight * expected).sum(axis=1, keepdims=True)
+    weight = (rows.weight / rows.weight.sum())[:, None]
+
+    def centred(values: Array) -> Array:
+        deviation: Array = values - (weight * values).sum(axis=-2, keepdims=True)
+        return deviation
+
+    y, expected = centred(_response(rows)), centred(_expected(rows, without))
     size = (weight * expected**2).sum(axis=1, keepdims=True)
-    slope = np.divide((weight * expected * y).sum(axis=1, keepdims=True), size, out=np.zeros_like(size), where=size > 0)
-    residual = y - np.maximum(slope, 0.0) * expected
-    if not (ensemble.is_classifier or ensemble.class_sets is not None):
-        used = rows.weight > 0
-        residual -= np.median(residual[:, used], axis=1, keepdims=True)
-        scale = np.quantile(np.abs(residual[:, used]), 0.75, axis=1, keepdims=True) / QUARTILE
-        limit = CLIP * np.maximum(scale, LEAST_SCALE * residual[:, used].std(axis=1, keepdims=True))
-        residual = np.clip(residual, -limit, limit)
-    residual -= (weight * residual).sum(axis=1, keepdims=True)
-    return residual * (weight * rows.n_rows)
+    # Without all features the expected response is a constant, up to rounding.
+    varies = size > 1e-20 * (weight * centred(_expected(rows, output)) ** 2).sum(axis=0)
+
+    def rest(values: Array) -> Array:
+        slope = np.divide((weight * expected * values).sum(axis=1, keepdims=True), size, out=np.zeros_like(size), where=varies)
+        return y - np.maximum(slope, 0.0) * expected
+
+    if rows.ensemble.is_classifier or rows.ensemble.class_sets is not None:
+        residual = rest(y)
+    else:
+        # Outliers would decide the slope: it is fitted to the clipped response.
+        residual = _clipped(rest(_clipped(y[None], rows.weight > 0)), rows.weight > 0)
+    return centred(residual) * (weight * rows.n_rows)
+
+
+def _clipped(values: Array, used: NDArray[np.bool_]) -> Array:
+    """Return deviations from the median over rows, clipped; `values` have shape (n_features, n_rows, n_outputs)."""
+    deviation = values - np.median(values[:, used], axis=1, keepdims=True)
+    quartile, large = np.quantile(np.abs(deviation[:, used]), (0.75, LARGE), axis=1, keepdims=True)
+    limit = CLIP * np.maximum(quartile / QUARTILE, LEAST_SCALE * large)
+    clipped: Array = np.clip(deviation, -limit, limit)
+    return clipped
 
 
 def _response(rows: Rows) -> Array:

@@ -50,16 +50,24 @@ def expected_by_definition(ensemble, X, weight, columns, kind):
     return np.exp(output) / np.exp(output).sum(axis=1, keepdims=True)
 
 
+def clipped(values, used):
+    """Deviations from the median, at most two robust standard deviations."""
+    deviation = values - np.median(values[used])
+    quartile, large = np.quantile(np.abs(deviation[used]), [0.75, 0.98])
+    limit = 2 * max(quartile / 1.15, 0.025 * large)
+    return np.clip(deviation, -limit, limit)
+
+
 def residual_by_definition(y, expected, weight, is_class):
     """One output: the regression on the expected response, clipping, and the weights of rows."""
     share, used = weight / weight.sum(), weight > 0
     y, expected = y - share @ y, expected - share @ expected
-    slope = max(0.0, np.sum(share * y * expected) / np.sum(share * expected**2)) if expected.any() else 0.0
+    for_slope = y if is_class else clipped(y, used)
+    constant = np.abs(expected).max() < 1e-12  # all columns are left out
+    slope = 0.0 if constant else max(0.0, np.sum(share * for_slope * expected) / np.sum(share * expected**2))
     residual = y - slope * expected
     if not is_class:
-        residual = residual - np.median(residual[used])
-        limit = 2 * max(np.quantile(np.abs(residual[used]), 0.75) / 1.15, 0.05 * residual[used].std())
-        residual = np.clip(residual, -limit, limit)
+        residual = clipped(residual, used)
     return weight * (residual - share @ residual)
 
 
@@ -153,8 +161,7 @@ def test_products_are_summed_by_block_and_blocks_are_permuted_or_get_signs(boost
     scores = debias.audit(model, dataset, test=test, error_rate=0.1, **HELD_OUT).tested_scores
     drawn = scores.details["test"]["draws"]
     assert drawn == ("random signs" if unequal else "permutations")
-    order = np.argsort(block, kind="stable")
-    number = np.unique(block[order], return_inverse=True)[1]
+    number = np.unique(statistic.block, return_inverse=True)[1]
     n_blocks = number.max() + 1
     random = np.random.default_rng(np.random.SeedSequence(0))
     null = []
@@ -208,10 +215,10 @@ def test_threads_and_parts_of_the_rows_change_no_bit(boosted, monkeypatch):
 
 def test_more_rows_get_random_signs(boosted, monkeypatch):
     model, X, y = boosted
-    monkeypatch.setattr(residuals, "FEW_ROWS", 100)
+    monkeypatch.setattr(residuals, "FEW_ROWS", 5)
     scores = debias.audit(model, X, y, **HELD_OUT)
     assert scores.tested_scores.details["test"]["draws"] == "random signs"
-    assert "random signs of residuals, family-wise" in scores.test_summary()
+    assert "random signs of residuals, family-wise" in " ".join(scores.summary())
 
 
 def test_a_result_says_its_null_hypothesis(boosted):
@@ -219,7 +226,7 @@ def test_a_result_says_its_null_hypothesis(boosted):
     test = audit.tested_scores.details["test"]
     assert test["null_hypothesis"] == residuals.NULL_HYPOTHESIS
     assert (test["method"], test["draws"], test["shrinkage"]) == ("residuals", "permutations", 0.0)
-    assert f"Test: {test['n_permutations']} permutations of residuals, family-wise error rate 5%" in audit.summary()
+    assert f"Test: {test['n_permutations']} permutations of residuals, family-wise error rate 5%" in " ".join(audit.summary())
 
 
 def test_scores_are_tested_where_residuals_cannot_be(boosted, monkeypatch):
@@ -230,16 +237,17 @@ def test_scores_are_tested_where_residuals_cannot_be(boosted, monkeypatch):
         assert test["method"] in ("permutation", "naive")
         return test["scores_tested_because"]
 
-    assert why(model, X, y, tested=debias.plugin.scorer("mdi_oob(shrinkage=5)")) == "the score weights the splits"
     rng = np.random.default_rng(0)
     labels = (rng.random(160) < 0.3).astype(int)
     forest = RandomForestClassifier(5, random_state=0).fit(X, labels)
+    new = rng.normal(size=X.shape)
+    assert why(forest, new, labels, tested="mdi_oob(shrinkage=5)") == "the score weights the splits"
     few = np.r_[np.ones(9, int), np.zeros(151, int)]
-    assert why(forest, X, few) == "fewer than 10 rows are outside the largest class"
+    assert why(forest, new, few) == "fewer than 10 rows are outside the largest class"
     few[9] = 1
-    assert debias.audit(forest, X, few, **HELD_OUT).tested_scores.details["test"]["method"] == "residuals"
+    assert debias.audit(forest, new, few, **HELD_OUT).tested_scores.details["test"]["method"] == "residuals"
     ranker = XGBRanker(n_estimators=5, n_jobs=1).fit(X, labels, qid=np.repeat(np.arange(16), 10))
-    queries = debias.Dataset(X, labels, qid=np.repeat(np.arange(16), 10))
+    queries = debias.Dataset(new, labels, qid=np.repeat(np.arange(16), 10))
     assert why(ranker, queries, None) == "the gradient of a row depends on other rows"
     block = np.repeat(np.arange(5), [20, 30, 40, 30, 40])
     assert why(model, debias.Dataset(X, y, blocks=block), None) == "there are fewer than 6 blocks, of different sizes"
@@ -281,5 +289,4 @@ def test_outliers_and_other_columns_are_taken_out_of_the_response(boosted):
     scores, old = (
         debias.audit(model, X[80:], strong[80:], test=test, **HELD_OUT).tested_scores for test in ("auto", "permutation")
     )
-    assert scores.z[3] > 5
-    assert scores.z.max() > old.z.max()
+    assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]

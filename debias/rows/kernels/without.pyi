@@ -15,3 +15,12 @@ def add_effects(
     step: NDArray[np.float64],
     steps: NDArray[np.float64],
 ) -> None: ...
+def add_outputs_without(
+    X: NDArray[np.floating[Any]],
+    nodes: tuple[Any, ...],
+    share: NDArray[np.float64],
+    value: NDArray[np.float64],
+    first: int,
+    left_out: NDArray[np.uint8],
+    output: NDArray[np.float64],
+) -> None: ...

@@ -4,11 +4,14 @@ At a split on the feature both children are followed, in fixed shares; at all ot
 """
 
 from cython cimport floating
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
 from debias.trees.kernels.walking cimport Walk, child
+
+cdef enum:
+    ROWS_AT_ONCE = 256  # their values of a tree of 127 nodes fit in the cache
 
 
 def add_effects(
@@ -96,3 +99,88 @@ def add_effects(
                         reached *= share[at]
                     for c in range(width):
                         effect[i, g, first + c] += reached * (value[leaf, c] - value[at, c])
+
+def add_outputs_without(
+    const floating[:, ::1] X,
+    tuple nodes,
+    const double[::1] share,
+    const double[:, ::1] value,
+    int64_t first,
+    const uint8_t[:, ::1] left_out,
+    double[:, :, ::1] output,
+):
+    """Add the output of one tree for each row without the splits on each of several sets of features.
+
+    Parameters
+    ----------
+    X, nodes, share, value, first
+        As for `add_effects`.
+    left_out : array of shape (n_sets, n_features)
+        1 for the features of each set.
+    output : array of shape (n_sets, n_rows, n_outputs)
+        The output is added to it.
+
+    Notes
+    -----
+    The values of all nodes are computed from the leaves up, for `ROWS_AT_ONCE` rows together: the mean of both children
+    at a split that is left out, and the value of the child to which the row goes at the others. For each set only the
+    nodes above its splits differ from those of the whole tree.
+    """
+    cdef Walk tree = Walk(*nodes)
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_sets = left_out.shape[0]
+    cdef uint8_t[:, ::1] differs = np.zeros((n_sets, size), dtype=np.uint8)
+    cdef double[:, ::1] to_left = np.empty((size, ROWS_AT_ONCE))
+    cdef double[:, ::1] whole = np.empty((size, ROWS_AT_ONCE)), own = np.empty((size, ROWS_AT_ONCE))
+    cdef const double* left
+    cdef const double* right
+    cdef int64_t begin, n, s, node, i, c, k
+    with nogil:
+        for s in range(n_sets):
+            for node in range(size - 1, -1, -1):
+                if tree.left[node] >= 0:
+                    differs[s, node] = (
+                        left_out[s, tree.feature[node]]
+                        or differs[s, tree.left[node]]
+                        or differs[s, tree.right[node]]
+                    )
+        for begin in range(0, X.shape[0], ROWS_AT_ONCE):
+            n = min(ROWS_AT_ONCE, X.shape[0] - begin)
+            for node in range(size):
+                if tree.left[node] >= 0:
+                    k = tree.feature[node]
+                    for i in range(n):
+                        to_left[node, i] = child(tree, node, X[begin + i, k]) == tree.left[node]
+            for c in range(width):
+                for node in range(size - 1, -1, -1):
+                    if tree.left[node] < 0:
+                        for i in range(n):
+                            whole[node, i] = value[node, c]
+                    else:
+                        _choose(&whole[node, 0], &whole[tree.left[node], 0], &whole[tree.right[node], 0], &to_left[node, 0], n)
+                for s in range(n_sets):
+                    for node in range(size - 1, -1, -1):
+                        if not differs[s, node]:
+                            continue
+                        left = &own[tree.left[node], 0] if differs[s, tree.left[node]] else &whole[tree.left[node], 0]
+                        right = &own[tree.right[node], 0] if differs[s, tree.right[node]] else &whole[tree.right[node], 0]
+                        if left_out[s, tree.feature[node]]:
+                            _average(&own[node, 0], left, right, share[tree.left[node]], share[tree.right[node]], n)
+                        else:
+                            _choose(&own[node, 0], left, right, &to_left[node, 0], n)
+                    left = &own[0, 0] if differs[s, 0] else &whole[0, 0]
+                    for i in range(n):
+                        output[s, begin + i, first + c] += left[i]
+
+
+cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = to_left[i] * left[i] + (1 - to_left[i]) * right[i]
+
+
+cdef inline void _average(
+    double* to, const double* left, const double* right, double of_left, double of_right, int64_t n
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = of_left * left[i] + of_right * right[i]
