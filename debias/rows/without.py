@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+MOST_NODES = 255
+"""In larger trees rows are followed one by one: most nodes are not on the way of a row."""
+
 
 def child_shares(ensemble: TreeEnsemble, n: Array) -> Array:
     """Return the share of each node in the two children of its parent; one half if no row reaches the parent.
@@ -72,18 +75,65 @@ def effects(
     steps : array of shape (n_versions, n_rows, n_groups, n_outputs)
         The sums of steps at the splits on each group on the path of a row.
     """
-    from debias.rows.kernels import without as kernels
-
     if step is None:
         step = np.empty((0, ensemble.n_nodes, ensemble.centred_value.shape[1]))
     raw, effect = np.zeros((len(X), ensemble.n_outputs)), np.zeros((len(X), n_groups, ensemble.n_outputs))
     steps = np.zeros((len(step), *effect.shape))
     for tree in range(ensemble.n_trees):
-        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-        of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
-        of_steps = np.ascontiguousarray(step[:, at])
-        kernels.add_effects(X, *of_tree, group, raw, effect, of_steps, steps)
+        _add_effects(ensemble, tree, X, share, group, raw, effect, step, steps)
     if ensemble.averaged:
         for sums in (raw, effect, steps):
             sums /= ensemble.n_trees
     return raw, effect, steps
+
+
+def outputs_without(
+    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], share: Array, left_out: NDArray[np.bool_]
+) -> Array:
+    """Return the output, without the constant, of trees without the splits on each of several sets of features.
+
+    Parameters
+    ----------
+    ensemble, X, share
+        As for :func:`effects`.
+    left_out : array of bool of shape (n_sets, n_features)
+        The features of each set. They may be in several sets.
+
+    Returns
+    -------
+    array of shape (n_sets, n_rows, n_outputs)
+    """
+    from debias.rows.kernels import without as kernels
+
+    output = np.zeros((len(left_out), len(X), ensemble.n_outputs))
+    sets = np.ascontiguousarray(left_out).view(np.uint8)
+    step, no_steps = np.empty((0, ensemble.n_nodes, ensemble.centred_value.shape[1])), np.empty((0, len(X), 1, ensemble.n_outputs))
+    for tree in range(ensemble.n_trees):
+        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+        if at.stop - at.start <= MOST_NODES:
+            of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
+            kernels.add_outputs_without(X, *of_tree, sets, output)
+            continue
+        for out, group in zip(output, np.where(left_out, 0, -1), strict=True):
+            raw, effect = np.zeros(out.shape), np.zeros((len(X), 1, ensemble.n_outputs))
+            _add_effects(ensemble, tree, X, share, group, raw, effect, step, no_steps)
+            out += raw - effect[:, 0]
+    return output / ensemble.n_trees if ensemble.averaged else output
+
+
+def _add_effects(
+    ensemble: TreeEnsemble,
+    tree: int,
+    X: NDArray[np.floating[Any]],
+    share: Array,
+    group: NDArray[np.int64],
+    raw: Array,
+    effect: Array,
+    step: Array,
+    steps: Array,
+) -> None:
+    from debias.rows.kernels import without as kernels
+
+    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
+    kernels.add_effects(X, *of_tree, group, raw, effect, np.ascontiguousarray(step[:, at]), steps)

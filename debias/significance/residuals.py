@@ -31,7 +31,7 @@ from debias.parallel import allowed
 from debias.results.vocabulary import RowsKind
 from debias.rows.dependent_columns import dependent_features
 from debias.rows.paths import row_order
-from debias.rows.without import child_shares, effects
+from debias.rows.without import child_shares, effects, outputs_without
 from debias.significance.contributions import effective_rows
 from debias.significance.permutation import Drawing, RandomOrders, compared, seed_of
 from debias.trees.routing import row_blocks
@@ -266,14 +266,14 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     for place, columns in enumerate(columns_of.values()):
         if columns.sum() > (group == used[place]).sum():
             together.setdefault(columns.tobytes(), []).append(place)
+    sets = np.frombuffer(b"".join(together), dtype=bool).reshape(-1, group.size)
 
     def add(part: slice) -> None:
         raw, effect, steps = effects(ensemble, X[part], share, number[group], used.size, step)
         use[:, 0, part], use[:, 1:, part] = effect.transpose(1, 0, 2), steps.transpose(2, 0, 1, 3)
         output[part], without[:, part] = raw, raw - use[:, 0, part]
-        for columns, places in together.items():
-            left_out = np.where(np.frombuffer(columns, dtype=bool), 0, -1)
-            without[places, part] = raw - effects(ensemble, X[part], share, left_out, 1)[1][:, 0]
+        for places, of_set in zip(together.values(), outputs_without(ensemble, X[part], share, sets), strict=True):
+            without[places, part] = of_set
 
     with allowed(rows.n_jobs) as threads:
         threads.map(add, row_blocks(rows.n_rows, ensemble.n_features))

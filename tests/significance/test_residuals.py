@@ -7,7 +7,9 @@ from xgboost import XGBRanker, XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
+from debias.rows import without
 from debias.rows.dependent_columns import dependent
+from debias.rows.without import child_shares, effects, outputs_without
 from debias.significance import residuals
 from debias.significance.residuals import ResidualStatistic
 from support.without import CASES, drawn, evaluation_weight, fitted, output_without
@@ -290,3 +292,66 @@ def test_outliers_and_other_columns_are_taken_out_of_the_response(boosted):
         debias.audit(model, X[80:], strong[80:], test=test, **HELD_OUT).tested_scores for test in ("auto", "permutation")
     )
     assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]
+
+
+def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch):
+    X, y = drawn("regression", missing=0.1)
+    model = models("xgboost", n_estimators=4, max_depth=5).fit(X, y)
+    ensemble = debias.plugin.extract(model)
+    rows = X.astype(ensemble.routing_dtype)
+    share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
+    left_out = np.random.default_rng(0).random((6, 5)) < 0.4
+    expected = [effects(ensemble, rows, share, np.where(one, 0, -1), 1) for one in left_out]
+    expected = np.array([raw - effect[:, 0] for raw, effect, _ in expected])
+    small = outputs_without(ensemble, rows, share, left_out)
+    monkeypatch.setattr(without, "MOST_NODES", 0)
+    np.testing.assert_allclose(small, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(outputs_without(ensemble, rows, share, left_out), expected, rtol=1e-12, atol=1e-12)
+
+
+def found_in_noise(n_sets, n_rows=80, seed=0, **options):
+    """The share of p-values of at most .05 and of sets with an informative feature, for noise beside one signal."""
+    rng, single, together = np.random.default_rng(seed), [], []
+    for _ in range(n_sets):
+        X = rng.normal(size=(2 * n_rows, 4)).round(1)
+        X[:, 3] = rng.integers(0, 2, 2 * n_rows)
+        y = np.exp(X[:, 0]) * rng.lognormal(0, 0.5, 2 * n_rows)
+        model = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X[:n_rows], y[:n_rows])
+        scores = debias.score(model, X[n_rows:], y[n_rows:], "mdi_oob", rows="held-out", test="auto", **options)
+        single.append(scores.p_value[1:] <= 0.05)
+        together.append(scores.p_adjusted <= 0.05)
+    return np.array(single), np.array(together)
+
+
+def test_noise_beside_a_signal_keeps_the_level_and_the_signal_is_found():
+    single, together = found_in_noise(30)
+    # Three noise features in 30 sets: four standard errors of a rate of .05, rows of one set taken as one.
+    assert single.mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 30)
+    assert together[:, 0].mean() >= 0.8
+
+
+@pytest.mark.slow
+def test_noise_beside_a_signal_keeps_the_level_in_many_sets():
+    single, together = found_in_noise(600, seed=1)
+    error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
+    assert single.mean() == pytest.approx(0.05, abs=4 * error)
+    assert together[:, 1:].any(axis=1).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 600)
+
+
+@pytest.mark.slow
+def test_weights_that_follow_the_response_keep_the_level():
+    rng, single = np.random.default_rng(2), []
+    for _ in range(400):
+        X = rng.normal(size=(400, 5))
+        X[:, 4] = rng.integers(0, 2, 400)
+        y = (rng.random(400) < 0.1).astype(int)
+        forest = RandomForestClassifier(15, random_state=0).fit(X[:200], y[:200])
+        weight = np.where(y == 1, 9.0, 1.0)[200:]
+        scores = debias.score(
+            forest, X[200:], y[200:], "mdi_oob", rows="held-out", sample_weight=weight, test=debias.Permutation(99)
+        )
+        if scores.details["test"]["method"] == "residuals":
+            single.append(scores.p_value <= 0.05)
+    single = np.array(single)
+    error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
+    assert single.mean() <= 0.05 + 4 * error

@@ -143,7 +143,8 @@ def add_outputs_without(
                         or differs[s, tree.left[node]]
                         or differs[s, tree.right[node]]
                     )
-        for begin in range(0, X.shape[0], ROWS_AT_ONCE):
+        begin = 0
+        while begin < X.shape[0]:
             n = min(ROWS_AT_ONCE, X.shape[0] - begin)
             for node in range(size):
                 if tree.left[node] >= 0:
@@ -170,6 +171,7 @@ def add_outputs_without(
                     left = &own[0, 0] if differs[s, 0] else &whole[0, 0]
                     for i in range(n):
                         output[s, begin + i, first + c] += left[i]
+            begin += n
 
 
 cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:

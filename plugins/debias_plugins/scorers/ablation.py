@@ -16,7 +16,7 @@ from debias.data.groups import Grouping
 from debias.parallel import allowed
 from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
 from debias.rows.dependent_columns import dependent_features
-from debias.rows.without import child_shares, effects
+from debias.rows.without import child_shares, effects, outputs_without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,8 +148,7 @@ def _row_values(
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None
 
     def residual_without(columns: NDArray[np.bool_]) -> Array:
-        without = raw - effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
-        return _residual(ensemble, rows, without)
+        return _residual(ensemble, rows, outputs_without(ensemble, X, share, columns[None])[0])
 
     n_dependent = np.zeros(n_groups, dtype=np.int64)
     clusters: dict[bytes, NDArray[np.bool_]] = {}  # features that depend on one another often leave out the same
