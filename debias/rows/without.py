@@ -51,7 +51,7 @@ def effects(
     group: NDArray[np.int64],
     n_groups: int,
     step: Array | None = None,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """Return the output without the constant, and what the splits on each group of features do to it.
 
     Parameters
@@ -70,21 +70,14 @@ def effects(
     Returns
     -------
     raw : array of shape (n_rows, n_outputs)
-    effect : array of shape (n_rows, n_groups, n_outputs)
-        The output minus the output without the splits on each group.
-    steps : array of shape (n_versions, n_rows, n_groups, n_outputs)
-        The sums of steps at the splits on each group on the path of a row.
+    sums : array of shape (n_rows, n_groups, 1 + n_versions, n_outputs)
+        The effect, which is the output minus the output without the splits on each group; then the sums of steps at
+        these splits on the path of a row.
     """
-    if step is None:
-        step = np.empty((0, ensemble.n_nodes, ensemble.centred_value.shape[1]))
-    raw, effect = np.zeros((len(X), ensemble.n_outputs)), np.zeros((len(X), n_groups, ensemble.n_outputs))
-    steps = np.zeros((len(step), *effect.shape))
+    raw, sums = _no_sums(ensemble, len(X), n_groups, 0 if step is None else len(step))
     for tree in range(ensemble.n_trees):
-        _add_effects(ensemble, tree, X, share, group, raw, effect, step, steps)
-    if ensemble.averaged:
-        for sums in (raw, effect, steps):
-            sums /= ensemble.n_trees
-    return raw, effect, steps
+        _add_effects(ensemble, tree, X, share, group, raw, sums, step)
+    return (raw / ensemble.n_trees, sums / ensemble.n_trees) if ensemble.averaged else (raw, sums)
 
 
 def outputs_without(
@@ -106,19 +99,28 @@ def outputs_without(
     from debias.rows.kernels import without as kernels
 
     output = np.zeros((len(left_out), len(X), ensemble.n_outputs))
-    sets = np.ascontiguousarray(left_out).view(np.uint8)
-    step, no_steps = np.empty((0, ensemble.n_nodes, ensemble.centred_value.shape[1])), np.empty((0, len(X), 1, ensemble.n_outputs))
+    if not len(left_out):
+        return output
+    sets, columns = np.ascontiguousarray(left_out).view(np.uint8), np.ascontiguousarray(X.T)
     for tree in range(ensemble.n_trees):
-        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-        if at.stop - at.start <= MOST_NODES:
-            of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
-            kernels.add_outputs_without(X, *of_tree, sets, output)
+        if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES:
+            kernels.add_outputs_without(columns, *_tree(ensemble, tree, share), sets, output)
             continue
-        for out, group in zip(output, np.where(left_out, 0, -1), strict=True):
-            raw, effect = np.zeros(out.shape), np.zeros((len(X), 1, ensemble.n_outputs))
-            _add_effects(ensemble, tree, X, share, group, raw, effect, step, no_steps)
-            out += raw - effect[:, 0]
+        for of_set, group in zip(output, np.where(left_out, 0, -1), strict=True):
+            raw, sums = _no_sums(ensemble, len(X), 1, 0)
+            _add_effects(ensemble, tree, X, share, group, raw, sums)
+            of_set += raw - sums[:, 0, 0]
     return output / ensemble.n_trees if ensemble.averaged else output
+
+
+def _no_sums(ensemble: TreeEnsemble, n_rows: int, n_groups: int, n_versions: int) -> tuple[Array, Array]:
+    return np.zeros((n_rows, ensemble.n_outputs)), np.zeros((n_rows, n_groups, 1 + n_versions, ensemble.n_outputs))
+
+
+def _tree(ensemble: TreeEnsemble, tree: int, share: Array) -> tuple[Any, ...]:
+    """Return the nodes of a tree, their shares and values, and its first output."""
+    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    return tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree])
 
 
 def _add_effects(
@@ -128,12 +130,12 @@ def _add_effects(
     share: Array,
     group: NDArray[np.int64],
     raw: Array,
-    effect: Array,
-    step: Array,
-    steps: Array,
+    sums: Array,
+    step: Array | None = None,
 ) -> None:
     from debias.rows.kernels import without as kernels
 
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    of_tree = (tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree]))
-    kernels.add_effects(X, *of_tree, group, raw, effect, np.ascontiguousarray(step[:, at]), steps)
+    nodes, of_nodes, value, first = _tree(ensemble, tree, share)
+    begin = int(ensemble.tree_start[tree])
+    of_step = np.empty((0, *value.shape)) if step is None else step[:, begin : begin + len(value)]
+    kernels.add_effects(X, nodes, of_nodes, value, first, group, np.ascontiguousarray(of_step), raw, sums)

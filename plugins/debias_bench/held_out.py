@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.api.evaluation import prepared_members
+from debias.rows.request import Request
+from debias.significance.procedure import Procedure
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, with_error
 from debias_bench.runner import machine_line
@@ -134,9 +137,15 @@ def trial(setting: Setting, number: int) -> dict[str, list[float]]:
         "residuals": debias.Permutation(**permuted),
         "scores": "naive" if unequal else debias.Permutation(**permuted, of="response"),
     }
-    options: dict[str, Any] = {"rows": "held-out", "random_state": number, "n_jobs": 1}
-    scores = {name: debias.score(model, rows, scorer="mdi_oob", test=test, **options) for name, test in tests.items()}
-    scores["ablation"] = debias.score(model, rows, scorer="ablation", **options)
+    tested, ablation = debias.plugin.scorer("mdi_oob"), debias.plugin.scorer("ablation")
+    request = Request.of(model, rows, rows="held-out", random_state=number)
+    (prepared,) = prepared_members(request, [tested, ablation], known=True)  # the rows are fresh: nothing to recognise
+    scores = {"ablation": prepared.score(ablation)}
+    untested = prepared.score(tested)
+    for name, test in tests.items():
+        procedure = Procedure.of(test, ALPHA)
+        assert procedure is not None
+        scores[name] = prepared.test(untested, tested, procedure)
     found = {}
     for name, each in scores.items():
         noise = ~sample.relevant if sample.noise is None else sample.noise

@@ -302,7 +302,7 @@ def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch
     share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
     left_out = np.random.default_rng(0).random((6, 5)) < 0.4
     expected = [effects(ensemble, rows, share, np.where(one, 0, -1), 1) for one in left_out]
-    expected = np.array([raw - effect[:, 0] for raw, effect, _ in expected])
+    expected = np.array([raw - sums[:, 0, 0] for raw, sums in expected])
     small = outputs_without(ensemble, rows, share, left_out)
     monkeypatch.setattr(without, "MOST_NODES", 0)
     np.testing.assert_allclose(small, expected, rtol=1e-12, atol=1e-12)

@@ -10,13 +10,12 @@ def add_effects(
     value: NDArray[np.float64],
     first: int,
     group: NDArray[np.int64],
-    raw: NDArray[np.float64],
-    effect: NDArray[np.float64],
     step: NDArray[np.float64],
-    steps: NDArray[np.float64],
+    raw: NDArray[np.float64],
+    sums: NDArray[np.float64],
 ) -> None: ...
 def add_outputs_without(
-    X: NDArray[np.floating[Any]],
+    columns: NDArray[np.floating[Any]],
     nodes: tuple[Any, ...],
     share: NDArray[np.float64],
     value: NDArray[np.float64],

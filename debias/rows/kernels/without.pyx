@@ -21,12 +21,11 @@ def add_effects(
     const double[:, ::1] value,
     int64_t first,
     const int64_t[::1] group,
-    double[:, ::1] raw,
-    double[:, :, ::1] effect,
     const double[:, :, ::1] step,
-    double[:, :, :, ::1] steps,
+    double[:, ::1] raw,
+    double[:, :, :, ::1] sums,
 ):
-    """Add the output of one tree for each row, and its difference from the output without the splits on each group.
+    """Add the output of one tree for each row, and what the splits on each group do to it.
 
     Parameters
     ----------
@@ -40,49 +39,51 @@ def add_effects(
         First output of the tree.
     group : array of shape (n_features,)
         Number of the group of each column; -1 for columns whose splits stay.
-    raw : array of shape (n_rows, n_outputs)
-        The output is added to it.
-    effect : array of shape (n_rows, n_groups, n_outputs)
-        The difference is added to it.
     step : array of shape (n_versions, n_nodes, width)
         What the step from its parent to each node adds to the sums of a row; there may be no version.
-    steps : array of shape (n_versions, n_rows, n_groups, n_outputs)
-        The sums of the steps at the splits on each group, on the path of each row, are added to it.
+    raw : array of shape (n_rows, n_outputs)
+        The output is added to it.
+    sums : array of shape (n_rows, n_groups, 1 + n_versions, n_outputs)
+        The difference of the output from the output without the splits on each group is added to the first entry, the
+        steps at these splits on the path of the row to the others.
 
     Notes
     -----
-    If the path of a row has no split on a group, the difference is 0. So only the groups on its path are followed, from
-    the first node that splits on them. A stack holds the nodes that are still to be followed, with the product of the
-    shares that led to them.
+    Without its splits on a group a row goes to both sides of each of them. On the side of its own path it comes to its
+    own leaf, or to another split on the group. So only the other side of each split on the path is followed. A stack
+    holds the nodes that are still to be followed, with the product of the shares that led to them.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = effect.shape[1]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = sums.shape[1], n_versions = step.shape[0]
     cdef int64_t[::1] last = np.full(n_groups, -1, dtype=np.int64)
-    cdef int64_t[::1] met = np.empty(n_groups, dtype=np.int64), start = np.empty(n_groups, dtype=np.int64)
-    cdef int64_t[::1] waiting = np.empty(size, dtype=np.int64)
+    cdef double[::1] own = np.empty(n_groups)
+    cdef int64_t[::1] path = np.empty(size, dtype=np.int64), waiting = np.empty(size, dtype=np.int64)
     cdef double[::1] waiting_share = np.empty(size)
-    cdef int64_t i, node, leaf, at, n_met, n_waiting, m, g, k, c, v, n_versions = step.shape[0]
+    cdef int64_t i, at, leaf, below, other, depth, n_waiting, j, g, k, c, v
     cdef double reached
     with nogil:
         for i in range(X.shape[0]):
-            leaf, n_met = 0, 0
+            leaf, depth = 0, 0
             while tree.left[leaf] >= 0:
-                k = tree.feature[leaf]
-                g = group[k]
-                if g >= 0 and last[g] < i:
-                    last[g], met[n_met], start[n_met] = i, g, leaf
-                    n_met += 1
-                leaf = child(tree, leaf, X[i, k])
-                if g >= 0:
-                    for v in range(n_versions):
-                        for c in range(width):
-                            steps[v, i, g, first + c] += step[v, leaf, c]
+                path[depth] = leaf
+                depth += 1
+                leaf = child(tree, leaf, X[i, tree.feature[leaf]])
+            path[depth] = leaf
             for c in range(width):
                 raw[i, first + c] += value[leaf, c]
-            for m in range(n_met):
-                g = met[m]
-                waiting[0], waiting_share[0] = start[m], 1.0
-                n_waiting = 1
+            for j in range(depth):
+                g, below = group[tree.feature[path[j]]], path[j + 1]
+                if g < 0:
+                    continue
+                for v in range(n_versions):
+                    for c in range(width):
+                        sums[i, g, 1 + v, first + c] += step[v, below, c]
+                if last[g] < i:
+                    last[g], own[g] = i, 1.0
+                other = tree.left[path[j]] + tree.right[path[j]] - below
+                waiting[0], waiting_share[0] = other, own[g] * share[other]
+                own[g] *= share[below]
+                n_waiting = waiting_share[0] > 0
                 while n_waiting > 0:
                     n_waiting -= 1
                     at, reached = waiting[n_waiting], waiting_share[n_waiting]
@@ -91,17 +92,18 @@ def add_effects(
                         if group[k] != g:
                             at = child(tree, at, X[i, k])
                             continue
-                        node = tree.right[at]
-                        if share[node] > 0:
-                            waiting[n_waiting], waiting_share[n_waiting] = node, reached * share[node]
+                        other = tree.right[at]
+                        if share[other] > 0:
+                            waiting[n_waiting], waiting_share[n_waiting] = other, reached * share[other]
                             n_waiting += 1
                         at = tree.left[at]
                         reached *= share[at]
                     for c in range(width):
-                        effect[i, g, first + c] += reached * (value[leaf, c] - value[at, c])
+                        sums[i, g, 0, first + c] += reached * (value[leaf, c] - value[at, c])
+
 
 def add_outputs_without(
-    const floating[:, ::1] X,
+    const floating[:, ::1] columns,
     tuple nodes,
     const double[::1] share,
     const double[:, ::1] value,
@@ -113,7 +115,9 @@ def add_outputs_without(
 
     Parameters
     ----------
-    X, nodes, share, value, first
+    columns : array of shape (n_features, n_rows)
+        The columns of X.
+    nodes, share, value, first
         As for `add_effects`.
     left_out : array of shape (n_sets, n_features)
         1 for the features of each set.
@@ -133,7 +137,8 @@ def add_outputs_without(
     cdef double[:, ::1] whole = np.empty((size, ROWS_AT_ONCE)), own = np.empty((size, ROWS_AT_ONCE))
     cdef const double* left
     cdef const double* right
-    cdef int64_t begin, n, s, node, i, c, k
+    cdef const floating* x
+    cdef int64_t begin, n, s, node, i, c
     with nogil:
         for s in range(n_sets):
             for node in range(size - 1, -1, -1):
@@ -144,13 +149,16 @@ def add_outputs_without(
                         or differs[s, tree.right[node]]
                     )
         begin = 0
-        while begin < X.shape[0]:
-            n = min(ROWS_AT_ONCE, X.shape[0] - begin)
+        while begin < columns.shape[1]:
+            n = min(ROWS_AT_ONCE, columns.shape[1] - begin)
             for node in range(size):
                 if tree.left[node] >= 0:
-                    k = tree.feature[node]
+                    x = &columns[tree.feature[node], begin]
+                    if tree.plain[node]:
+                        _compare(&to_left[node, 0], x, tree.threshold[node], tree.missing_left[node], n)
+                        continue
                     for i in range(n):
-                        to_left[node, i] = child(tree, node, X[begin + i, k]) == tree.left[node]
+                        to_left[node, i] = child(tree, node, x[i]) == tree.left[node]
             for c in range(width):
                 for node in range(size - 1, -1, -1):
                     if tree.left[node] < 0:
@@ -172,6 +180,12 @@ def add_outputs_without(
                     for i in range(n):
                         output[s, begin + i, first + c] += left[i]
             begin += n
+
+
+cdef inline void _compare(double* to_left, const floating* x, double threshold, bint missing_left, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to_left[i] = (x[i] <= threshold) | ((x[i] != x[i]) & missing_left)
 
 
 cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:

@@ -162,7 +162,7 @@ def _row_values(
     def add(some: NDArray[np.int64]) -> None:
         number = np.full(n_groups, -1)
         number[some] = np.arange(some.size)
-        effect = effects(ensemble, X, share, number[group], some.size)[1]
+        effect = effects(ensemble, X, share, number[group], some.size)[1][:, :, 0]
         for place, g in enumerate(some.tolist()):
             own = np.ascontiguousarray(effect[:, place])  # sums over it do not depend on how many are held at once
             if loss is not None:
