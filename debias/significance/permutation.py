@@ -103,9 +103,7 @@ class PermutationMethod:
 PERMUTATION = PermutationMethod()
 
 
-def compared(
-    drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedure, log: WarningLog
-) -> Tested:
+def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedure, log: WarningLog) -> Tested:
     """Draw until every decision is settled, and compare z with what was drawn.
 
     Parameters

@@ -328,7 +328,9 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
     varies = size > 1e-20 * (weight * centred(_expected(rows, output)) ** 2).sum(axis=0)
 
     def rest(values: Array) -> Array:
-        slope = np.divide((weight * expected * values).sum(axis=1, keepdims=True), size, out=np.zeros_like(size), where=varies)
+        slope = np.divide(
+            (weight * expected * values).sum(axis=1, keepdims=True), size, out=np.zeros_like(size), where=varies
+        )
         return y - np.maximum(slope, 0.0) * expected
 
     if rows.ensemble.is_classifier or rows.ensemble.class_sets is not None:

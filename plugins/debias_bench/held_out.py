@@ -99,8 +99,12 @@ def settings() -> list[Setting]:
     level.append(Setting("level", "normal, 4,000 rows (signs)", partial(_of_noise, response=_normal), (1000, 4000)))
     boosted = MODELS[:3]
     power = [
-        Setting("power", "correlated .85, sd 1", partial(_correlated, deviation=1), (1000, 1000), ("XGBoost .3, depth 3",)),
-        Setting("power", "correlated .85, sd 5", partial(_correlated, deviation=5), (1000, 1000), ("XGBoost .3, depth 3",)),
+        Setting(
+            "power", "correlated .85, sd 1", partial(_correlated, deviation=1), (1000, 1000), ("XGBoost .3, depth 3",)
+        ),
+        Setting(
+            "power", "correlated .85, sd 5", partial(_correlated, deviation=5), (1000, 1000), ("XGBoost .3, depth 3",)
+        ),
         *(
             Setting("power", f"{name}, 200 rows", partial(_skewed, response=response), (200, 200), boosted)
             for name, response in SKEWED.items()
@@ -114,7 +118,9 @@ def settings() -> list[Setting]:
         Setting("power", "class of 5 %, 100 rows", _rare, (1000, 100)),
         Setting("power", "class of 5 %, 300 rows", _rare, (1000, 300)),
         Setting("power", "three relevant of eleven, three classes, 100 rows", _three, (300, 100)),
-        Setting("power", "additive, blocks of 1 to 12, 300 rows", partial(_few, name="additive", unequal=True), (300, 300)),
+        Setting(
+            "power", "additive, blocks of 1 to 12, 300 rows", partial(_few, name="additive", unequal=True), (300, 300)
+        ),
     ]
     return [*level, *power]
 
@@ -198,9 +204,7 @@ RESPONSES: dict[str, Callable[[np.random.Generator, int], NDArray[Any]]] = {
 }
 
 
-def _of_noise(
-    rng: np.random.Generator, n: int, response: Callable[[np.random.Generator, int], NDArray[Any]]
-) -> Sample:
+def _of_noise(rng: np.random.Generator, n: int, response: Callable[[np.random.Generator, int], NDArray[Any]]) -> Sample:
     return Sample(_noise(rng, n), response(rng, n), np.zeros(N_NOISE, dtype=bool))
 
 

@@ -228,7 +228,9 @@ def test_a_result_says_its_null_hypothesis(boosted):
     test = audit.tested_scores.details["test"]
     assert test["null_hypothesis"] == residuals.NULL_HYPOTHESIS
     assert (test["method"], test["draws"], test["shrinkage"]) == ("residuals", "permutations", 0.0)
-    assert f"Test: {test['n_permutations']} permutations of residuals, family-wise error rate 5%" in " ".join(audit.summary())
+    assert f"Test: {test['n_permutations']} permutations of residuals, family-wise error rate 5%" in " ".join(
+        audit.summary()
+    )
 
 
 def test_scores_are_tested_where_residuals_cannot_be(boosted, monkeypatch):
@@ -289,7 +291,8 @@ def test_outliers_and_other_columns_are_taken_out_of_the_response(boosted):
     strong = y + 30 * X[:, 3]
     model = XGBRegressor(n_estimators=60, max_depth=3, n_jobs=1).fit(X[:80], strong[:80])
     scores, old = (
-        debias.audit(model, X[80:], strong[80:], test=test, **HELD_OUT).tested_scores for test in ("auto", "permutation")
+        debias.audit(model, X[80:], strong[80:], test=test, **HELD_OUT).tested_scores
+        for test in ("auto", "permutation")
     )
     assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]
 
