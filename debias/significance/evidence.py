@@ -102,7 +102,7 @@ class Evidence(Protocol):
         """Warn if a test by this method is weak or approximate on these rows."""
 
     def warn_of_blocks(self, log: WarningLog) -> None:
-        """Warn if Student's t is approximate because few rows dominate the response and blocks have different sizes."""
+        """Warn if a test is approximate because few rows dominate the response and blocks have different sizes."""
 
     def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> list[Drawing]:
         """Return what a permutation test draws: the splits of the model, its linear effects, or (`combined`) both."""
@@ -214,10 +214,10 @@ class EvidenceInMemory:
                 f"{ENOUGH_BLOCKS}; the {method} test has little power with so few. To get more power, hold out {unit} "
                 "and test on them with rows='held-out'"
             )
-        if self.rows.kind != RowsKind.OOB and _weights_follow_response(self.rows):
+        if self.rows.kind != RowsKind.OOB and method != "residuals" and _weights_follow_response(self.rows):
             log.warn(
-                "the weights of these rows depend on their response (as weights of classes do). The tests treat "
-                "weights as fixed, so they call noise informative too often: with balanced weights of a class of "
+                "the weights of these rows depend on their response (as weights of classes do). This test treats "
+                "weights as fixed, so it calls noise informative too often: with balanced weights of a class of "
                 "7 %, in .25 of data sets instead of .05. Leave the weights of held-out rows out"
             )
         if ("neighbours", 0) not in self.kept:
@@ -250,8 +250,8 @@ class EvidenceInMemory:
         if effective < n / 10:
             log.warn(
                 f"few rows dominate the response (effectively {effective:.3g} of {n}, as happens if a class is rare), "
-                "and blocks of different sizes cannot be permuted. The t-test is then approximate and may call noise "
-                "informative too often. With blocks of one size, the permutation test is used instead"
+                "and blocks of different sizes cannot be permuted. The test is then approximate and may call noise "
+                "informative too often. Blocks of one size are permuted instead"
             )
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:

@@ -116,7 +116,10 @@ class ResidualMethod:
     ) -> Tested:
         """Draw permutations, or random signs, until every decision is settled. Nodes have no weights here."""
         statistic = ResidualStatistic(evidence.rows, evidence.grouping)
-        return compared([Drawing(statistic, statistic.source)], evidence, procedure, log)
+        tested = compared([Drawing(statistic, statistic.source)], evidence, procedure, log)
+        if not statistic.permutes and (tested.p_adjusted <= procedure.alpha).any():
+            evidence.warn_of_blocks(log)
+        return tested
 
 
 RESIDUALS = ResidualMethod()
@@ -142,7 +145,7 @@ class ResidualStatistic:
         self.rows, self.n_groups = rows, len(grouping.names)
         self.used = np.unique(grouping.index[ensemble.feature[ensemble.splits]])
         use, without, output = uses(rows, grouping.index, self.used)
-        residual = residuals(rows, without, output)
+        residual, self._response = residuals(rows, without, output), _response(rows)[order]
         self.use, self.residual = np.ascontiguousarray(use[:, :, order]), np.ascontiguousarray(residual[:, order])
         self.use -= self.use.mean(axis=2, keepdims=True)
 
@@ -163,13 +166,13 @@ class ResidualStatistic:
     def permutes(self) -> bool:
         """Whether residuals are permuted, and not given random signs.
 
-        Blocks must have one size, and a permutation must change something. Above `FEW_ROWS` effective rows signs are
+        Blocks must have one size, and a permutation of their responses must change something. Above `FEW_ROWS` effective rows signs are
         faster.
         """
         if np.ptp(self.sizes) > 0:
             return False
-        in_blocks = self.residual.reshape(len(self.residual), self.sizes.size, -1)
-        if self.sizes[0] > 1 and (in_blocks == in_blocks[:, :1]).all():
+        in_blocks = self._response.reshape(self.sizes.size, -1)
+        if self.sizes[0] > 1 and (in_blocks == in_blocks[0]).all():
             return False
         return self.sizes.size <= FEW_ROWS or effective_rows(self.rows) <= FEW_ROWS
 

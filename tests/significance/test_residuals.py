@@ -188,8 +188,10 @@ def test_blocks_with_the_same_responses_get_signs(boosted):
     model, X, _ = boosted
     y, block = np.tile([0.0, 1.0, 5.0, 2.0], 40), np.repeat(np.arange(40), 4)
     statistic, _ = statistic_of(model, debias.Dataset(X, y, blocks=block), None)
-    statistic.residual[:] = statistic.residual[:, np.tile(np.arange(4), 40)]
     assert not statistic.permutes
+    y[0] = 3.0
+    statistic, _ = statistic_of(model, debias.Dataset(X, y, blocks=block), None)
+    assert statistic.permutes
 
 
 def test_a_group_is_one_feature(boosted):
