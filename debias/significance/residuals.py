@@ -32,7 +32,7 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.dependent_columns import dependent_features
 from debias.rows.paths import row_order
 from debias.rows.without import child_shares, effects, outputs_without
-from debias.significance.contributions import effective_rows
+from debias.significance.contributions import POWERS, effective_number, effective_rows
 from debias.significance.permutation import Drawing, RandomOrders, compared, seed_of
 from debias.trees.routing import row_blocks
 
@@ -96,6 +96,8 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     sizes = _block_sizes(rows)
     if np.ptp(sizes) > 0 and sizes.size < FEWEST_FOR_SIGNS:
         return f"there are fewer than {FEWEST_FOR_SIGNS} blocks, of different sizes"
+    if np.ptp(sizes) > 0 and _few_dominate(rows):
+        return "blocks have different sizes, and few rows dominate the response"
     return None
 
 
@@ -116,10 +118,7 @@ class ResidualMethod:
     ) -> Tested:
         """Draw permutations, or random signs, until every decision is settled. Nodes have no weights here."""
         statistic = ResidualStatistic(evidence.rows, evidence.grouping)
-        tested = compared([Drawing(statistic, statistic.source)], evidence, procedure, log)
-        if not statistic.permutes and (tested.p_adjusted <= procedure.alpha).any():
-            evidence.warn_of_blocks(log)
-        return tested
+        return compared([Drawing(statistic, statistic.source)], evidence, procedure, log)
 
 
 RESIDUALS = ResidualMethod()
@@ -375,6 +374,22 @@ def _studentised(total: Array, squares: Array, n: int) -> Array:
     # As in `contributions.spread`: a smaller variance is a rounding error.
     varies = variance > 1e-20 * squares
     return np.divide(total, np.sqrt(np.where(varies, variance, 1.0)), out=np.zeros_like(total), where=varies)
+
+
+def _few_dominate(rows: Rows) -> bool:
+    """Return whether less than a tenth of the rows count, as with a rare class.
+
+    Sums of random signs are symmetric, and those of few rows need not be. With a class of 5 % in 40 or 200 blocks of
+    random sizes, signs found noise in .13 (SE .03) of 120 sets of 2,400 rows, and permuted rows in .03 (.02).
+    """
+    used = rows.weight > 0
+    values = _response(rows)[used]
+    if rows.response.codes is None:
+        values = _clipped(values[None], used[used])[0]
+    values = values[:, np.ptp(values, axis=0) > 0]
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    sums = np.array([(values**power).sum(axis=0) for power in range(1, POWERS + 1)])
+    return bool((effective_number(sums, len(values)) < len(values) / 10).any())
 
 
 def _block_sizes(rows: Rows) -> NDArray[np.int64]:

@@ -257,6 +257,11 @@ def test_scores_are_tested_where_residuals_cannot_be(boosted, monkeypatch):
     assert why(ranker, queries, None) == "the gradient of a row depends on other rows"
     block = np.repeat(np.arange(5), [20, 30, 40, 30, 40])
     assert why(model, debias.Dataset(X, y, blocks=block), None) == "there are fewer than 6 blocks, of different sizes"
+    rare, block = np.r_[np.ones(11, int), np.zeros(149, int)], np.r_[0, 1, 2, 2, np.repeat(np.arange(3, 55), 3)]
+    dataset = debias.Dataset(new, rare, blocks=block)
+    assert why(forest, dataset, None) == "blocks have different sizes, and few rows dominate the response"
+    skewed = debias.Dataset(X, np.exp(3 * y), blocks=block)
+    assert debias.audit(model, skewed, **HELD_OUT).tested_scores.details["test"]["draws"] == "random signs"
     monkeypatch.setattr(residuals, "MOST_VALUES", 100)
     assert why(model, X, y) == "rows times features times outputs are more than 1e+02"
 
