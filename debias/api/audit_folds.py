@@ -151,8 +151,8 @@ def audit_folds(
         )
     if isinstance(test, Permutation) and test.of == "residuals":
         raise CompositionError(
-            "residuals are not tested in folds: how their z depend on one another is known for permuted responses only. "
-            "Leave of='residuals' out"
+            "residuals are not tested in folds: how their z depend on one another is known for permuted responses "
+            "only. Leave of='residuals' out"
         )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")

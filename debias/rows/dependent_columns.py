@@ -28,7 +28,26 @@ def dependent_features(
     used: NDArray[np.int64],
     least_correlation: float,
 ) -> dict[int, NDArray[np.bool_]]:
-    """Return, for each used group, its columns and those that depend on one of them, as a mask of the columns."""
+    """Return, for each used group of features, its columns and those that depend on one of them.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Its splits say which columns are categories.
+    X : array of shape (n_rows, n_features)
+        Missing values are NaN. At most `ROWS_TO_COMPARE` rows are compared.
+    group : array of int64 of shape (n_features,)
+        Group of each feature.
+    used : array of int64 of shape (n_used,)
+        The groups whose columns are compared.
+    least_correlation : float
+        As `least` of :func:`dependent`.
+
+    Returns
+    -------
+    dict of int to array of bool of shape (n_features,)
+        A mask of the columns for each used group.
+    """
     columns = np.flatnonzero(np.isin(group, used))
     categorical = np.zeros(group.size, dtype=bool)
     if ensemble.category_set is not None:

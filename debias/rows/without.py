@@ -1,7 +1,7 @@
 """What the splits on a feature do to the output of trees on each row.
 
-The output without a feature is the path-dependent expectation of Lundberg, Erion and Lee (2018): a row goes both ways at
-the splits on the feature, in the shares of the evaluation rows.
+The output without a feature is the path-dependent expectation of Lundberg, Erion and Lee (2018): a row goes both ways
+at the splits on the feature, in the shares of the evaluation rows.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def outputs_without(
     sets, columns = np.ascontiguousarray(left_out).view(np.uint8), np.ascontiguousarray(X.T)
     for tree in range(ensemble.n_trees):
         if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES:
-            kernels.add_outputs_without(columns, *_tree(ensemble, tree, share), sets, output)
+            arrays: tuple[Any, ...] = (columns, *_tree(ensemble, tree, share), sets, output)
+            kernels.add_outputs_without(*arrays)
             continue
         for of_set, group in zip(output, np.where(left_out, 0, -1), strict=True):
             raw, sums = _no_sums(ensemble, len(X), 1, 0)

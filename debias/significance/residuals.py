@@ -1,21 +1,21 @@
-"""The test of residuals on held-out rows: does what the model does with a feature recur in rows it has not seen?
+"""The test of residuals on held-out rows: whether what the model does with a feature recurs in rows it has not seen.
 
 Its null hypothesis, for each feature: the feature, together with the columns that depend on it, is independent of the
 response and of the other columns. The statistic is the largest of three studentised sums over rows,
 
     z_k = max over a of  sum_i a_ik . psi_ik / sqrt(sum_i (a_ik . psi_ik)^2 - (sum_i a_ik . psi_ik)^2 / n).
 
-- ``a_ik`` says what the splits on the feature do to the output on row i (:func:`uses`): the effect, the output minus the
-  output without these splits; the sum of the steps at these splits on the path of the row, each less its mean over the
-  evaluation rows of the node; and the same sum of signed square roots of steps. The sum of the second times y is
-  ``mdi_oob``. Interactions have effects where steps cancel, small steps count more as roots, and ``mdi_oob`` is large
-  where many columns share an effect.
+- ``a_ik`` says what the splits on the feature do to the output on row i (:func:`uses`): the effect, which is the output
+  minus the output without these splits; the sum of the steps at these splits on the path of the row, each less its mean
+  over the evaluation rows of the node; and the same sum of signed square roots of steps. The sum of the second times y
+  is ``mdi_oob``. Interactions have effects where steps cancel, small steps count more as roots, and ``mdi_oob`` is
+  large where many columns share an effect.
 - ``psi_ik`` is what is left of the response of row i after a regression on the output of the model without the feature
   and without the columns that depend on it (:func:`residuals`). It is a function of the response and of other columns.
 
-Under the null hypothesis each ``a`` has mean 0 given the other columns, so every term has mean 0 whatever the regression
-and whatever was clipped. These cost no level; they only remove what other columns explain, and outliers. The residuals of
-whole rows are permuted against the ``a`` of the rows, in the same way for all features and statistics.
+Under the null hypothesis each ``a`` has mean 0 given the other columns, so every term has mean 0 whatever the
+regression and whatever was clipped. These cost no level; they only remove what other columns explain, and outliers. The
+residuals of whole rows are permuted against the ``a`` of the rows, in the same way for all features and statistics.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ from debias.significance.permutation import Drawing, RandomOrders, compared, see
 from debias.trees.routing import row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
@@ -165,8 +163,8 @@ class ResidualStatistic:
     def permutes(self) -> bool:
         """Whether residuals are permuted, and not given random signs.
 
-        Blocks must have one size, and a permutation of their responses must change something. Above `FEW_ROWS` effective rows signs are
-        faster.
+        Blocks must have one size, and a permutation of their responses must change something. Above `FEW_ROWS`
+        effective rows signs are faster.
         """
         if np.ptp(self.sizes) > 0:
             return False
@@ -196,7 +194,8 @@ class ResidualStatistic:
             total[:], squares[:] = sums[:, :, 0], sums[:, :, 1]
         else:
             figures, sums = self._figures, np.empty((len(self._figures), LANES))
-            self._over_features(len(figures), lambda part: kernels.signed_sums(*part, figures, padded, sums))
+            signed: tuple[Any, ...] = (figures, padded, sums)
+            self._over_features(len(figures), lambda part: kernels.signed_sums(*part, *signed))
             total[:] = sums.reshape(total.shape)
             squares[:] = (figures**2).sum(axis=1).reshape(-1, N_STATISTICS, 1)
         z = np.zeros((n_drawn, self.n_groups))
@@ -302,8 +301,8 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
     """Return what is left of the response after a regression on other columns, times the weights of rows.
 
     The response is regressed on the expected response by the output of the model without a feature and what depends on
-    it, for each output by itself, with a slope of 0 or more. A model that fits too closely gets a slope below 1. Numbers
-    are clipped at `CLIP` scales from their median; classes are not.
+    it, for each output by itself, with a slope of 0 or more. A model that fits too closely gets a slope below 1.
+    Numbers are clipped at `CLIP` scales from their median; classes are not.
 
     Parameters
     ----------
@@ -315,8 +314,8 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
     Returns
     -------
     array of the shape of `without`
-        The response is that on which ``mdi_oob`` is evaluated: numbers, one-hot classes, or the negative gradient at the
-        margin before any tree. The sum over rows is 0.
+        The response is that on which ``mdi_oob`` is evaluated: numbers, one-hot classes, or the negative gradient at
+        the margin before any tree. The sum over rows is 0.
     """
     weight = (rows.weight / rows.weight.sum())[:, None]
 

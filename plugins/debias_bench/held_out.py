@@ -126,7 +126,7 @@ def settings() -> list[Setting]:
 
 
 def trial(setting: Setting, number: int) -> dict[str, list[float]]:
-    """Return, for each test, the share of noise with p <= .05, whether any is found, and the share found of the rest."""
+    """Return for each test the share of noise with p <= .05, whether any is found, and the share found of the rest."""
     rng = np.random.default_rng([sum(map(ord, setting.name)), number])
     n_train, n_held_out = setting.n_rows
     sample = setting.draw(rng, n_train + n_held_out)
@@ -154,6 +154,8 @@ def trial(setting: Setting, number: int) -> dict[str, list[float]]:
         scores[name] = prepared.test(untested, tested, procedure)
     found = {}
     for name, each in scores.items():
+        assert each.p_value is not None
+        assert each.p_adjusted is not None
         noise = ~sample.relevant if sample.noise is None else sample.noise
         selected = each.p_adjusted <= ALPHA
         relevant = selected[sample.relevant].mean() if sample.relevant.any() else np.nan
@@ -280,7 +282,7 @@ def _few(rng: np.random.Generator, n: int, name: str, unequal: bool = False) -> 
 
 
 def _heteroscedastic(rng: np.random.Generator, n: int) -> Sample:
-    """The mean depends on one column, and the standard deviation much more on another one."""
+    """Draw a mean that depends on one column, and a standard deviation that depends much more on another one."""
     X = np.column_stack([rng.normal(size=(n, 2)), _noise(rng, n)[:, :8]])
     y = X[:, 0] + np.exp(2 * X[:, 1]) * rng.normal(size=n)
     return Sample(X, y, np.arange(10) < 1, noise=np.arange(10) > 1)
@@ -347,12 +349,14 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     return [
         "# Tests on held-out rows: how often noise is found, and how often relevant features",
         "`debias bench held-out`: each data set has its own training rows, model and held-out rows. Boosters have 100 "
-        "trees (XGBoost) or 60 trees of 15 leaves (LightGBM), forests 60 trees; the models take turns unless the design "
-        f"says otherwise. Standard errors in (). The level is {ALPHA:.0%}: *one by one* is the share of noise features "
-        "with a p-value of at most that, *any noise* how often any is found family-wise, *found* the share of "
-        "relevant features that are found family-wise; [what the tests are](../significance.md). Noise has 2, 4 or 20 "
-        "values, 5 % ones, heavy tails, counts, and columns that depend on one another. With blocks of different "
-        "sizes the response is not permuted: the second test is then a t-test.",
+        "trees (XGBoost) or 60 trees of 15 leaves (LightGBM), forests 60 trees; the models take turns. Boosters alone "
+        "have skewed responses, and XGBoost alone, of depth 3 and rate .3, correlated columns. Standard errors in ().",
+        f"The level is {ALPHA:.0%}: *one by one* is the share of noise features with a p-value of at most that, *any "
+        "noise* how often any is found family-wise, *found* the share of relevant features that are found family-wise; "
+        "[what the tests are](../significance.md). Noise has 2, 4 or 20 values, 5 % ones, heavy tails, counts, and "
+        "columns that depend on one another. With blocks of different sizes the response is not permuted: the second "
+        "test is then a t-test. With 100 rows and 5 % of class 1 fewer than ten rows are of that class, so the default "
+        "is the second test.",
         f"*Written by the runner; {machine_line()}.*",
         "## Noise",
         _table(trials, "level"),

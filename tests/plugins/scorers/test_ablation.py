@@ -7,9 +7,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, Voti
 from xgboost import XGBRegressor
 
 import debias
+from debias.rows.without import child_shares, effects
 from debias.trees.routing import raw_output, route
 from debias.trees.shapley import shapley_values
-from debias.rows.without import child_shares, effects
 from support.without import CASES, drawn, evaluation_weight, fitted, output_without
 
 
