@@ -103,17 +103,20 @@ def audit(
     tested : str or Scorer
         The scorer that is tested, and whose scores the shares are computed from. It must be a scorer of trees that
         gives the contribution of each row (``node_weight``).
-    test : {"auto", "permutation", "conservative", "naive", None} or Permutation
+    test : {"auto", "residuals", "permutation", "conservative", "naive", None} or Permutation
         Test of the scores of `tested`. Its verdicts answer: does the model use the feature in a way that holds on
         unseen rows?
 
+        - "residuals", for held-out rows: what the model does with a feature on each row, times what other columns leave
+          of the response. Whole rows of residuals are permuted (docs/significance.md).
         - "permutation": the response is permuted and the trees stay as they are. A :class:`Permutation` has limits of
           its own.
         - "conservative": a t-test with sqrt(2) times the naive standard error, for out-of-bag rows.
         - "naive": a t-test, for held-out rows.
         - "auto": "permutation" for out-of-bag rows, or "conservative" if fewer than 5 rows (whole blocks, if there are
-          blocks) per tree are out of bag. For held-out rows "permutation" if the effective number of rows (of blocks of
-          one size) is at most 2,000, as with a rare class (docs/significance.md), else "naive".
+          blocks) per tree are out of bag. For held-out rows "residuals". Where these cannot be tested,
+          ``details["test"]["scores_tested_because"]`` says why, and it is "permutation" if the effective number of rows
+          (of blocks of one size) is at most 2,000, else "naive".
         - None or "none": no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
     dependence : {"auto", True, False}
         Whether to test too: does the response depend on the feature, within the nodes of the trees? The column

@@ -89,7 +89,8 @@ def audit_folds(
     sample_weight
         As for :func:`audit`, for all rows of X. Models that are trained again (those of a search) are trained with it.
     test : {"auto", "permutation", "naive", None} or Permutation
-        Test of each fold, as for :func:`audit` on held-out rows. All permutations are drawn. Dependence is not tested.
+        Test of the scores of each fold: "auto" permutes the response, or takes Student's t distribution for many rows.
+        Residuals and dependence are not tested. All permutations are drawn.
     error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
         Error rate of the verdicts, as for :func:`audit`: of those over all folds, and of those of each fold by itself.
     combine : {"sum", "harmonic"}
@@ -149,12 +150,19 @@ def audit_folds(
             f"test={test!r} is not a test of folds: their rows are held out, so pass one of "
             f"{', '.join(map(repr, TESTS))}, or a debias.Permutation"
         )
+    if isinstance(test, Permutation) and test.of == "residuals":
+        raise CompositionError(
+            "residuals are not tested in folds: how their z depend on one another is known for permuted responses "
+            "only. Leave of='residuals' out"
+        )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
     refits = checked(refits)
     if refits.checkpoint is not None:
         raise CompositionError("a checkpoint is for one model, and folds have several: leave the checkpoint out")
     procedure = Procedure.of(test, error_rate, adaptive=False)
+    if procedure is not None:
+        procedure = replace(procedure, residuals=False)  # folds depend on one another through their scores
     seed = seed_of(random_state)
     rows = dataset(X, y, sample_weight)
     if rows.y is None:

@@ -101,7 +101,7 @@ def score(
         - "model": the columns that the trees see (words, categories, components), by the names that the transformers
           give them. `groups` are then groups of these columns.
         - None: "model" if X is one column of texts, else "source".
-    test : {None, "auto", "permutation", "conservative", "naive", "combined"} or Permutation
+    test : {None, "auto", "residuals", "permutation", "conservative", "naive", "combined"} or Permutation
         How to test the scores, as in :func:`audit` with its defaults; None, the default: no test. "combined", which
         "auto" chooses for ``honest_effects``, tests linear effects together with the splits of the model.
     refits : Refits, optional

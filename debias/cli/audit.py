@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
     from debias.results.audit import Audit
     from debias.results.folds_audit import FoldsAudit
+
+
+PERMUTED: dict[str, Literal["auto", "residuals", "response"]] = {
+    "auto": "auto",
+    "residuals": "residuals",
+    "permutation": "response",
+}
+"""What the tests that can have a number of permutations permute."""
 
 
 @click.command(
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     "--test",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "permutation", "conservative", "naive", "none"]),
+    type=click.Choice(["auto", "residuals", "permutation", "conservative", "naive", "none"]),
     help="How to test the scores.",
 )
 @click.option(
@@ -92,15 +100,15 @@ def command(
         from debias.results.console import print_audit, print_folds
 
         chosen_scorers(tested, list(scorers) or None)  # before the model is loaded, which takes longer
-        if permutations is not None and test not in ("auto", "permutation"):
+        if permutations is not None and test not in PERMUTED:
             raise click.UsageError(
-                f"--permutations is for --test permutation, not --test {test}: leave one of them out"
+                f"--permutations is for --test residuals or permutation, not --test {test}: leave one of them out"
             )
         if folds is not None and dependence:
             raise click.UsageError("dependence is not tested in folds: leave --dependence out")
         settings: dict[str, Any] = {
             "tested": tested,
-            "test": test if permutations is None else debias.Permutation(permutations),
+            "test": test if permutations is None else debias.Permutation(permutations, of=PERMUTED[test]),
             "error_rate": (error_method, error_rate),
         }
         result: Audit | FoldsAudit

@@ -60,8 +60,8 @@ class Scores(BaseResult):
         The minimum detectable z: a feature must exceed it to be selected at the family-wise error rate alpha if no
         other feature is informative. For a scorer with its own rule, the smallest score that it selects.
     null : array of shape (n_permutations, n_features), or None
-        z of the permuted responses. For a meta-method, the scores of the inner scorer in each replicate, for permuted
-        responses or for copies.
+        z of the permuted responses or residuals. For a meta-method, the scores of the inner scorer in each replicate,
+        for permuted responses or for copies.
     """
 
     WRITTEN_AS: ClassVar[str] = "an audit or scores written by debias (to_json, debias audit --json)"

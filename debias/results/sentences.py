@@ -217,9 +217,11 @@ def _naming_strongest(found: str, n_found: int, named: str) -> str:
 
 
 def _permutations(test: Mapping[str, Any], where: str = "") -> str:
-    """Return the number of permutations of a test in words."""
+    """Return what a test drew, in words: "200 permutations", "200 random signs of residuals"."""
     pooled = " of all features together" if test.get("pooled") else ""
-    return f"{counted(test['n_permutations'], 'permutation')}{where}{pooled}"
+    drawn = "random sign" if test.get("draws") == "random signs" else "permutation"
+    of_what = " of residuals" if test.get("method") == "residuals" else ""
+    return f"{counted(test['n_permutations'], drawn)}{of_what}{where}{pooled}"
 
 
 def of_untested(features: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.effects import response_columns
 from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
-from debias.significance.permutation import Drawing, EffectStatistic, SplitStatistic, seed_of
+from debias.significance.permutation import Drawing, EffectStatistic, PermutedResponses, SplitStatistic, seed_of
 from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Evidence(Protocol):
         """Warn if a test by this method is weak or approximate on these rows."""
 
     def warn_of_blocks(self, log: WarningLog) -> None:
-        """Warn if Student's t is approximate because few rows dominate the response and blocks have different sizes."""
+        """Warn if a test is approximate because few rows dominate the response and blocks have different sizes."""
 
     def drawings(
         self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False
@@ -225,10 +225,10 @@ class EvidenceInMemory:
                 f"{ENOUGH_BLOCKS}; the {method} test has little power with so few. To get more power, hold out {unit} "
                 "and test on them with rows='held-out'"
             )
-        if self.rows.kind != RowsKind.OOB and _weights_follow_response(self.rows):
+        if self.rows.kind != RowsKind.OOB and method != "residuals" and _weights_follow_response(self.rows):
             log.warn(
-                "the weights of these rows depend on their response (as weights of classes do). The tests treat "
-                "weights as fixed, so they call noise informative too often: with balanced weights of a class of "
+                "the weights of these rows depend on their response (as weights of classes do). This test treats "
+                "weights as fixed, so it calls noise informative too often: with balanced weights of a class of "
                 "7 %, in .25 of data sets instead of .05. Leave the weights of held-out rows out"
             )
         if ("neighbours", 0) not in self.kept:
@@ -261,8 +261,8 @@ class EvidenceInMemory:
         if effective < n / 10:
             log.warn(
                 f"few rows dominate the response (effectively {effective:.3g} of {n}, as happens if a class is rare), "
-                "and blocks of different sizes cannot be permuted. The t-test is then approximate and may call noise "
-                "informative too often. With blocks of one size, the permutation test is used instead"
+                "and blocks of different sizes cannot be permuted. The test is then approximate and may call noise "
+                "informative too often. Blocks of one size are permuted instead"
             )
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
@@ -282,13 +282,14 @@ class EvidenceInMemory:
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
             if key not in self.kept:
-                self.kept[key] = Drawing(SplitStatistic(rows, node_weight, self.grouping), block, seed)
+                splits = SplitStatistic(rows, node_weight, self.grouping)
+                self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed))
             chosen.append(self.kept[key])
         if self.effects is not None:
             key = ("effects", id(self.effects))
             if key not in self.kept:
-                statistic = EffectStatistic(self.effects, self.grouping, within_fit=within_fit)
-                self.kept[key] = Drawing(statistic, block, seed)
+                effects = EffectStatistic(self.effects, self.grouping, within_fit=within_fit)
+                self.kept[key] = Drawing(effects, PermutedResponses(block, effects.response, seed))
             chosen.append(self.kept[key])
         return chosen
 

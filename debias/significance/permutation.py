@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -97,50 +96,69 @@ class PermutationMethod:
         combined: bool,
     ) -> Tested:
         """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
-        rows, grouping = evidence.rows, evidence.grouping
-        _refuse_unequal_blocks(rows)
-        pooled = pools(procedure, len(grouping.names))
-        if not pooled:
-            _check_resolution(procedure, len(grouping.names), log)
-        drawings = evidence.drawings(node_weight, combined, procedure.within_fit)
-        all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
-        draws = draw(drawings, all_drawn if pooled else procedure)
-        z, null, alpha = draws.z, draws.null, procedure.alpha
-        pooled = pooled and len(null) >= ENOUGH_TO_POOL  # the time budget may have ended the drawing
-        if pooled:
-            p_value, n_draws = p_values.pooled_p_values(z, null), np.full(z.size, len(null))
-        elif procedure.error != "fwer" and procedure.limits.adaptive:
-            p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
-        else:
-            p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
-        if procedure.error == "fwer":
-            p_adjusted = p_values.step_down_max(z, null)
-        else:
-            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
-        if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
-            log.warn(
-                f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
-                f"an error rate of {alpha:g}"
-            )
-        return Tested(
-            z=np.maximum.reduce([drawing.observed for drawing in drawings]),
-            p_value=p_value,
-            p_adjusted=p_adjusted,
-            threshold=_critical(null, alpha),
-            null=null,
-            details={
-                "n_permutations": len(null),
-                "draws_used": n_draws.tolist(),
-                "stopped": draws.stopped,
-                "seed": seed_of(rows),
-                **({"pooled": True} if pooled else {}),
-                **{key: value for drawing in drawings for key, value in drawing.details.items()},
-            },
-            standard_error=_standard_error(evidence),
-        )
+        _refuse_unequal_blocks(evidence.rows)
+        return compared(evidence.drawings(node_weight, combined, procedure.within_fit), evidence, procedure, log)
 
 
 PERMUTATION = PermutationMethod()
+
+
+def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedure, log: WarningLog) -> Tested:
+    """Draw until every decision is settled, and compare z with what was drawn.
+
+    Parameters
+    ----------
+    drawings : sequence of Drawing
+        As for :func:`draw`.
+    evidence : Evidence
+    procedure : Procedure
+    log : WarningLog
+        Receives the warnings.
+
+    Raises
+    ------
+    CompositionError
+        There are so few permutations that no p-value can be small enough.
+    """
+    n_features = len(evidence.grouping.names)
+    pooled = pools(procedure, n_features)
+    if not pooled:
+        _check_resolution(procedure, n_features, log)
+    all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
+    draws = draw(drawings, all_drawn if pooled else procedure)
+    z, null, alpha = draws.z, draws.null, procedure.alpha
+    pooled = pooled and len(null) >= ENOUGH_TO_POOL  # the time budget may have ended the drawing
+    if pooled:
+        p_value, n_draws = p_values.pooled_p_values(z, null), np.full(z.size, len(null))
+    elif procedure.error != "fwer" and procedure.limits.adaptive:
+        p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
+    else:
+        p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
+    if procedure.error == "fwer":
+        p_adjusted = p_values.step_down_max(z, null)
+    else:
+        p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+    if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
+        log.warn(
+            f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
+            f"an error rate of {alpha:g}"
+        )
+    return Tested(
+        z=np.maximum.reduce([drawing.observed for drawing in drawings]),
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        threshold=_critical(null, alpha),
+        null=null,
+        details={
+            "n_permutations": len(null),
+            "draws_used": n_draws.tolist(),
+            "stopped": draws.stopped,
+            "seed": seed_of(evidence.rows),
+            **({"pooled": True} if pooled else {}),
+            **{key: value for drawing in drawings for key, value in drawing.details.items()},
+        },
+        standard_error=_standard_error(evidence),
+    )
 
 
 def seed_of(rows: Rows) -> int:
@@ -214,10 +232,8 @@ def draw(drawings: Sequence[Drawing], procedure: Procedure) -> Draws:
 
 
 class Statistic(Protocol):
-    """Studentised scores that can be computed for permuted responses."""
+    """Studentised scores that can be computed for what a :class:`Source` draws."""
 
-    response: NDArray[Any]
-    """Response of the evaluation rows, in the order of their blocks, shape (n_rows, n_columns)."""
     lanes: int
     """Number of permutations computed together."""
     rounding: float
@@ -230,8 +246,15 @@ class Statistic(Protocol):
     def observed(self) -> NDArray[np.float64] | None:
         """Return z of the response as it is, in double precision, shape (n_groups,); None if that of `of` is."""
 
-    def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
-        """Return z of permuted responses (n_rows, n_columns, n_permutations), shape (n_permutations, n_groups)."""
+    def of(self, drawn: NDArray[Any]) -> NDArray[np.float64]:
+        """Return z of what was drawn, shape (n_drawn, n_groups)."""
+
+
+class Source(Protocol):
+    """What is drawn at random."""
+
+    def draw(self, n: int) -> NDArray[Any]:
+        """Return the next n draws along the last axis. The first of all leaves the data as they are."""
 
 
 class Drawing:
@@ -240,15 +263,12 @@ class Drawing:
     Parameters
     ----------
     statistic : Statistic
-    block : array of int64 of shape (n_rows,)
-        Blocks of rows, all of one size; rows of a block are together.
-    seed : int
-        Seed of the permutations: drawings of the same rows with the same seed permute them in the same way.
+    source : Source
     """
 
-    def __init__(self, statistic: Statistic, block: NDArray[np.int64], seed: int) -> None:
+    def __init__(self, statistic: Statistic, source: Source) -> None:
         self._statistic, self.lanes, self.details = statistic, statistic.lanes, statistic.details
-        self._responses = _Responses(block, statistic.response, seed)
+        self._source = source
         self._drawn: list[NDArray[np.float64]] = []
 
     @cached_property
@@ -265,7 +285,7 @@ class Drawing:
         missing = n - sum(map(len, self._drawn))
         while missing > 0:
             batch = min(self.lanes, missing)
-            drawn = self._statistic.of(self._responses.draw(batch))
+            drawn = self._statistic.of(self._source.draw(batch))
             if not self._drawn:
                 drawn[0] -= self._statistic.rounding * np.maximum(np.abs(drawn[0]), 1.0)
             self._drawn.append(drawn)
@@ -403,35 +423,68 @@ class EffectStatistic:
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0)
 
 
-class _Responses:
-    """The response in its own order first, then in random orders; if there are blocks, whole blocks are permuted."""
+class RandomOrders:
+    """Orders of rows: their own first, then random ones; if there are blocks, whole blocks are permuted.
+
+    Parameters
+    ----------
+    block : array of int64 of shape (n_rows,)
+        Blocks of rows, all of one size; rows of a block are together.
+    seed : int
+        The same blocks and seed give the same orders.
+    """
+
+    def __init__(self, block: NDArray[np.int64], seed: int) -> None:
+        self._random = np.random.default_rng(np.random.SeedSequence(seed))
+        self.blocks = np.arange(block.size).reshape(np.unique(block).size, -1)
+        self._orders = self._all_orders()
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        """Return the next n orders, shape (n_rows, n)."""
+        orders = np.empty((n, self.blocks.size), dtype=np.int64)
+        for order in orders:
+            order[:] = next(self._orders)
+        return orders.T
+
+    def _all_orders(self) -> Iterator[NDArray[np.int64]]:
+        # The identity first: the observed z is computed by the same loops, so equal responses give equal bits.
+        yield self.blocks.ravel()
+        while True:
+            yield self.blocks[self._random.permutation(len(self.blocks))].ravel()
+
+
+class PermutedResponses:
+    """The response of rows in random orders, its own order first.
+
+    Parameters
+    ----------
+    block, seed
+        As for :class:`RandomOrders`.
+    response : array of shape (n_rows, n_columns)
+
+    Raises
+    ------
+    RowsError
+        Every block has the same responses.
+    """
 
     def __init__(self, block: NDArray[np.int64], response: NDArray[Any], seed: int) -> None:
-        self._random = np.random.default_rng(np.random.SeedSequence(seed))
-        self._blocks = np.arange(block.size).reshape(np.unique(block).size, -1)
-        self._response = response
-        in_blocks = response[self._blocks]
-        if self._blocks.shape[1] > 1 and (in_blocks == in_blocks[0]).all():
+        self._orders, self._response = RandomOrders(block, seed), response
+        in_blocks = response[self._orders.blocks]
+        if in_blocks.shape[1] > 1 and (in_blocks == in_blocks[0]).all():
             raise RowsError(
                 "every block has the same responses in the same order, so a permutation of blocks changes nothing. "
                 "Pass test='naive', which needs no permutation"
             )
-        self._orders = self._all_orders()
 
     def draw(self, n: int) -> NDArray[Any]:
-        """Return the next n responses, shape (n_rows, n_outputs, n)."""
+        """Return the next n responses, shape (n_rows, n_columns, n)."""
         from debias.significance.kernels import steps as step_kernels
 
         drawn = np.empty((*self._response.shape, n), dtype=self._response.dtype)
         if n:
-            step_kernels.put_in_order(np.stack(list(islice(self._orders, n))), self._response, drawn)
+            step_kernels.put_in_order(self._orders.draw(n).T, self._response, drawn)
         return drawn
-
-    def _all_orders(self) -> Iterator[NDArray[np.int64]]:
-        # The identity first: the observed z is computed by the same loops, so equal responses give equal bits.
-        yield self._blocks.ravel()
-        while True:
-            yield self._blocks[self._random.permutation(len(self._blocks))].ravel()
 
 
 class _Settled:

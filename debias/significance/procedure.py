@@ -1,10 +1,11 @@
 """The verdict on scores: the procedure of a test, the table of all methods, and the method that combines two.
 
 :func:`significance` is the entry point. It chooses a method, and the method makes the p-values:
-:mod:`debias.significance.permutation` or :mod:`debias.significance.student`. On out-of-bag rows the method is the
-frozen-forest permutation test, or a t-test with the naive standard error or sqrt(2) times it. Held-out rows are
-independent given the model, so a score is a sum of independent contributions. If many rows count, a t-test is used. If
-few count (:func:`debias.significance.contributions.effective_rows`), the response is permuted.
+:mod:`debias.significance.permutation`, :mod:`debias.significance.residuals` or :mod:`debias.significance.student`. On
+out-of-bag rows the method is the frozen-forest permutation test, or a t-test with the naive standard error or sqrt(2)
+times it. On held-out rows it is the test of residuals. Where residuals cannot be tested, the scores are: held-out rows
+are independent given the model, so a score is a sum of independent contributions. If many rows count, a t-test is used.
+If few count (:func:`debias.significance.contributions.effective_rows`), the response is permuted.
 
 The combined method tests dependence, by the splits of the model or by linear effects at its nodes. The statistic of a
 feature is the larger of two studentised scores: that of the model's own splits, and that of lines which are fitted at
@@ -26,6 +27,7 @@ from debias.results.untested import with_reason
 from debias.results.vocabulary import RowsKind
 from debias.significance.method import Tested
 from debias.significance.permutation import PERMUTATION
+from debias.significance.residuals import RESIDUALS, why_no_residuals
 from debias.significance.student import CONSERVATIVE, NAIVE
 
 if TYPE_CHECKING:
@@ -75,13 +77,13 @@ class CombinedMethod:
 
 
 COMBINED = CombinedMethod()
-METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE, COMBINED)}
+METHODS: dict[str, Method] = {method.name: method for method in (RESIDUALS, PERMUTATION, CONSERVATIVE, NAIVE, COMBINED)}
 """All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 
 
 @dataclass(frozen=True)
 class Permutation:
-    """The test by permutations of the response, with limits of its own.
+    """A test by permutations, with limits of its own.
 
     Parameters
     ----------
@@ -92,24 +94,30 @@ class Permutation:
     adaptive : bool
         Whether to stop drawing permutations when every verdict is settled. The risk that more draws would have changed
         the verdict of a feature is at most 1e-3. P-values are computed from the permutations drawn until then.
+    of : {"auto", "residuals", "response"}
+        What is permuted. "residuals": as for ``test="residuals"``. "response": as for ``test="permutation"``. "auto":
+        residuals of held-out rows, where these can be tested, and otherwise the response.
 
     Raises
     ------
     CompositionError
-        A limit is not a number, or is out of range.
+        A limit is not a number, or is out of range; or nothing can be permuted by that name.
 
     Examples
     --------
     >>> import debias
     >>> debias.Permutation(n_permutations=1000, budget=60.0)
-    Permutation(n_permutations=1000, budget=60.0, adaptive=True)
+    Permutation(n_permutations=1000, budget=60.0, adaptive=True, of='auto')
     """
 
     n_permutations: int = 200
     budget: float | None = None
     adaptive: bool = True
+    of: Literal["auto", "residuals", "response"] = "auto"
 
     def __post_init__(self) -> None:
+        if self.of not in ("auto", "residuals", "response"):
+            raise CompositionError(f"of={self.of!r} is not one of 'auto', 'residuals', 'response'")
         if not isinstance(self.adaptive, (bool, np.bool_)):
             raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
         whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
@@ -119,7 +127,7 @@ class Permutation:
             raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
 
 
-TestName = Literal["auto", "permutation", "conservative", "naive", "combined", "none"]
+TestName = Literal["auto", "residuals", "permutation", "conservative", "naive", "combined", "none"]
 Test = TestName | Permutation
 """What users pass as ``test=``, beside None. An audit asks for "combined" by ``dependence=``."""
 
@@ -130,12 +138,13 @@ class Procedure:
 
     Parameters
     ----------
-    test : {"auto", "permutation", "conservative", "naive", "combined"}
-        "permutation": the response is permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the
-        naive standard error, for out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for
-        out-of-bag rows (conservative if fewer than 5 whole blocks per tree are out of bag), and for held-out rows if
-        their effective number is at most 2,000 (:mod:`debias.significance.contributions`); naive for other held-out
-        rows. "combined", which "auto" chooses for linear effects: :class:`CombinedMethod`.
+    test : {"auto", "residuals", "permutation", "conservative", "naive", "combined"}
+        "residuals": the test of :mod:`debias.significance.residuals`, for held-out rows. "permutation": the response is
+        permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the naive standard error, for
+        out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for out-of-bag rows (conservative if
+        fewer than 5 whole blocks per tree are out of bag). For held-out rows residuals; where these cannot be tested,
+        permutation if the effective number of rows is at most 2,000 (:mod:`debias.significance.contributions`), else
+        naive. "combined", which "auto" chooses for linear effects: :class:`CombinedMethod`.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
@@ -145,6 +154,8 @@ class Procedure:
         Limits of the permutations, if there are any.
     within_fit : bool
         Whether a test of dependence fits lines in so few trees that it takes no longer than the fit of a forest.
+    residuals : bool
+        Whether residuals may be tested although `test` does not name them. Folds are combined by their scores.
     """
 
     test: str = "auto"
@@ -152,6 +163,7 @@ class Procedure:
     error: str = "fwer"
     limits: Permutation = Permutation()
     within_fit: bool = False
+    residuals: bool = False
 
     @classmethod
     def of(cls, test: Test | None, error_rate: ErrorRate = 0.05, *, adaptive: bool = True) -> Procedure | None:
@@ -173,20 +185,28 @@ class Procedure:
         if test is None or (isinstance(test, str) and test == "none"):
             return None
         if isinstance(test, Permutation):
-            return cls("permutation", alpha, error, replace(test, adaptive=test.adaptive and adaptive))
+            limits = replace(test, adaptive=test.adaptive and adaptive)
+            method = RESIDUALS if test.of == "residuals" else PERMUTATION
+            return cls(method.name, alpha, error, limits, residuals=test.of == "auto")
         if not isinstance(test, str) or test not in ("auto", *METHODS):
             names = ", ".join(map(repr, ("auto", *METHODS)))
             raise CompositionError(f"test={test!r} is not one of {names}, a debias.Permutation, or None for no test")
-        return cls(test, alpha, error, Permutation(adaptive=adaptive))
+        return cls(test, alpha, error, Permutation(adaptive=adaptive), residuals=test == "auto")
 
     @property
     def rows_decide(self) -> bool:
         """Whether the method is chosen by what the rows are."""
         return self.test == "auto"
 
+    def tests_residuals(self, evidence: Evidence) -> bool:
+        """Return whether residuals are tested."""
+        return self.test == RESIDUALS.name or (self.residuals and why_no_residuals(evidence) is None)
+
     def method(self, evidence: Evidence) -> Method:
         """Return the method for these rows; raise a CompositionError if it cannot test them."""
-        if not self.rows_decide:
+        if self.tests_residuals(evidence):
+            chosen: Method = RESIDUALS
+        elif not self.rows_decide:
             chosen = METHODS[self.test]
         elif evidence.effects is not None:
             chosen = COMBINED
@@ -290,7 +310,8 @@ def significance(
     """
     _refuse_training_rows(evidence.rows)
     evidence.warn_of_classes(log)
-    reason = evidence.no_verdict(procedure.test)
+    residuals = procedure.tests_residuals(evidence)
+    reason = evidence.no_verdict(RESIDUALS.name if residuals else procedure.test)
     if reason is not None:
         what = "nothing was tested" if evidence.effects is None else "dependence was not tested"
         (log.add if aside else log.warn)(f"{what}: {reason}")
@@ -303,10 +324,12 @@ def significance(
         "method": method.name,
         "alpha": float(procedure.alpha),
         "error": procedure.error,
-        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
+        "shrinkage": SHRINKAGE if shrinking.min() < 1 and not residuals else 0.0,
         "n_independent": evidence.n_independent,
         "blocks": evidence.has_blocks,
     }
+    if procedure.residuals and evidence.rows.kind == RowsKind.HELD_OUT and evidence.effects is None and not residuals:
+        details["scores_tested_because"] = why_no_residuals(evidence)
     return replace(
         scores,
         standard_error=tested.standard_error,

@@ -30,11 +30,12 @@ SETS = 20
 """Number of held-out sets for each model."""
 ALPHA = 0.05
 TESTS = {
-    "auto": 'test="auto"',
+    "auto": "permuted response",
     "effective": "Student's law by effective rows",
     "normal": "by the number of rows",
 }
-"""The tests: the default, the test of rows in batches, and the test before effective rows were counted."""
+"""The tests of scores: the one that is chosen where residuals are not tested, which is a t-test if more than 2,000 rows
+count; the test of rows in batches; and the test before effective rows were counted."""
 MODELS = ("forest, balanced", "forest, balanced_subsample", "forest", "XGBoost", "LightGBM, scale_pos_weight")
 
 
@@ -75,6 +76,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"{SETS} sets of fresh rows. The table shows the share of sets in which any feature is found, at a "
         f"family-wise error rate of {ALPHA:.0%}. Standard errors in () are over models, or binomial if that is "
         "larger; [what the tests are](../significance.md).",
+        "These are the tests of scores; [that of residuals](held-out.md) is the default where ten rows or more are "
+        "outside the largest class. *Permuted response* is a t-test if more than 2,000 rows count. "
         "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted.",
         f"*Written by the runner; {machine_line()}.*",
         _table(trials),

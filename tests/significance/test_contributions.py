@@ -139,7 +139,7 @@ def test_frozen_permutations_of_held_out_rows_are_those_by_walking_the_trees(tas
     kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
     model = kind(n_estimators=3, max_depth=3, n_jobs=1).fit(X, y)
     found = debias.audit(
-        model, fresh_X, fresh_y, rows="held-out", random_state=3, test=debias.Permutation(19)
+        model, fresh_X, fresh_y, rows="held-out", random_state=3, test=debias.Permutation(19, of="response")
     ).tested_scores
     form, shuffle = oracle.xgboost_model(model), np.random.default_rng(np.random.SeedSequence(3))
     grown = oracle.grow_fixed(form, 40)

@@ -61,7 +61,7 @@ def test_rows_and_blocks_of_a_series_are_warned_of(series, held_out, size):
 
 def test_long_blocks_held_out_are_not_warned_of(series):
     audit = audited(series, True, np.arange(N) // 20)  # warnings are errors here
-    assert audit.tested_scores.details["test"]["method"] == "permutation"
+    assert audit.tested_scores.details["test"]["method"] == "residuals"
 
 
 def test_neighbours_in_another_order_are_not_seen(series):

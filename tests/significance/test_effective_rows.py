@@ -12,7 +12,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
-from debias.significance import evidence
+from debias.significance import evidence, procedure
 from debias.significance.contributions import effective_number
 from debias.significance.procedure import Procedure
 from debias.significance.student import NAIVE
@@ -93,19 +93,28 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("residuals", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_the_test_is_chosen_by_the_rows_that_count(name):
+def test_the_test_is_chosen_by_the_rows_that_count(name, residuals, monkeypatch):
+    if not residuals:
+        monkeypatch.setattr(procedure, "why_no_residuals", lambda _: "it was asked for")
     model, y, given, expected = CASES[name]
     if name == "blocks that cannot change places":
         given = {"blocks": np.maximum(np.arange(N) - N // 2, 0)}  # one of half of the rows, the others of one
     found = debias.score(model(), debias.Dataset(rows(2), y, **given), rows="held-out", test="auto")
     test = found.details["test"]
+    if residuals:
+        assert test["method"] == "residuals"
+        assert test["draws"] == ("permutations" if expected == "permutation" else "random signs")
+        return
     assert test["method"] == expected
+    assert test["scores_tested_because"] == "it was asked for"
     assert ("effective_rows" in test) == (expected == "naive")
 
 
 def test_it_costs_too_much_to_permute_very_many_rows(monkeypatch):
     model, y, given, _ = CASES["balanced"]
+    monkeypatch.setattr(procedure, "why_no_residuals", lambda _: "there are too many")
     monkeypatch.setattr(evidence, "MOST_VALUES", N * 3 * 2 - 1)
     found = debias.score(model(), debias.Dataset(rows(2), y, **given), rows="held-out", test="auto")
     assert found.details["test"]["method"] == "naive"
@@ -220,7 +229,7 @@ def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare():
     for each in range(SETS):
         X, y = rng.normal(size=(N, 10)), (rng.random(N) < 0.02).astype(int)
         found = debias.score(model, X, y, rows="held-out", test="auto", random_state=each)
-        assert found.details["test"]["method"] == "permutation"
+        assert found.details["test"]["method"] == "residuals"
         auto.append(found.selected.any())
         naive = debias.score(model, X, y, rows="held-out", test="naive")
         by_rows.append((student.sf(naive.z, N - 1) <= 0.05 / 10).any())

@@ -306,16 +306,18 @@ def test_few_blocks_out_of_bag_are_tested_conservatively():
         debias.score(forest, debias.Dataset(X, y, blocks=blocks), test="permutation")
 
 
-def test_blocks_with_the_same_responses_in_the_same_order_are_refused():
+def test_blocks_with_the_same_responses_in_the_same_order_are_not_permuted():
     # Matched pairs, the case first: each permutation of the pairs gives the response itself.
     X = np.random.default_rng(0).normal(size=(200, 3))
     pairs, case_first = np.arange(200) // 2, np.tile([1, 0], 100)
     model = RandomForestClassifier(5, random_state=0).fit(X, case_first)
     fresh = np.random.default_rng(1).normal(size=(200, 3))
+    matched = debias.Dataset(fresh, case_first, blocks=pairs)
     with pytest.raises(debias.RowsError, match="same responses in the same order.* test='naive'"):
-        debias.audit(model, debias.Dataset(fresh, case_first, blocks=pairs), rows="held-out")
+        debias.audit(model, matched, rows="held-out", test="permutation")
+    assert debias.audit(model, matched, rows="held-out").tested_scores.details["test"]["draws"] == "random signs"
     case_first[:2] = 0, 1
-    debias.audit(model, debias.Dataset(fresh, case_first, blocks=pairs), rows="held-out")
+    debias.audit(model, matched, rows="held-out", test="permutation")
 
 
 def test_blocks_of_which_none_is_out_of_bag_are_refused():
@@ -395,16 +397,18 @@ def test_the_mirrored_null_needs_many_scores_that_are_not_positive():
     assert "mirrored null is coarse" in few.warnings[-1]
 
 
-@pytest.mark.parametrize("balanced", [True, False])
-def test_weights_that_follow_the_response_are_warned_of(balanced):
+@pytest.mark.parametrize(("balanced", "test"), [(True, "permutation"), (True, "auto"), (False, "permutation")])
+def test_weights_that_follow_the_response_are_warned_of(balanced, test):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), (rng.random(400) < 0.1).astype(int)
     weight = np.where(y == 1, 9.0, 1.0) if balanced else rng.uniform(0.5, 2, size=400)
     model = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:], random_state=0)
-    assert any("depend on their response" in str(one.message) for one in caught) == balanced
+        given = {"rows": "held-out", "sample_weight": weight[200:], "random_state": 0, "test": test}
+        debias.audit(model, X[200:], y[200:], **given)
+    warned = any("depend on their response" in str(one.message) for one in caught)
+    assert warned == (balanced and test == "permutation")  # residuals take their weight with them
 
 
 def test_options_are_typed_with_the_names_of_all_tests():

@@ -170,7 +170,8 @@ def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
 def noise_distribution(audit: Audit) -> str:
     """Return the name of the distribution from which the band of noise comes."""
     if audit.tested_scores.null is not None:
-        return "from permuted responses"
+        test = audit.tested_scores.details.get("test", {})
+        return "from permuted residuals" if test.get("method") == "residuals" else "from permuted responses"
     return "standard normal" if _independent(audit) is None else "Student's t"
 
 

@@ -15,7 +15,8 @@ import debias
 from debias.data.groups import Grouping
 from debias.parallel import allowed
 from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
-from debias.positions import evenly_spaced
+from debias.rows.dependent_columns import dependent_features
+from debias.rows.without import child_shares, effects, outputs_without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 MEASURES = ("both", "effect", "splits", "loss")
 VALUES_AT_ONCE = 2**24
 """At most about this many effects are held in memory, but at least those of one group."""
-
-ROWS_TO_COMPARE = 20_000
-"""At most this many rows, evenly spaced, tell which columns depend on one another."""
-MOST_CATEGORIES = 16
-"""Of a column of categories, this many frequent ones are compared."""
-COLUMNS_AT_ONCE = 2048
-"""Correlations of this many columns with all others are held in memory."""
 
 
 @debias.plugin.scorer_plugin("ablation", unit="covariance of effect and response")
@@ -144,18 +138,17 @@ def _row_values(
 ) -> tuple[dict[str, Array], Array | None, NDArray[np.int64]]:
     """Return the values of each row and group, the mean loss each group saves, and the number of dependent columns."""
     n_groups, reached = int(group.max()) + 1, rows.node_sums.n
-    share, weight = _shares(ensemble, reached), rows.weight / rows.weight.sum()
+    share, weight = child_shares(ensemble, reached), rows.weight / rows.weight.sum()
     used = np.unique(group[ensemble.feature[ensemble.splits]])
     names = ("effect", "splits") if measure == "both" else (measure,)
     row_values, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
-    left_out = {} if measure == "loss" else _left_out(ensemble, X, group, used, least_correlation)
+    left_out = {} if measure == "loss" else dependent_features(ensemble, X, group, used, least_correlation)
     leaves = _leaves(rows) if "splits" in names else None
-    raw = _effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
+    raw = effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None
 
     def residual_without(columns: NDArray[np.bool_]) -> Array:
-        without = raw - _effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
-        return _residual(ensemble, rows, without)
+        return _residual(ensemble, rows, outputs_without(ensemble, X, share, columns[None])[0])
 
     n_dependent = np.zeros(n_groups, dtype=np.int64)
     clusters: dict[bytes, NDArray[np.bool_]] = {}  # features that depend on one another often leave out the same
@@ -169,7 +162,7 @@ def _row_values(
     def add(some: NDArray[np.int64]) -> None:
         number = np.full(n_groups, -1)
         number[some] = np.arange(some.size)
-        effect = _effects(ensemble, X, share, number[group], some.size)[1]
+        effect = effects(ensemble, X, share, number[group], some.size)[1][:, :, 0]
         for place, g in enumerate(some.tolist()):
             own = np.ascontiguousarray(effect[:, place])  # sums over it do not depend on how many are held at once
             if loss is not None:
@@ -213,119 +206,6 @@ def _steps(
 def _leaves(rows: Rows) -> NDArray[np.int32]:
     """Return the leaf of each row in each tree, shape (n_trees, n_rows)."""
     return np.ascontiguousarray(np.concatenate([leaves.T for _, leaves in rows.leaf_blocks()], axis=1))
-
-
-def _left_out(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.floating[Any]],
-    group: NDArray[np.int64],
-    used: NDArray[np.int64],
-    least_correlation: float,
-) -> dict[int, NDArray[np.bool_]]:
-    """Return, for each used group, its columns and those that depend on one of them, as a mask of the columns."""
-    columns = np.flatnonzero(np.isin(group, used))
-    categorical = np.zeros(group.size, dtype=bool)
-    if ensemble.category_set is not None:
-        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
-    pairs = np.eye(group.size, dtype=bool)
-    compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
-    pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
-    return {int(g): pairs[group == g].any(axis=0) for g in used}
-
-
-def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], least: float) -> NDArray[np.bool_]:
-    """Return which pairs of columns have an absolute correlation of at least `least` in one of several forms.
-
-    A column of numbers has two forms: its ranks, and the distance of its ranks from their middle, which shows
-    dependence that is not monotone. A column of categories has a form for each frequent category. A column with missing
-    values has one more form, which says where they are. Missing values have the mean of a form.
-
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_columns)
-        Missing values are NaN.
-    categorical : array of bool of shape (n_columns,)
-        Whether the values of a column are codes without an order.
-    least : float
-
-    Returns
-    -------
-    array of bool of shape (n_columns, n_columns)
-        Symmetric, and True on the diagonal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from debias_plugins.scorers.ablation import dependent
-    >>> x = np.linspace(-1, 1, 50)
-    >>> other = np.tile([1.0, -1.0], 25)
-    >>> dependent(np.column_stack([x, x**2, other]), np.zeros(3, dtype=bool), 0.2).astype(int)
-    array([[1, 1, 0],
-           [1, 1, 0],
-           [0, 0, 1]])
-    """
-    n_columns = X.shape[1]
-    forms = [_forms(X[:, k], bool(categorical[k])) for k in range(n_columns)]
-    owner = np.repeat(np.arange(n_columns), [part.shape[1] for part in forms])
-    form = np.concatenate([np.empty((len(X), 0)), *forms], axis=1)
-    found = np.eye(n_columns, dtype=bool)
-    for begin in range(0, owner.size, COLUMNS_AT_ONCE):
-        some = slice(begin, begin + COLUMNS_AT_ONCE)
-        one, other = np.nonzero(np.abs(form[:, some].T @ form) >= least)
-        found[owner[some][one], owner[other]] = True
-    return found | found.T
-
-
-def _forms(column: NDArray[np.floating[Any]], categorical: bool) -> NDArray[np.float64]:
-    """Return the forms of a column that vary, shape (n_rows, n_forms), each with mean 0 and norm 1."""
-    from scipy.stats import rankdata
-
-    missing = np.isnan(column)
-    known = np.asarray(column, dtype=np.float64)[~missing]
-    if categorical:
-        values, count = np.unique(known, return_counts=True)
-        frequent = np.sort(values[np.argsort(-count, kind="stable")[:MOST_CATEGORIES]])
-        shown = (known[:, None] == frequent).astype(np.float64)
-    else:
-        rank = rankdata(known)
-        shown = np.column_stack([rank, np.abs(rank - (known.size + 1) / 2)])
-    forms = np.zeros((column.size, shown.shape[1] + 1))
-    if known.size:
-        forms[~missing, :-1] = shown - shown.mean(axis=0)
-    forms[:, -1] = missing - missing.mean()
-    norm = np.sqrt((forms**2).sum(axis=0))
-    varies = norm > 1e-9 * column.size
-    return forms[:, varies] / norm[varies]
-
-
-def _shares(ensemble: TreeEnsemble, n: Array) -> Array:
-    """Return the share of each node in the evaluation weight n of its parent, shape (n_nodes,)."""
-    from debias_plugins.scorers.kernels import ablation as kernels
-
-    start = ensemble.tree_start
-    trees = [slice(int(begin), int(end)) for begin, end in zip(start[:-1], start[1:], strict=True)]
-    return np.concatenate([kernels.child_shares(ensemble.left[at], ensemble.right[at], n[at]) for at in trees])
-
-
-def _effects(
-    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], share: Array, group: NDArray[np.int64], n_groups: int
-) -> tuple[Array, Array]:
-    """Return the output without the constant, and its difference from the output without the splits on each group.
-
-    The shapes are (n_rows, n_outputs) and (n_rows, n_groups, n_outputs). `group` has -1 for columns whose splits stay.
-    """
-    from debias.trees.routing import tree_nodes
-    from debias_plugins.scorers.kernels import ablation as kernels
-
-    raw, effect = np.zeros((len(X), ensemble.n_outputs)), np.zeros((len(X), n_groups, ensemble.n_outputs))
-    for tree in range(ensemble.n_trees):
-        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-        first, nodes = int(ensemble.tree_output[tree]), tree_nodes(ensemble, tree)
-        kernels.add_effects(X, nodes, share[at], ensemble.centred_value[at], first, group, raw, effect)
-    if ensemble.averaged:
-        raw /= ensemble.n_trees
-        effect /= ensemble.n_trees
-    return raw, effect
 
 
 def _residual(ensemble: TreeEnsemble, rows: Rows, raw: Array) -> Array:

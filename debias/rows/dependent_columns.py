@@ -1,0 +1,123 @@
+"""Which columns depend on one another, by the correlations of several forms of each column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.positions import evenly_spaced
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.trees.ensemble import TreeEnsemble
+
+ROWS_TO_COMPARE = 20_000
+"""At most this many rows, evenly spaced, tell which columns depend on one another."""
+MOST_CATEGORIES = 16
+"""Of a column of categories, this many frequent ones are compared."""
+COLUMNS_AT_ONCE = 2048
+"""Correlations of this many columns with all others are held in memory."""
+
+
+def dependent_features(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    group: NDArray[np.int64],
+    used: NDArray[np.int64],
+    least_correlation: float,
+) -> dict[int, NDArray[np.bool_]]:
+    """Return, for each used group of features, its columns and those that depend on one of them.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Its splits say which columns are categories.
+    X : array of shape (n_rows, n_features)
+        Missing values are NaN. At most `ROWS_TO_COMPARE` rows are compared.
+    group : array of int64 of shape (n_features,)
+        Group of each feature.
+    used : array of int64 of shape (n_used,)
+        The groups whose columns are compared.
+    least_correlation : float
+        As `least` of :func:`dependent`.
+
+    Returns
+    -------
+    dict of int to array of bool of shape (n_features,)
+        A mask of the columns for each used group.
+    """
+    columns = np.flatnonzero(np.isin(group, used))
+    categorical = np.zeros(group.size, dtype=bool)
+    if ensemble.category_set is not None:
+        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
+    pairs = np.eye(group.size, dtype=bool)
+    compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
+    pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
+    return {int(g): pairs[group == g].any(axis=0) for g in used}
+
+
+def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], least: float) -> NDArray[np.bool_]:
+    """Return which pairs of columns have an absolute correlation of at least `least` in one of several forms.
+
+    A column of numbers has two forms: its ranks, and the distance of its ranks from their middle, which shows
+    dependence that is not monotone. A column of categories has a form for each frequent category. A column with missing
+    values has one more form, which says where they are. Missing values have the mean of a form.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        Missing values are NaN.
+    categorical : array of bool of shape (n_columns,)
+        Whether the values of a column are codes without an order.
+    least : float
+
+    Returns
+    -------
+    array of bool of shape (n_columns, n_columns)
+        Symmetric, and True on the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias.rows.dependent_columns import dependent
+    >>> x = np.linspace(-1, 1, 50)
+    >>> other = np.tile([1.0, -1.0], 25)
+    >>> dependent(np.column_stack([x, x**2, other]), np.zeros(3, dtype=bool), 0.2).astype(int)
+    array([[1, 1, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+    n_columns = X.shape[1]
+    forms = [_forms(X[:, k], bool(categorical[k])) for k in range(n_columns)]
+    owner = np.repeat(np.arange(n_columns), [part.shape[1] for part in forms])
+    form = np.concatenate([np.empty((len(X), 0)), *forms], axis=1)
+    found = np.eye(n_columns, dtype=bool)
+    for begin in range(0, owner.size, COLUMNS_AT_ONCE):
+        some = slice(begin, begin + COLUMNS_AT_ONCE)
+        one, other = np.nonzero(np.abs(form[:, some].T @ form) >= least)
+        found[owner[some][one], owner[other]] = True
+    return found | found.T
+
+
+def _forms(column: NDArray[np.floating[Any]], categorical: bool) -> NDArray[np.float64]:
+    """Return the forms of a column that vary, shape (n_rows, n_forms), each with mean 0 and norm 1."""
+    from scipy.stats import rankdata
+
+    missing = np.isnan(column)
+    known = np.asarray(column, dtype=np.float64)[~missing]
+    if categorical:
+        values, count = np.unique(known, return_counts=True)
+        frequent = np.sort(values[np.argsort(-count, kind="stable")[:MOST_CATEGORIES]])
+        shown = (known[:, None] == frequent).astype(np.float64)
+    else:
+        rank = rankdata(known)
+        shown = np.column_stack([rank, np.abs(rank - (known.size + 1) / 2)])
+    forms = np.zeros((column.size, shown.shape[1] + 1))
+    if known.size:
+        forms[~missing, :-1] = shown - shown.mean(axis=0)
+    forms[:, -1] = missing - missing.mean()
+    norm = np.sqrt((forms**2).sum(axis=0))
+    varies = norm > 1e-9 * column.size
+    return forms[:, varies] / norm[varies]

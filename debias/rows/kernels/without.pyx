@@ -1,0 +1,202 @@
+"""Compiled loops over the paths of rows: the output of trees without their splits on a feature, and their steps there.
+
+At a split on the feature both children are followed, in fixed shares; at all other splits the row goes its own way.
+"""
+
+from cython cimport floating
+from libc.stdint cimport int64_t, uint8_t
+
+import numpy as np
+
+from debias.trees.kernels.walking cimport Walk, child
+
+cdef enum:
+    ROWS_AT_ONCE = 256  # their values of a tree of 127 nodes fit in the cache
+
+
+def add_effects(
+    const floating[:, ::1] X,
+    tuple nodes,
+    const double[::1] share,
+    const double[:, ::1] value,
+    int64_t first,
+    const int64_t[::1] group,
+    const double[:, :, ::1] step,
+    double[:, ::1] raw,
+    double[:, :, :, ::1] sums,
+):
+    """Add the output of one tree for each row, and what the splits on each group do to it.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+    nodes : tuple
+        The tree, as :func:`debias.trees.routing.tree_nodes` returns it.
+    share : array of shape (n_nodes,)
+        Share of each node in its parent; the shares of two children sum to 1.
+    value : array of shape (n_nodes, width)
+    first : int
+        First output of the tree.
+    group : array of shape (n_features,)
+        Number of the group of each column; -1 for columns whose splits stay.
+    step : array of shape (n_versions, n_nodes, width)
+        What the step from its parent to each node adds to the sums of a row; there may be no version.
+    raw : array of shape (n_rows, n_outputs)
+        The output is added to it.
+    sums : array of shape (n_rows, n_groups, 1 + n_versions, n_outputs)
+        The difference of the output from the output without the splits on each group is added to the first entry, the
+        steps at these splits on the path of the row to the others.
+
+    Notes
+    -----
+    Without its splits on a group a row goes to both sides of each of them. On the side of its own path it comes to its
+    own leaf, or to another split on the group. So only the other side of each split on the path is followed. A stack
+    holds the nodes that are still to be followed, with the product of the shares that led to them.
+    """
+    cdef Walk tree = Walk(*nodes)
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = sums.shape[1], n_versions = step.shape[0]
+    cdef int64_t[::1] last = np.full(n_groups, -1, dtype=np.int64)
+    cdef double[::1] own = np.empty(n_groups)
+    cdef int64_t[::1] path = np.empty(size, dtype=np.int64), waiting = np.empty(size, dtype=np.int64)
+    cdef double[::1] waiting_share = np.empty(size)
+    cdef int64_t i, at, leaf, below, other, depth, n_waiting, j, g, k, c, v
+    cdef double reached
+    with nogil:
+        for i in range(X.shape[0]):
+            leaf, depth = 0, 0
+            while tree.left[leaf] >= 0:
+                path[depth] = leaf
+                depth += 1
+                leaf = child(tree, leaf, X[i, tree.feature[leaf]])
+            path[depth] = leaf
+            for c in range(width):
+                raw[i, first + c] += value[leaf, c]
+            for j in range(depth):
+                g, below = group[tree.feature[path[j]]], path[j + 1]
+                if g < 0:
+                    continue
+                for v in range(n_versions):
+                    for c in range(width):
+                        sums[i, g, 1 + v, first + c] += step[v, below, c]
+                if last[g] < i:
+                    last[g], own[g] = i, 1.0
+                other = tree.left[path[j]] + tree.right[path[j]] - below
+                waiting[0], waiting_share[0] = other, own[g] * share[other]
+                own[g] *= share[below]
+                n_waiting = waiting_share[0] > 0
+                while n_waiting > 0:
+                    n_waiting -= 1
+                    at, reached = waiting[n_waiting], waiting_share[n_waiting]
+                    while tree.left[at] >= 0:
+                        k = tree.feature[at]
+                        if group[k] != g:
+                            at = child(tree, at, X[i, k])
+                            continue
+                        other = tree.right[at]
+                        if share[other] > 0:
+                            waiting[n_waiting], waiting_share[n_waiting] = other, reached * share[other]
+                            n_waiting += 1
+                        at = tree.left[at]
+                        reached *= share[at]
+                    for c in range(width):
+                        sums[i, g, 0, first + c] += reached * (value[leaf, c] - value[at, c])
+
+
+def add_outputs_without(
+    const floating[:, ::1] columns,
+    tuple nodes,
+    const double[::1] share,
+    const double[:, ::1] value,
+    int64_t first,
+    const uint8_t[:, ::1] left_out,
+    double[:, :, ::1] output,
+):
+    """Add the output of one tree for each row without the splits on each of several sets of features.
+
+    Parameters
+    ----------
+    columns : array of shape (n_features, n_rows)
+        The columns of X.
+    nodes, share, value, first
+        As for `add_effects`.
+    left_out : array of shape (n_sets, n_features)
+        1 for the features of each set.
+    output : array of shape (n_sets, n_rows, n_outputs)
+        The output is added to it.
+
+    Notes
+    -----
+    The values of all nodes are computed from the leaves up, for `ROWS_AT_ONCE` rows together: the mean of both children
+    at a split that is left out, and the value of the child to which the row goes at the others. For each set only the
+    nodes above its splits differ from those of the whole tree.
+    """
+    cdef Walk tree = Walk(*nodes)
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_sets = left_out.shape[0]
+    cdef uint8_t[:, ::1] differs = np.zeros((n_sets, size), dtype=np.uint8)
+    cdef double[:, ::1] to_left = np.empty((size, ROWS_AT_ONCE))
+    cdef double[:, ::1] whole = np.empty((size, ROWS_AT_ONCE)), own = np.empty((size, ROWS_AT_ONCE))
+    cdef const double* left
+    cdef const double* right
+    cdef const floating* x
+    cdef int64_t begin, n, s, node, i, c
+    with nogil:
+        for s in range(n_sets):
+            for node in range(size - 1, -1, -1):
+                if tree.left[node] >= 0:
+                    differs[s, node] = (
+                        left_out[s, tree.feature[node]]
+                        or differs[s, tree.left[node]]
+                        or differs[s, tree.right[node]]
+                    )
+        begin = 0
+        while begin < columns.shape[1]:
+            n = min(ROWS_AT_ONCE, columns.shape[1] - begin)
+            for node in range(size):
+                if tree.left[node] >= 0:
+                    x = &columns[tree.feature[node], begin]
+                    if tree.plain[node]:
+                        _compare(&to_left[node, 0], x, tree.threshold[node], tree.missing_left[node], n)
+                        continue
+                    for i in range(n):
+                        to_left[node, i] = child(tree, node, x[i]) == tree.left[node]
+            for c in range(width):
+                for node in range(size - 1, -1, -1):
+                    if tree.left[node] < 0:
+                        for i in range(n):
+                            whole[node, i] = value[node, c]
+                    else:
+                        _choose(&whole[node, 0], &whole[tree.left[node], 0], &whole[tree.right[node], 0], &to_left[node, 0], n)
+                for s in range(n_sets):
+                    for node in range(size - 1, -1, -1):
+                        if not differs[s, node]:
+                            continue
+                        left = &own[tree.left[node], 0] if differs[s, tree.left[node]] else &whole[tree.left[node], 0]
+                        right = &own[tree.right[node], 0] if differs[s, tree.right[node]] else &whole[tree.right[node], 0]
+                        if left_out[s, tree.feature[node]]:
+                            _average(&own[node, 0], left, right, share[tree.left[node]], share[tree.right[node]], n)
+                        else:
+                            _choose(&own[node, 0], left, right, &to_left[node, 0], n)
+                    left = &own[0, 0] if differs[s, 0] else &whole[0, 0]
+                    for i in range(n):
+                        output[s, begin + i, first + c] += left[i]
+            begin += n
+
+
+cdef inline void _compare(double* to_left, const floating* x, double threshold, bint missing_left, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to_left[i] = (x[i] <= threshold) | ((x[i] != x[i]) & missing_left)
+
+
+cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = to_left[i] * left[i] + (1 - to_left[i]) * right[i]
+
+
+cdef inline void _average(
+    double* to, const double* left, const double* right, double of_left, double of_right, int64_t n
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = of_left * left[i] + of_right * right[i]

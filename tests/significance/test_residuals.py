@@ -1,0 +1,367 @@
+"""The test of residuals against its definition: uses leaf by leaf, regression, clipping, z, step-down max-z."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from xgboost import XGBRanker, XGBRegressor
+
+import debias
+from debias.data.groups import Grouping
+from debias.rows import without
+from debias.rows.dependent_columns import dependent
+from debias.rows.without import child_shares, effects, outputs_without
+from debias.significance import residuals
+from debias.significance.residuals import ResidualStatistic
+from support.without import CASES, drawn, evaluation_weight, fitted, output_without
+
+HELD_OUT = {"rows": "held-out", "random_state": 0}
+
+
+def uses_by_definition(ensemble, X, weight, columns):
+    """Effect, steps and root steps of a group of columns, shape (3, n_rows, n_outputs)."""
+    reached = evaluation_weight(ensemble, X, weight)
+    full, without = (np.array([output_without(ensemble, x, left, reached) for x in X]) for left in ((), columns))
+    steps = np.zeros((2, *full.shape))
+    leaves = debias.trees.routing.route(ensemble, X)
+    for tree in range(ensemble.n_trees):
+        begin = ensemble.tree_start[tree]
+        outputs = slice(ensemble.tree_output[tree], ensemble.tree_output[tree] + ensemble.value.shape[1])
+        for i, leaf in enumerate(leaves[:, tree]):
+            node = leaf
+            while node > 0:
+                above = ensemble.parent[begin + node]
+                if ensemble.feature[begin + above] in columns and reached[begin + above] > 0:
+                    left, right = begin + ensemble.left[begin + above], begin + ensemble.right[begin + above]
+                    other = left if begin + node == right else right
+                    d = ensemble.value[begin + node] - ensemble.value[other]
+                    share = reached[other] / reached[begin + above]
+                    steps[0, i, outputs] += share * d
+                    steps[1, i, outputs] += share * np.sign(d) * np.sqrt(np.abs(d))
+                node = above
+    return np.stack([full - without, *(steps / (ensemble.n_trees if ensemble.averaged else 1))])
+
+
+def expected_by_definition(ensemble, X, weight, columns, kind):
+    """The expected response without some columns: of boosters at the margin, less that before any tree."""
+    reached = evaluation_weight(ensemble, X, weight)
+    output = np.array([output_without(ensemble, x, columns, reached) for x in X])
+    if ensemble.averaged or kind == "regression":
+        return output
+    if kind == "binary":
+        return 1 / (1 + np.exp(-output))
+    return np.exp(output) / np.exp(output).sum(axis=1, keepdims=True)
+
+
+def clipped(values, used):
+    """Deviations from the median, at most two robust standard deviations."""
+    deviation = values - np.median(values[used])
+    quartile, large = np.quantile(np.abs(deviation[used]), [0.75, 0.98])
+    limit = 2 * max(quartile / 1.15, 0.025 * large)
+    return np.clip(deviation, -limit, limit)
+
+
+def residual_by_definition(y, expected, weight, is_class):
+    """One output: the regression on the expected response, clipping, and the weights of rows."""
+    share, used = weight / weight.sum(), weight > 0
+    y, expected = y - share @ y, expected - share @ expected
+    for_slope = y if is_class else clipped(y, used)
+    constant = np.abs(expected).max() < 1e-12  # all columns are left out
+    slope = 0.0 if constant else max(0.0, np.sum(share * for_slope * expected) / np.sum(share * expected**2))
+    residual = y - slope * expected
+    if not is_class:
+        residual = clipped(residual, used)
+    return weight * (residual - share @ residual)
+
+
+def t_of(products):
+    """A sum over its standard deviation."""
+    total = products.sum()
+    variance = (products**2).sum() - total**2 / products.size
+    return total / np.sqrt(variance) if variance > 1e-20 * (products**2).sum() else 0.0
+
+
+@pytest.mark.parametrize(("library", "kind"), CASES)
+def test_z_and_p_values_are_those_of_the_definition(models, library, kind):
+    model, X, y = fitted(models, library, kind)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    X[:, 4] = 0.5 * X[:, 4] + np.nan_to_num(X[:, 3])  # two columns that depend on one another
+    ensemble = debias.plugin.extract(model)
+    rows, used = X.astype(ensemble.routing_dtype), weight > 0
+    target = y[:, None].astype(float)
+    if kind != "regression":
+        target = np.eye(len(model.classes_))[y]
+        target = target[:, 1:] if ensemble.n_outputs == 1 else target
+    pairs = dependent(rows, np.zeros(5, dtype=bool), 0.2)
+    assert pairs[3, 4]
+    assert not pairs.all()
+    test = debias.Permutation(19, adaptive=False)
+    scores = debias.score(model, X, y, "mdi_oob", rows="held-out", sample_weight=weight, test=test, random_state=3)
+    split_on = np.unique(ensemble.feature[ensemble.splits])
+    products = []
+    for k in range(5):
+        use = uses_by_definition(ensemble, rows, weight, (k,))
+        # The sum of steps times the response is the score.
+        score = np.average((use[1] * target).sum(axis=1), weights=weight)
+        np.testing.assert_allclose(score, scores.values[k], rtol=1e-7, atol=1e-10)
+        left_out = np.flatnonzero(pairs[k] & np.isin(np.arange(5), split_on))
+        expected = expected_by_definition(ensemble, rows, weight, left_out, kind)
+        psi = np.stack([residual_by_definition(y_, e, weight, kind != "regression")
+                        for y_, e in zip(target.T, expected.T, strict=True)], axis=1)  # fmt: skip
+        use = use[:, used]
+        products.append((use - use.mean(axis=1, keepdims=True), psi[used]))
+    random = np.random.default_rng(np.random.SeedSequence(3))
+    orders = [np.arange(used.sum()), *(random.permutation(used.sum()) for _ in range(19))]
+    z = np.array([[max(t_of((a * psi[order]).sum(axis=1)) for a in use) for use, psi in products] for order in orders])
+    np.testing.assert_allclose(scores.z, z[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(scores.null, z[1:], rtol=1e-6, atol=1e-9)
+    adjusted, largest = np.empty(5), 0.0
+    for place, k in enumerate(ranked := np.argsort(-z[0])):
+        largest = max(largest, np.mean(z[:, ranked[place:]].max(axis=1) >= z[0, k] - 1e-9))
+        adjusted[k] = largest
+    np.testing.assert_allclose(scores.p_adjusted, adjusted)
+    assert scores.details["test"]["method"] == "residuals"
+
+
+def statistic_of(model, X, y, groups=None, **options):
+    """The statistic of a model and held-out rows, and its rows."""
+    caught = []
+
+    @debias.plugin.scorer_plugin("caught", unit="none")
+    def caught_rows(ensemble, rows):
+        caught.append(rows)
+        return np.zeros(ensemble.n_features)
+
+    debias.score(model, X, y, caught_rows, rows="held-out", **options)
+    (rows,) = caught
+    return ResidualStatistic(rows, Grouping.of(groups, rows.ensemble.feature_names)), rows
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    """A booster that uses three columns of six, its held-out rows, and blocks of different sizes."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(360, 6))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=360)
+    model = XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1).fit(X[:200], y[:200])
+    return model, X[200:], y[200:]
+
+
+def products(statistic):
+    """The products of uses and residuals, shape (n_used, 3, n_rows)."""
+    return (statistic.use * statistic.residual[:, None]).sum(axis=3)
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_products_are_summed_by_block_and_blocks_are_permuted_or_get_signs(boosted, unequal):
+    model, X, y = boosted
+    size = [1, 2, 5] if unequal else [4]
+    block = np.repeat(np.arange(160), np.resize(size, 160))[:160]
+    block = np.random.default_rng(0).permutation(block.max() + 1)[block]
+    dataset = debias.Dataset(X, y, blocks=block)
+    statistic, _ = statistic_of(model, dataset, None)
+    test = debias.Permutation(10, adaptive=False)
+    scores = debias.audit(model, dataset, test=test, error_rate=0.1, **HELD_OUT).tested_scores
+    drawn = scores.details["test"]["draws"]
+    assert drawn == ("random signs" if unequal else "permutations")
+    number = np.unique(statistic.block, return_inverse=True)[1]
+    n_blocks = number.max() + 1
+    random = np.random.default_rng(np.random.SeedSequence(0))
+    null = []
+    for draw in range(11):
+        if unequal:
+            sign = np.ones(n_blocks) if draw == 0 else 2.0 * random.integers(0, 2, n_blocks) - 1
+            drawn_products = products(statistic) * sign[number]
+        else:
+            rows = np.arange(160).reshape(-1, 4)
+            rows = rows.ravel() if draw == 0 else rows[random.permutation(len(rows))].ravel()
+            drawn_products = (statistic.use * statistic.residual[:, None, rows]).sum(axis=3)
+        by_block = np.zeros((*drawn_products.shape[:2], n_blocks))
+        np.add.at(by_block, (slice(None), slice(None), number), drawn_products)
+        z = np.zeros(6)
+        z[statistic.used] = [max(map(t_of, of_feature)) for of_feature in by_block]
+        null.append(z)
+    np.testing.assert_allclose(scores.z, null[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scores.null, null[1:], rtol=1e-9, atol=1e-12)
+
+
+def test_blocks_with_the_same_responses_get_signs(boosted):
+    model, X, _ = boosted
+    y, block = np.tile([0.0, 1.0, 5.0, 2.0], 40), np.repeat(np.arange(40), 4)
+    statistic, _ = statistic_of(model, debias.Dataset(X, y, blocks=block), None)
+    assert not statistic.permutes
+    y[0] = 3.0
+    statistic, _ = statistic_of(model, debias.Dataset(X, y, blocks=block), None)
+    assert statistic.permutes
+
+
+def test_a_group_is_one_feature(boosted):
+    model, X, y = boosted
+    names = debias.plugin.extract(model).feature_names
+    statistic, rows = statistic_of(model, X, y, groups={"pair": names[1:3]})
+    single, _ = statistic_of(model, X, y)
+    ensemble = rows.ensemble
+    expected = uses_by_definition(ensemble, X.astype(ensemble.routing_dtype), np.ones(160), (1, 2))
+    expected -= expected.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(statistic.use[1], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(statistic.use[1, 1:], single.use[1, 1:] + single.use[2, 1:], atol=1e-12)
+    assert np.abs(statistic.use[1, 0] - single.use[1, 0] - single.use[2, 0]).max() > 0.01  # they interact
+
+
+def test_threads_and_parts_of_the_rows_change_no_bit(boosted, monkeypatch):
+    model, X, y = boosted
+    one, two = (debias.audit(model, X, y, n_jobs=n, **HELD_OUT).tested_scores for n in (1, 2))
+    monkeypatch.setattr(residuals, "row_blocks", lambda *_: [slice(0, 50), slice(50, 51), slice(51, 160)])
+    parts = debias.audit(model, X, y, n_jobs=2, **HELD_OUT).tested_scores
+    for other in (two, parts):
+        np.testing.assert_array_equal(one.z, other.z)
+        np.testing.assert_array_equal(one.null, other.null)
+
+
+def test_more_rows_get_random_signs(boosted, monkeypatch):
+    model, X, y = boosted
+    monkeypatch.setattr(residuals, "FEW_ROWS", 5)
+    scores = debias.audit(model, X, y, **HELD_OUT)
+    assert scores.tested_scores.details["test"]["draws"] == "random signs"
+    assert "random signs of residuals, family-wise" in " ".join(scores.summary())
+
+
+def test_a_result_says_its_null_hypothesis(boosted):
+    audit = debias.audit(*boosted, **HELD_OUT)
+    test = audit.tested_scores.details["test"]
+    assert test["null_hypothesis"] == residuals.NULL_HYPOTHESIS
+    assert (test["method"], test["draws"], test["shrinkage"]) == ("residuals", "permutations", 0.0)
+    assert f"Test: {test['n_permutations']} permutations of residuals, family-wise error rate 5%" in " ".join(
+        audit.summary()
+    )
+
+
+def test_scores_are_tested_where_residuals_cannot_be(boosted, monkeypatch):
+    model, X, y = boosted
+
+    def why(model, X, y, **options):
+        test = debias.audit(model, X, y, **(HELD_OUT | options)).tested_scores.details["test"]
+        assert test["method"] in ("permutation", "naive")
+        return test["scores_tested_because"]
+
+    rng = np.random.default_rng(0)
+    labels = (rng.random(160) < 0.3).astype(int)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, labels)
+    new = rng.normal(size=X.shape)
+    assert why(forest, new, labels, tested="mdi_oob(shrinkage=5)") == "the score weights the splits"
+    few = np.r_[np.ones(9, int), np.zeros(151, int)]
+    assert why(forest, new, few) == "fewer than 10 rows are outside the largest class"
+    few[9] = 1
+    assert debias.audit(forest, new, few, **HELD_OUT).tested_scores.details["test"]["method"] == "residuals"
+    ranker = XGBRanker(n_estimators=5, n_jobs=1).fit(X, labels, qid=np.repeat(np.arange(16), 10))
+    queries = debias.Dataset(new, labels, qid=np.repeat(np.arange(16), 10))
+    assert why(ranker, queries, None) == "the gradient of a row depends on other rows"
+    block = np.repeat(np.arange(5), [20, 30, 40, 30, 40])
+    assert why(model, debias.Dataset(X, y, blocks=block), None) == "there are fewer than 6 blocks, of different sizes"
+    rare, block = np.r_[np.ones(11, int), np.zeros(149, int)], np.r_[0, 1, 2, 2, np.repeat(np.arange(3, 55), 3)]
+    dataset = debias.Dataset(new, rare, blocks=block)
+    assert why(forest, dataset, None) == "blocks have different sizes, and few rows dominate the response"
+    skewed = debias.Dataset(X, np.exp(3 * y), blocks=block)
+    assert debias.audit(model, skewed, **HELD_OUT).tested_scores.details["test"]["draws"] == "random signs"
+    monkeypatch.setattr(residuals, "MOST_VALUES", 100)
+    assert why(model, X, y) == "rows times features times outputs are more than 1e+02"
+
+
+def test_residuals_that_cannot_be_tested_are_refused_by_name(boosted):
+    model, X, y = boosted
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    with pytest.raises(debias.errors.CompositionError, match="not possible here, because the rows are not held-out"):
+        debias.audit(forest, X, y, rows="oob", test="residuals")
+    with pytest.raises(debias.errors.CompositionError, match="of='rows' is not one of 'auto', 'residuals', 'response'"):
+        debias.Permutation(of="rows")
+    folds = {"cv": [(np.arange(80), np.arange(80, 160))]}
+    with pytest.raises(debias.errors.CompositionError, match="residuals are not tested in folds"):
+        debias.audit_folds([model], X, y, test=debias.Permutation(of="residuals"), **folds)
+
+
+def test_the_response_is_permuted_if_that_is_asked_for(boosted):
+    by_name, by_limit = (
+        debias.audit(*boosted, test=test, **HELD_OUT).tested_scores
+        for test in ("permutation", debias.Permutation(of="response"))
+    )
+    assert by_name.details["test"]["method"] == by_limit.details["test"]["method"] == "permutation"
+    np.testing.assert_array_equal(by_name.z, by_limit.z)
+
+
+def test_outliers_and_other_columns_are_taken_out_of_the_response(boosted):
+    model, X, y = boosted
+    with_outlier = y.copy()
+    with_outlier[0] += 1e6
+    scores, old = (
+        debias.audit(model, X, with_outlier, test=test, **HELD_OUT).tested_scores for test in ("auto", "permutation")
+    )
+    assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]
+    strong = y + 30 * X[:, 3]
+    model = XGBRegressor(n_estimators=60, max_depth=3, n_jobs=1).fit(X[:80], strong[:80])
+    scores, old = (
+        debias.audit(model, X[80:], strong[80:], test=test, **HELD_OUT).tested_scores
+        for test in ("auto", "permutation")
+    )
+    assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]
+
+
+def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch):
+    X, y = drawn("regression", missing=0.1)
+    model = models("xgboost", n_estimators=4, max_depth=5).fit(X, y)
+    ensemble = debias.plugin.extract(model)
+    rows = X.astype(ensemble.routing_dtype)
+    share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
+    left_out = np.random.default_rng(0).random((6, 5)) < 0.4
+    expected = [effects(ensemble, rows, share, np.where(one, 0, -1), 1) for one in left_out]
+    expected = np.array([raw - sums[:, 0, 0] for raw, sums in expected])
+    small = outputs_without(ensemble, rows, share, left_out)
+    monkeypatch.setattr(without, "MOST_NODES", 0)
+    np.testing.assert_allclose(small, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(outputs_without(ensemble, rows, share, left_out), expected, rtol=1e-12, atol=1e-12)
+
+
+def found_in_noise(n_sets, n_rows=80, seed=0, **options):
+    """The share of p-values of at most .05 and of sets with an informative feature, for noise beside one signal."""
+    rng, single, together = np.random.default_rng(seed), [], []
+    for _ in range(n_sets):
+        X = rng.normal(size=(2 * n_rows, 4)).round(1)
+        X[:, 3] = rng.integers(0, 2, 2 * n_rows)
+        y = np.exp(X[:, 0]) * rng.lognormal(0, 0.5, 2 * n_rows)
+        model = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X[:n_rows], y[:n_rows])
+        scores = debias.score(model, X[n_rows:], y[n_rows:], "mdi_oob", rows="held-out", test="auto", **options)
+        single.append(scores.p_value[1:] <= 0.05)
+        together.append(scores.p_adjusted <= 0.05)
+    return np.array(single), np.array(together)
+
+
+def test_noise_beside_a_signal_keeps_the_level_and_the_signal_is_found():
+    single, together = found_in_noise(30)
+    # Three noise features in 30 sets: four standard errors of a rate of .05, rows of one set taken as one.
+    assert single.mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 30)
+    assert together[:, 0].mean() >= 0.8
+
+
+@pytest.mark.slow
+def test_noise_beside_a_signal_keeps_the_level_in_many_sets():
+    single, together = found_in_noise(600, seed=1)
+    error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
+    assert single.mean() == pytest.approx(0.05, abs=4 * error)
+    assert together[:, 1:].any(axis=1).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 600)
+
+
+@pytest.mark.slow
+def test_weights_that_follow_the_response_keep_the_level():
+    rng, single = np.random.default_rng(2), []
+    for _ in range(400):
+        X = rng.normal(size=(400, 5))
+        X[:, 4] = rng.integers(0, 2, 400)
+        y = (rng.random(400) < 0.1).astype(int)
+        forest = RandomForestClassifier(15, random_state=0).fit(X[:200], y[:200])
+        weight = np.where(y == 1, 9.0, 1.0)[200:]
+        scores = debias.score(
+            forest, X[200:], y[200:], "mdi_oob", rows="held-out", sample_weight=weight, test=debias.Permutation(99)
+        )
+        if scores.details["test"]["method"] == "residuals":
+            single.append(scores.p_value <= 0.05)
+    single = np.array(single)
+    error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
+    assert single.mean() <= 0.05 + 4 * error
