@@ -137,7 +137,7 @@ def permutation(
         details["strata"] = (strata.max(axis=1) + 1)[group].tolist()
     if saved is not None:
         tested = row_test(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
-        details |= tested.details(alpha, rows.blocks is not None)
+        details |= tested.details(alpha, rows.blocks is not None) | tested.ranks(alpha)
     return (mean / size)[group], details
 
 
