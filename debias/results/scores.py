@@ -28,6 +28,8 @@ REPEATED = "repeated_rows"
 """There: share of the rows that repeat another row in all features, the response and the weight."""
 RANKS = "ranks"
 """In `details` of scores that were tested on held-out rows: simultaneous intervals of the ranks of the features."""
+NO_INTERVAL = "no_interval_because"
+"""There: why the standard errors, which are those of a test, make no intervals."""
 LIKE_TRAINING = "stated by the user"
 """Status of rows that look like training rows although the user says that they are held out."""
 PROVEN_HELD_OUT = "proven held-out"
@@ -116,6 +118,11 @@ class Scores(BaseResult):
         kind = RowsKind(self.rows).text if self.rows in set(RowsKind) else str(self.rows)
         return kind if self.unproven_because is None else f"assumed {kind}"
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether :meth:`interval` has intervals of these scores."""
+        return self.standard_error is not None and NO_INTERVAL not in self.details
+
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``: the score and, if it was tested, the statistics of the test."""
         import pandas as pd
@@ -143,13 +150,12 @@ class Scores(BaseResult):
         Raises
         ------
         DebiasError
-            The score has no standard error.
+            The score has no standard error, or one for a test only (``permutation(p_values=True)``).
 
         Notes
         -----
-        The interval is about the score that these splits have on other rows. For ``ablation(measure='loss')``,
-        ``oob_loss(p_values=True)`` and ``permutation(p_values=True)`` on held-out rows, this is the loss that the
-        feature saves in this model. New training rows also give other splits, and this variation is not part of it:
+        The interval is about the score that these splits have on other rows. For ``ablation(measure='loss')`` and
+        ``oob_loss(p_values=True)`` on held-out rows, this is the loss that the feature saves in this model. New training rows also give other splits, and this variation is not part of it:
         ``conditional_predictive_value(population=True)`` has intervals for what a feature saves in models of new
         training rows (docs/intervals.md). With forests trained on 200 new data sets, intervals at 95 % covered the mean score
         in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature with
@@ -165,6 +171,8 @@ class Scores(BaseResult):
                     "standard error on out-of-bag rows is not known. Use rows the model has not seen"
                 )
             raise DebiasError(f"{self.scorer} was scored without standard errors. Score it with test='auto'")
+        if NO_INTERVAL in self.details:
+            raise DebiasError(f"{self.scorer} has no intervals: {self.details[NO_INTERVAL]}")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         test = self.details.get("test", {})
@@ -193,8 +201,7 @@ class Scores(BaseResult):
         ------
         DebiasError
             The features were not compared: the scores were not tested on held-out rows in memory, by a scorer whose
-            score is a sum over rows (``mdi_oob``, ``ablation``; ``oob_loss`` and ``permutation`` with
-            ``p_values=True``).
+            score is a sum over rows (``mdi_oob``, ``ablation``, ``oob_loss(p_values=True)``).
 
         Notes
         -----
@@ -208,7 +215,7 @@ class Scores(BaseResult):
         if ranks is None:
             raise DebiasError(
                 f"the ranks of {self.scorer} were not compared. Test it on rows the model has not seen, in memory: pass "
-                "rows='held-out', and test='auto' for mdi_oob, p_values=True for oob_loss and permutation"
+                "rows='held-out', and test='auto' for mdi_oob, or score 'ablation' or 'oob_loss(p_values=True)'"
             )
         if "untold_because" in ranks:
             raise DebiasError(f"the ranks were not compared: {ranks['untold_because']}")
