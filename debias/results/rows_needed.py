@@ -1,8 +1,8 @@
 """How many rows an audit needs to find an effect: :meth:`debias.Audit.rows_needed`.
 
-The statistic z of a feature grows with the square root of the number of rows, whichever test made it, and the feature is
-found if z is above the critical z of the audit. So the audit itself shows how z depends on the effect s, the score as
-a share of the variance of y, and on the number n of rows::
+The statistic z of a feature grows with the square root of the number of rows, whichever test made it, and the feature
+is found if z is above the critical z of the audit. So the audit itself shows how z depends on the effect s, the score
+as a share of the variance of y, and on the number n of rows::
 
     z^2 = n s^2 / (a + b s)
 
@@ -155,8 +155,8 @@ def _of_noise_and_effect(audit: Audit, n: int, variance: float) -> tuple[float, 
     """Return a and b, see above.
 
     a is the median over the used features that were not found, and 0 if there are none. b is the median, over the found
-    ones, of what they have beyond a in ratio to their effects. If none was found, b is 1: the contributions of rows to a score are products
-    of an effect and a deviation of y, whose variance is at most that of y.
+    ones, of what they have beyond a in ratio to their effects. If none was found, b is 1: the contributions of rows to
+    a score are products of an effect and a deviation of y, whose variance is at most that of y.
     """
     scores = audit.tested_scores
     assert scores.standard_error is not None

@@ -157,11 +157,12 @@ class Scores(BaseResult):
         Notes
         -----
         The interval is about the score that these splits have on other rows. For ``ablation(measure='loss')`` and
-        ``oob_loss(p_values=True)`` on held-out rows, this is the loss that the feature saves in this model. New training rows also give other splits, and this variation is not part of it:
+        ``oob_loss(p_values=True)`` on held-out rows, this is the loss that the feature saves in this model. New
+        training rows also give other splits, and this variation is not part of it:
         ``conditional_predictive_value(population=True)`` has intervals for what a feature saves in models of new
-        training rows (docs/intervals.md). With forests trained on 200 new data sets, intervals at 95 % covered the mean score
-        in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature with
-        two values (docs/significance.md).
+        training rows (docs/intervals.md). With forests trained on 200 new data sets, intervals at 95 % covered the mean
+        score in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature
+        with two values (docs/significance.md).
         """
         import pandas as pd
         from scipy.special import ndtri, stdtrit
@@ -216,8 +217,8 @@ class Scores(BaseResult):
         ranks = self.details.get(RANKS)
         if ranks is None:
             raise DebiasError(
-                f"the ranks of {self.scorer} were not compared. Test it on rows the model has not seen, in memory: pass "
-                "rows='held-out', and test='auto' for mdi_oob, or score 'ablation' or 'oob_loss(p_values=True)'"
+                f"the ranks of {self.scorer} were not compared. Test it on rows the model has not seen, in memory: "
+                "pass rows='held-out', and test='auto' for mdi_oob, or score 'ablation' or 'oob_loss(p_values=True)'"
             )
         if "untold_because" in ranks:
             raise DebiasError(f"the ranks were not compared: {ranks['untold_because']}")

@@ -24,8 +24,8 @@ OUTPUTS_AT_ONCE = 2**24
 """At most about this many outputs are held in memory."""
 
 NO_INTERVAL = (
-    "a row also gives its value to other rows, and the standard error, which is right for a feature that saves no loss, "
-    "is too small for one that does. ablation(measure='loss') has intervals for the loss that a feature saves"
+    "a row also gives its value to other rows, and the standard error, which is right for a feature that saves no "
+    "loss, is too small for one that does. ablation(measure='loss') has intervals for the loss that a feature saves"
 )
 
 

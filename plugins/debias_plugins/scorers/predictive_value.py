@@ -49,16 +49,16 @@ def marginal_predictive_value(
         features. "loo" leaves one row out at a time, as the paper does.
     population : bool
         Whether the scores have standard errors for the population, so that :meth:`debias.Scores.interval` has
-        intervals, and one-sided p-values, for independent rows. It takes twice as many fits or more. The score estimates what the feature saves on
-        new rows in models that are trained on as many new rows as each of these folds has for training.
+        intervals, and one-sided p-values, for independent rows. It takes twice as many fits or more. The score
+        estimates what the feature saves on new rows, in models trained on as many new rows as those of each fold.
 
     Returns
     -------
     (array of shape (n_features,), dict)
         ``details["standard_error"]`` is the standard error of the mean difference of losses over the rows, given these
-        folds; it is too small for a feature that saves little. With `population` the scores have a standard error that
-        is not, z and p-values. ``details["loss"]`` is S_j of each feature, ``details["reference"]`` is S_0; ``details["seed"]`` is drawn
-        at random if none was passed.
+        folds; it is too small for a feature that saves little. With `population` the scores have one that is not, z
+        and p-values. ``details["loss"]`` is S_j of each feature, ``details["reference"]`` is S_0; ``details["seed"]``
+        is drawn at random if none was passed.
 
     Raises
     ------
