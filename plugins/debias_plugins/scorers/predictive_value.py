@@ -99,7 +99,8 @@ def conditional_predictive_value(
     therefore measure the two losses on different halves of the rows. Here all rows are used for both, and permuted
     columns, which are of no use, show how much scores vary without use: twice the mean of their squared scores and of
     their squared standard errors is added to the variance. This doubles the number of fits, or more for fewer than ten
-    features. docs/intervals.md has the coverage, also of the halves.
+    features. The variance of the paired differences is multiplied by 1 + K / (K - 1) for K folds, because other
+    training rows give other models (Nadeau and Bengio 2003). docs/intervals.md has the coverage, also of the halves.
     """
     features = list(range(data.n_features))
     sets = [[other for other in features if other != k] for k in features]
@@ -158,7 +159,8 @@ def _values(
     of_population = {}
     if population:
         without = np.array([base if sign == 1 else of_rest for of_rest in rest for _ in range(n_copies)])
-        of_population = _of_population(values, paired, without - np.array(losses[1 + len(sets) :]), weight)
+        of_no_use = without - np.array(losses[1 + len(sets) :])
+        of_population = _of_population(values, paired, of_no_use, weight, len(folds))
     return values, {
         "standard_error": paired.tolist(),
         "loss": np.average(rest, axis=1, weights=weight).tolist(),
@@ -178,7 +180,11 @@ def _standard_error(values: NDArray[np.float64], weight: NDArray[np.float64]) ->
 
 
 def _of_population(
-    value: NDArray[np.float64], paired: NDArray[np.float64], of_no_use: NDArray[np.float64], weight: NDArray[np.float64]
+    value: NDArray[np.float64],
+    paired: NDArray[np.float64],
+    of_no_use: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    n_folds: int,
 ) -> dict[str, NDArray[np.float64]]:
     """Return standard errors for the population, z and p-values, as details that become fields of the scores.
 
@@ -190,11 +196,13 @@ def _of_population(
     of_no_use : array of shape (n_copies, n_rows)
         What each permuted column saves on each row.
     weight : array of shape (n_rows,)
+    n_folds : int
     """
     from scipy.special import ndtr
 
     mean, error = np.average(of_no_use, axis=1, weights=weight), _standard_error(of_no_use, weight)
-    total = np.sqrt(paired**2 + 2 * (mean**2 + error**2).mean())
+    of_training = 1 + n_folds / (n_folds - 1)
+    total = np.sqrt(of_training * paired**2 + 2 * (mean**2 + error**2).mean())
     z = np.divide(value, total, out=np.zeros_like(value), where=total > 0)
     return {"standard_error": total, "z": z, "p_value": ndtr(-z)}
 

@@ -53,7 +53,7 @@ def test_the_standard_error_adds_what_permuted_columns_score(scorer):
             permuted[:, [k]] = rng.permutation(permuted[:, [k]])
             of_no_use.append(without - losses(permuted if scorer == CPV else permuted[:, [k]]))
     floor = np.mean([np.average(saved, weights=weight) ** 2 + error(saved) ** 2 for saved in of_no_use])
-    expected = np.sqrt(np.array(paired) ** 2 + 2 * floor)
+    expected = np.sqrt((1 + 3 / 2) * np.array(paired) ** 2 + 2 * floor)
     np.testing.assert_allclose(found.standard_error, expected)
     np.testing.assert_allclose(found.z, found.values / expected)
     np.testing.assert_allclose(found.p_value, ndtr(-found.z))
