@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-MOST_VALUES = 2e7
-"""More values, rows times features, are not compared: they would take more than 160 MB."""
-MOST_PRODUCTS = 5e9
-"""Nor are features whose products over the rows would take more than a few seconds."""
+MOST_VALUES = 4e6
+"""More values, rows times features, are not compared: they would take more than 200 MB."""
+MOST_PRODUCTS = 5e8
+"""Nor are features whose products over the rows would take more than about a second."""
 ROUNDING = 1e-10
 """A variance of a difference below this share of the two variances is rounding."""
 
