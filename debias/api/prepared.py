@@ -26,6 +26,7 @@ from debias.rows.supervised_steps import why_untested
 from debias.significance.contributions import contributions
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.procedure import significance
+from debias.significance.ranks import ranks_of_sums
 from debias.significance.streamed import EvidenceInBatches
 
 if TYPE_CHECKING:
@@ -171,6 +172,18 @@ class PreparedRows(Prepared):
     def evidence(self, node_weight: NDArray[np.float64], effects: LinearEffects | None = None) -> Evidence:
         """See :class:`Prepared`."""
         return EvidenceInMemory(self.rows, node_weight, self.grouping, effects, self.drawn)
+
+    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
+        """See :class:`Prepared`; on held-out rows the details of tested scores have the ranks of the features."""
+        tested = super().test(scores, scorer, procedure, aside=aside)
+        if aside or tested.selected is None or self.rows.kind != RowsKind.HELD_OUT:
+            return tested
+        assert isinstance(scorer, TreeScorer)
+        if scorer.effects(self.ensemble, self.rows) is not None:  # its score combines several sums over rows
+            return tested
+        weight = self._node_weight(scorer)
+        ranks = ranks_of_sums(self.rows, weight, self.grouping, tested.values, procedure.alpha)
+        return replace(tested, details={**tested.details, **ranks})
 
     def can_test_dependence(self) -> bool:
         """See :class:`Prepared`."""

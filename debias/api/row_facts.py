@@ -15,7 +15,7 @@ from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
-from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, UNSEEN, RowsKind
+from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
 from debias.significance.contributions import coded_response
@@ -198,7 +198,27 @@ class FactsOfRows:
         rows, names = self.rows, self.rows.ensemble.feature_names
         unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
         repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
-        return {**self._of_strongest(scores), UNSEEN: unseen, REPEATED: repeated}
+        return {**self._of_strongest(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+
+    def _variance(self) -> dict[str, float]:
+        """Return the variance of y that scores are shares of; nothing if their unit is another one.
+
+        Classes are one-hot, and the variances of columns are summed. The gradient of the log loss is a difference of
+        probabilities, and divided by its own variance it is a margin: for small effects, scores are shares as they are.
+        """
+        objective, response, weight = self.rows.ensemble.objective, self.rows.response, self.rows.weight
+        if objective.compares_rows:
+            return {}
+        if not self.rows.ensemble.averaged and objective.name in ("logistic", "softmax"):
+            return {RESPONSE_VARIANCE: 1.0}
+        if response.codes is not None:
+            share = np.bincount(response.codes, weights=weight) / weight.sum()
+            return {RESPONSE_VARIANCE: float(1 - share @ share)}
+        numbers = response.values if self.rows.ensemble.averaged else response.target
+        if numbers is None or (not self.rows.ensemble.averaged and objective.name != "squared_error"):
+            return {}
+        deviation = numbers - np.average(numbers, axis=0, weights=weight)
+        return {RESPONSE_VARIANCE: float(np.average((deviation**2).sum(axis=1), weights=weight))}
 
     def _of_strongest(self, scores: Scores) -> dict[str, float | None]:
         """Return how much of y the strongest feature explains by itself; nothing if the scores are untested."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from debias.results.gate_outcome import Gate
     from debias.results.performance import NearDuplicates, Performance
+    from debias.results.rows_needed import RowsNeeded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,6 +302,93 @@ class Audit(ReportedResult):
             do.
         """
         return sentences.test_summary(self)
+
+    def rank_interval(self) -> pd.DataFrame:
+        """Return simultaneous intervals of the ranks by the tested score: with their level, all of them hold together.
+
+        A feature whose last rank is 3 is among the first three. The level is 1 minus the error rate, .95 by default.
+
+        Returns
+        -------
+        DataFrame
+            Index ``feature``, columns ``first`` and ``last``, the ranks that the feature may have, in the order of
+            :meth:`to_frame`. Features that these rows could not test are missing, and may have any rank.
+
+        Raises
+        ------
+        DebiasError
+            The features were not compared: the rows are not held-out rows in memory, or nothing was tested.
+
+        See Also
+        --------
+        debias.Scores.rank_interval : the same for one scorer, such as ``audit.scores["ablation"]``.
+
+        Examples
+        --------
+        >>> import debias
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> forest = RandomForestRegressor(random_state=0).fit(X[:250], y[:250])
+        >>> audit = debias.audit(forest, X[250:], y[250:], rows="held-out")
+        >>> audit.rank_interval().loc["bmi"].tolist()
+        [1, 2]
+        """
+        if self.untested_because is not None:
+            raise DebiasError(f"the ranks were not compared: {self.untested_because}")
+        ranks = self.tested_scores.rank_interval()
+        tested = ~self.which(Verdict.UNTESTED)
+        # A feature that was not tested may rank above those that its score of 0 lies below.
+        ranks["last"] = np.minimum(ranks["last"] + (~tested).sum(), tested.size)
+        order = np.lexsort((-self.tested_scores.values, -self.share))
+        return ranks.iloc[[k for k in order if tested[k]]]
+
+    def rows_needed(self, effect: float, power: float = 0.8) -> RowsNeeded:
+        """Return how many rows like these find a feature of a given effect, and which effect these rows find.
+
+        Parameters
+        ----------
+        effect : float
+            Score of a feature as a share of the variance of y, such as 0.01.
+        power : float
+            Probability with which the feature is found.
+
+        Returns
+        -------
+        RowsNeeded
+            ``.rows`` is the number of rows, ``.least_effect`` the effect that these rows find; ``str()`` is a sentence.
+
+        Raises
+        ------
+        CompositionError
+            `effect` or `power` is not between 0 and 1.
+        DebiasError
+            The audit cannot tell: nothing was tested, the error rate is a false discovery rate, the scores have no
+            standard errors, or they are no shares of a variance of y (survival, ranking, other losses, rows in
+            batches).
+
+        Notes
+        -----
+        The plan is for the test of this audit, with this model, and rows of the same kind. It rests on two things that
+        hold for all of the tests: a feature is found if its z is above the critical z of the audit
+        (``tested_scores.threshold``), and z grows with the square root of the number of rows. Out of bag it also
+        assumes that a model of more rows uses the features in the same way (docs/intervals.md has simulations).
+
+        Examples
+        --------
+        >>> import debias
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+        >>> audit = debias.audit(forest, X, y, random_state=0)
+        >>> print(audit.rows_needed(effect=0.01))
+        With these 442 rows an effect of 1.4% of the variance is found with probability 0.8; for 1.0% you need about \
+770 rows.
+        """
+        from debias.results.rows_needed import rows_needed
+
+        return rows_needed(self, effect, power)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

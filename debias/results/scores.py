@@ -13,7 +13,7 @@ from debias.results import console, stored
 from debias.results.base import BaseResult
 from debias.results.fields import SCHEMA_VERSION
 from debias.results.report import figures
-from debias.results.vocabulary import UNPROVEN, RowsKind
+from debias.results.vocabulary import NO_INTERVAL, RANKS, UNPROVEN, RowsKind
 from debias.text import escaped, feature_index
 
 if TYPE_CHECKING:
@@ -99,6 +99,11 @@ class Scores(BaseResult):
         kind = RowsKind(self.rows).text if self.rows in set(RowsKind) else str(self.rows)
         return kind if self.unproven_because is None else f"assumed {kind}"
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether :meth:`interval` has intervals of these scores."""
+        return self.standard_error is not None and NO_INTERVAL not in self.details
+
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``: the score and, if it was tested, the statistics of the test."""
         import pandas as pd
@@ -121,22 +126,25 @@ class Scores(BaseResult):
         -------
         DataFrame
             Index ``feature``, columns ``lower`` and ``upper``: the score minus and plus its standard error times a
-            normal quantile.
+            normal quantile. Of tests by rows it is that of Student's t, with the effective number of rows.
 
         Raises
         ------
         DebiasError
-            The score has no standard error.
+            The score has no standard error, or one for a test only (``permutation(p_values=True)``).
 
         Notes
         -----
-        The interval is about the score that these splits have on other rows. New rows also give other splits, and this
-        variation is not part of it. With forests trained on 200 new data sets, intervals at 95 % covered the mean score
-        in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature with
-        two values (docs/significance.md).
+        The interval is about the score that these splits have on other rows. For ``ablation(measure='loss')`` and
+        ``oob_loss(p_values=True)`` on held-out rows, this is the loss that the feature saves in this model. New
+        training rows also give other splits, and this variation is not part of it:
+        ``conditional_predictive_value(population=True)`` has intervals for what a feature saves in models of new
+        training rows (docs/intervals.md). With forests trained on 200 new data sets, intervals at 95 % covered the mean
+        score in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature
+        with two values (docs/significance.md).
         """
         import pandas as pd
-        from scipy.special import ndtri
+        from scipy.special import ndtri, stdtrit
 
         if self.standard_error is None:
             if self.z is not None:
@@ -145,12 +153,55 @@ class Scores(BaseResult):
                     "standard error on out-of-bag rows is not known. Use rows the model has not seen"
                 )
             raise DebiasError(f"{self.scorer} was scored without standard errors. Score it with test='auto'")
+        if NO_INTERVAL in self.details:
+            raise DebiasError(f"{self.scorer} has no intervals: {self.details[NO_INTERVAL]}")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
-        reach = float(ndtri((1 + level) / 2)) * self.standard_error
+        test = self.details.get("test", {})
+        if test.get("method") == "rows":
+            freedom = np.maximum(np.asarray(test["effective_rows"]) - 1, 1.0)
+            quantile = stdtrit(freedom, (1 + level) / 2)
+        else:
+            quantile = ndtri((1 + level) / 2)
+        reach = quantile * self.standard_error
         return pd.DataFrame(
             {"lower": self.values - reach, "upper": self.values + reach}, index=feature_index(self.feature_names)
         )
+
+    def rank_interval(self) -> pd.DataFrame:
+        """Return simultaneous intervals of the ranks of the scores: with their level, all of them hold together.
+
+        A feature whose last rank is 3 is among the first three. The level is 1 - alpha of the test, .95 by default.
+
+        Returns
+        -------
+        DataFrame
+            Index ``feature``, columns ``first`` and ``last``: the ranks that the feature may have, 1 for the largest
+            score.
+
+        Raises
+        ------
+        DebiasError
+            The features were not compared: the scores were not tested on held-out rows in memory, by a scorer whose
+            score is a sum over rows (``mdi_oob``, ``ablation``, ``oob_loss(p_values=True)``).
+
+        Notes
+        -----
+        The rank is that of the scores that these splits have on new rows, not that of another model. Scores of two
+        features are compared on the same rows, so features may be told apart although their intervals of
+        :meth:`interval` overlap (docs/intervals.md).
+        """
+        import pandas as pd
+
+        ranks = self.details.get(RANKS)
+        if ranks is None:
+            raise DebiasError(
+                f"the ranks of {self.scorer} were not compared. Test it on rows the model has not seen, in memory: "
+                "pass rows='held-out', and test='auto' for mdi_oob, or score 'ablation' or 'oob_loss(p_values=True)'"
+            )
+        if "untold_because" in ranks:
+            raise DebiasError(f"the ranks were not compared: {ranks['untold_because']}")
+        return pd.DataFrame({name: ranks[name] for name in ("first", "last")}, index=feature_index(self.feature_names))
 
     def mirrored(self, alpha: float = 0.05) -> Scores:
         """Return these scores with p-values from the non-positive scores and their mirror image.

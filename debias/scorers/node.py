@@ -257,7 +257,8 @@ def _loss_by_rows(ensemble: TreeEnsemble, rows: Rows, alpha: float, error: str) 
     saved = np.empty((rows.n_rows, ensemble.n_features))
     for part, leaves in rows.leaf_blocks():
         saved[part] = loss_of_rows(ensemble, rows.response.part(part), leaves)
-    return row_test(saved, weight, rows.blocks, error=error).details(alpha, rows.blocks is not None)
+    tested = row_test(saved, weight, rows.blocks, error=error)
+    return tested.details(alpha, rows.blocks is not None) | tested.ranks(alpha)
 
 
 @hookimpl

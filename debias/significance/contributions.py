@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from debias.significance.streamed import Steps
 
 
-def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def contributions(
+    paths: Paths, rows: Rows, node_weight: NDArray[np.float64], enlarged: bool = False
+) -> NDArray[np.float64]:
     """Return the contribution of every row to the score of every feature.
 
     Parameters
@@ -41,17 +43,19 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     rows : Rows
     node_weight : array of shape (n_nodes,)
         Factor of the centred covariance of each split in the score.
+    enlarged : bool
+        Whether deviations are enlarged, for standard errors (see :meth:`debias.rows.paths.Paths.factor`).
 
     Returns
     -------
     array of float64 of shape (n_rows, n_features)
-        Contributions in the unit of the score; the score is their sum over rows. They are 0 for rows that are not an
-        evaluation row of any tree.
+        Contributions in the unit of the score; the score is their sum over rows, unless they are enlarged. They are 0
+        for rows that are not an evaluation row of any tree.
     """
     from debias.rows.kernels import paths as path_kernels
 
     phi = np.zeros((paths.n_rows, rows.ensemble.n_features))
-    of_rows = _of_rows(paths, rows, paths.factor(node_weight), rows.ensemble.feature[paths.splits])
+    of_rows = _of_rows(paths, rows, paths.factor(node_weight, enlarged), rows.ensemble.feature[paths.splits])
     arrays: tuple[Any, ...] = (*of_rows, phi)
     with allowed(rows.n_jobs) as threads:
         threads.map(lambda part: path_kernels.contributions(*part, *arrays), paths.parts)

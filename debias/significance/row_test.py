@@ -16,6 +16,7 @@ from debias import p_values
 from debias.errors import CompositionError, RowsError
 from debias.significance.contributions import POWERS, effective_number
 from debias.significance.procedure import ERRORS
+from debias.significance.ranks import ranks_of, sums_of_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class RowTest:
         """
         shared = {name: (getattr(self, name) / size)[group] for name in ("mean", "standard_error")}
         same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective")}
-        return replace(self, **shared, **same)
+        return replace(self, **shared, **same, deviation=self.deviation[:, group])
 
     def or_other(self, other: RowTest) -> RowTest:
         """Return the test by the larger of two statistics, of other values of the same rows, for each feature.
@@ -137,6 +138,18 @@ class RowTest:
             },
         }
 
+    def ranks(self, alpha: float) -> dict[str, Any]:
+        """Return simultaneous intervals of the ranks of the means, as details for :meth:`debias.Scores.rank_interval`.
+
+        Only for scorers whose scores are the means that were tested.
+
+        Parameters
+        ----------
+        alpha : float
+            The probability that any of the intervals does not contain the rank is at most this.
+        """
+        return ranks_of(self.mean, self.deviation * self.standard_error, alpha)
+
 
 def row_test(
     values: NDArray[np.float64],
@@ -190,7 +203,7 @@ def row_test(
     mean = share @ values
     deviation = share[:, None] * (values - mean)
     if blocks is not None:
-        deviation = _sums_of_blocks(deviation, np.asarray(blocks)[used])
+        deviation = sums_of_blocks(deviation, np.asarray(blocks)[used])
     n = len(deviation)
     if n < 2:
         what = "rows" if blocks is None else "blocks"
@@ -263,11 +276,3 @@ def _adjusted(p_value: NDArray[np.float64], error: str) -> NDArray[np.float64]:
     if error == "fwer":
         return p_values.holm(p_value)
     return p_values.false_discovery(p_value, error == "fdr_by")
-
-
-def _sums_of_blocks(values: NDArray[np.float64], blocks: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the sum of the rows of each block, shape (n_blocks, n_features)."""
-    number = np.unique(blocks, return_inverse=True)[1]
-    order = np.argsort(number, kind="stable")
-    begins = np.flatnonzero(np.diff(number[order], prepend=-1))
-    return np.add.reduceat(values[order], begins, axis=0) if begins.size else values[:0]

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
+from xgboost import XGBRegressor
 
+import debias
 from debias import RowsError, p_values
 from debias.plugin import CompositionError
 from debias.significance.row_test import check_procedure, row_test
@@ -146,3 +148,15 @@ def test_the_level_is_that_of_the_p_value(blocks):
         noise += 2 * generator.normal(size=(30, n_tests))[blocks]
     rate = (row_test(noise, blocks=blocks).p_value <= alpha).mean()
     assert abs(rate - alpha) < 3.5 * np.sqrt(alpha * (1 - alpha) / n_tests) + 0.004  # 0.004: the t of heavy tails
+
+
+def test_intervals_of_scores_are_those_of_students_t():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 3))
+    y = X[:, 0] + 0.3 * X[:, 1] + 0.2 * rng.uniform(-1, 1, 300)
+    model = XGBRegressor(n_estimators=20, max_depth=2).fit(X[:200], y[:200])
+    scores = debias.score(model, X[200:], y[200:], "ablation(measure='loss')", rows="held-out")
+    freedom = np.array(scores.details["test"]["effective_rows"]) - 1
+    lower, upper = stats.t.interval(0.9, freedom, scores.values, scores.standard_error)
+    np.testing.assert_allclose(scores.interval(0.9)["lower"], lower)
+    np.testing.assert_allclose(scores.interval(0.9)["upper"], upper)

@@ -230,7 +230,7 @@ def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw the scores of one scorer, the largest on top, with intervals if they have standard errors."""
     features, n_left = drawn_of_scores(scores, most)
     place, values = np.arange(len(features)), scores.values[features]
-    if scores.standard_error is not None:
+    if scores.has_intervals:
         reach = scores.interval().to_numpy()[features]
         axes.hlines(place, reach[:, 0], reach[:, 1], color=MUTED, lw=1.4)
     chosen = np.zeros(len(features), bool) if scores.selected is None else scores.selected[features]

@@ -165,7 +165,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     ]
     table = Table.of(frame, shown_columns, {"share": "debiased"})
     extra: dict[str, Column] = {}
-    if scores.standard_error is not None:
+    if scores.has_intervals:
         bounds = scores.interval().to_numpy()[features] / (np.maximum(scores.values, 0.0).sum() or 1.0)
         title = "95% interval, splits fixed"
         intervals = [

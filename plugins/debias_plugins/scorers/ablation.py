@@ -112,7 +112,8 @@ def ablation(
     row_values, saved, n_dependent = _row_values(ensemble, rows, X, group, measure, least_correlation)
     tests = {name: row_test(of_rows, rows.weight, rows.blocks, error=error) for name, of_rows in row_values.items()}
     tested = tests[measure] if measure != "both" else tests["effect"].or_other(tests["splits"])
-    details = tested.of_members(group, size).details(alpha, rows.blocks is not None)
+    of_columns = tested.of_members(group, size)
+    details = of_columns.details(alpha, rows.blocks is not None) | of_columns.ranks(alpha)
     if measure == "both":
         details["p_value_of"] = {name: test.p_value[group].tolist() for name, test in tests.items()}
     if saved is not None:

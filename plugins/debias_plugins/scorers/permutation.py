@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 OUTPUTS_AT_ONCE = 2**24
 """At most about this many outputs are held in memory."""
 
+NO_INTERVAL = (
+    "a row also gives its value to other rows, and the standard error, which is right for a feature that saves no "
+    "loss, is too small for one that does. ablation(measure='loss') has intervals for the loss that a feature saves"
+)
+
 
 @debias.plugin.scorer_plugin("permutation", unit="decrease of the metric", compared=True)
 def permutation(
@@ -137,7 +142,7 @@ def permutation(
         details["strata"] = (strata.max(axis=1) + 1)[group].tolist()
     if saved is not None:
         tested = row_test(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
-        details |= tested.details(alpha, rows.blocks is not None)
+        details |= tested.details(alpha, rows.blocks is not None) | {"no_interval_because": NO_INTERVAL}
     return (mean / size)[group], details
 
 

@@ -1,4 +1,8 @@
-"""Marginal and conditional predictive value: the loss that a feature saves (Loh and Zhou 2020, section 5)."""
+"""Marginal and conditional predictive value: the loss that a feature saves (Loh and Zhou 2020, section 5).
+
+With ``population=True`` they have intervals for the population: for what a feature saves in models that are trained on
+other rows (leave one covariate out, Lei et al. 2018; VIMP, Williamson et al. 2023).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,16 @@ if TYPE_CHECKING:
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
+LEAST_COPIES = 10
+"""At least so many permuted columns show how much the score of a feature of no use varies."""
+PERMUTED = 1
+"""Third number of the seeds of permutations; seeds of fits have two."""
+
 
 @debias.plugin.data_scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss")
-def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
+def marginal_predictive_value(
+    data: Data, *, estimator: Any = None, cv: int | str = 10, population: bool = False
+) -> Result:
     """Return the loss without any feature minus the loss with this feature alone: MPV, S_0 - S_j.
 
     The loss is the squared error (for classes the Brier score, the squared error of the probabilities) on rows to which
@@ -36,13 +47,18 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
     cv : int or "loo"
         Number of folds of the cross-validation. The seed draws the folds (stratified for classes), the same for all
         features. "loo" leaves one row out at a time, as the paper does.
+    population : bool
+        Whether the scores have standard errors for the population, so that :meth:`debias.Scores.interval` has
+        intervals, and one-sided p-values, for independent rows. It takes twice as many fits or more. The score
+        estimates what the feature saves on new rows, in models trained on as many new rows as those of each fold.
 
     Returns
     -------
     (array of shape (n_features,), dict)
         ``details["standard_error"]`` is the standard error of the mean difference of losses over the rows, given these
-        folds. ``details["loss"]`` is S_j of each feature, ``details["reference"]`` is S_0; ``details["seed"]`` is drawn
-        at random if none was passed.
+        folds; it is too small for a feature that saves little. With `population` the scores have one that is not, z
+        and p-values. ``details["loss"]`` is S_j of each feature, ``details["reference"]`` is S_0; ``details["seed"]``
+        is drawn at random if none was passed.
 
     Raises
     ------
@@ -52,16 +68,18 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
         There are fewer rows than folds.
     """
     features = range(data.n_features)
-    return _values(data, estimator, cv, sets=[[k] for k in features], reference=[], sign=1)
+    return _values(data, estimator, cv, population, sets=[[k] for k in features], reference=[], sign=1)
 
 
 @debias.plugin.data_scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss")
-def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
+def conditional_predictive_value(
+    data: Data, *, estimator: Any = None, cv: int | str = 10, population: bool = False
+) -> Result:
     """Return the loss with all features but this one minus the loss with all: CPV, S_-j - S, "drop column" or LOCO.
 
     Parameters
     ----------
-    estimator, cv
+    estimator, cv, population
         As for :func:`marginal_predictive_value`.
 
     Returns
@@ -73,10 +91,20 @@ def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int |
     ------
     CompositionError, RowsError
         As for :func:`marginal_predictive_value`.
+
+    Notes
+    -----
+    The losses with and without a feature of no use are nearly equal on every row, so the variance of their difference
+    tends to 0 faster than 1 / n, and its estimate is too small beside what the fits differ by. Williamson et al. (2023)
+    therefore measure the two losses on different halves of the rows. Here all rows are used for both, and permuted
+    columns, which are of no use, show how much scores vary without use: twice the mean of their squared scores and of
+    their squared standard errors is added to the variance. This doubles the number of fits, or more for fewer than ten
+    features. The variance of the paired differences is multiplied by 1 + K / (K - 1) for K folds, because other
+    training rows give other models (Nadeau and Bengio 2003). docs/intervals.md has the coverage, also of the halves.
     """
     features = list(range(data.n_features))
     sets = [[other for other in features if other != k] for k in features]
-    return _values(data, estimator, cv, sets=sets, reference=features, sign=-1)
+    return _values(data, estimator, cv, population, sets=sets, reference=features, sign=-1)
 
 
 @debias.plugin.hookimpl
@@ -86,11 +114,19 @@ def debias_scorers() -> Sequence[debias.plugin.Scorer]:
 
 
 def _values(
-    data: Data, estimator: Any, cv: int | str, sets: list[list[int]], reference: list[int], sign: int
+    data: Data,
+    estimator: Any,
+    cv: int | str,
+    population: bool,
+    sets: list[list[int]],
+    reference: list[int],
+    sign: int,
 ) -> Result:
     """Return the loss of the reference features minus the loss of each set of features, times `sign`."""
     from joblib import Parallel, delayed
 
+    if not isinstance(population, (bool, np.bool_)):
+        raise CompositionError(f"population must be True or False, not {population!r}")
     data.refuse_copies("the predictive value")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if data.seed is None else int(data.seed)
     estimators = _estimators(data, estimator)
@@ -98,27 +134,77 @@ def _values(
     blocks = [_encoded(column.values, column.categorical) for column in data.columns]
     folds = _folds(data, cv, seed)
 
-    def loss(features: list[int]) -> NDArray[np.float64]:
+    n_copies = -(-LEAST_COPIES // data.n_features) if population else 0
+
+    def loss(features: list[int], permuted: int | None = None, copy: int = 0) -> NDArray[np.float64]:
         from threadpoolctl import threadpool_limits
 
-        X = np.column_stack([np.empty((data.n_rows, 0)), *(blocks[k] for k in features)])
+        of_features = [blocks[k] for k in features]
+        if permuted is not None:
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(permuted, copy, PERMUTED)))
+            place = features.index(permuted)
+            of_features[place] = rng.permutation(of_features[place])
+        X = np.column_stack([np.empty((data.n_rows, 0)), *of_features])
         with threadpool_limits(1):  # the fits are small and already run in parallel
             return _row_losses(X, target, data, estimators, folds, seed)
 
-    losses = Parallel(n_jobs=data.n_jobs)(delayed(loss)(features) for features in [reference, *sets])
-    base, rest = losses[0], np.array(losses[1:])
+    fits: list[tuple[Any, ...]] = [(features,) for features in [reference, *sets]]
+    fits += [(reference or sets[k], k, copy) for k in range(data.n_features) for copy in range(n_copies)]
+    losses = Parallel(n_jobs=data.n_jobs)(delayed(loss)(*each) for each in fits)
+    base, rest = losses[0], np.array(losses[1 : 1 + len(sets)])
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     difference = sign * (base - rest)
     values = np.average(difference, axis=1, weights=weight)
-    squares = weight**2 @ (difference - values[:, None]).T ** 2
+    paired = _standard_error(difference, weight)
+    of_population = {}
+    if population:
+        without = np.array([base if sign == 1 else of_rest for of_rest in rest for _ in range(n_copies)])
+        of_no_use = without - np.array(losses[1 + len(sets) :])
+        of_population = _of_population(values, paired, of_no_use, weight, len(folds))
     return values, {
-        "standard_error": (np.sqrt(squares) / weight.sum()).tolist(),
+        "standard_error": paired.tolist(),
         "loss": np.average(rest, axis=1, weights=weight).tolist(),
         "reference": float(np.average(base, weights=weight)),
         "estimators": [type(estimator).__name__ for estimator in estimators],
         "cv": cv,
         "seed": seed,
+        **of_population,
     }
+
+
+def _standard_error(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard errors of weighted means over rows, shape (n_means,)."""
+    deviation = weight * (values - np.average(values, axis=1, weights=weight)[:, None])
+    error: NDArray[np.float64] = np.sqrt((deviation**2).sum(axis=1)) / weight.sum()
+    return error
+
+
+def _of_population(
+    value: NDArray[np.float64],
+    paired: NDArray[np.float64],
+    of_no_use: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Return standard errors for the population, z and p-values, as details that become fields of the scores.
+
+    Parameters
+    ----------
+    value : array of shape (n_features,)
+    paired : array of shape (n_features,)
+        Standard errors of the paired differences of losses.
+    of_no_use : array of shape (n_copies, n_rows)
+        What each permuted column saves on each row.
+    weight : array of shape (n_rows,)
+    n_folds : int
+    """
+    from scipy.special import ndtr
+
+    mean, error = np.average(of_no_use, axis=1, weights=weight), _standard_error(of_no_use, weight)
+    of_training = 1 + n_folds / (n_folds - 1)
+    total = np.sqrt(of_training * paired**2 + 2 * (mean**2 + error**2).mean())
+    z = np.divide(value, total, out=np.zeros_like(value), where=total > 0)
+    return {"standard_error": total, "z": z, "p_value": ndtr(-z)}
 
 
 def _row_losses(

@@ -1,0 +1,182 @@
+"""How many rows an audit needs to find an effect: :meth:`debias.Audit.rows_needed`.
+
+The statistic z of a feature grows with the square root of the number of rows, whichever test made it, and the feature
+is found if z is above the critical z of the audit. So the audit itself shows how z depends on the effect s, the score
+as a share of the variance of y, and on the number n of rows::
+
+    z^2 = n s^2 / (a + b s)
+
+a / n is the squared standard error of the score of a feature of no use, and b s / n what the effect itself adds, since
+the contributions of rows grow with it. Both are estimated from the features of the audit. The critical z is that of the
+step of the step-down at which the feature comes: features with larger effects have been found, and leave the test.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.errors import CompositionError, DebiasError
+from debias.results import sentences, untested
+from debias.results.vocabulary import RESPONSE_VARIANCE, RowsKind, Verdict
+from debias.text import percent
+
+if TYPE_CHECKING:
+    from debias.results.audit import Audit
+
+DIGITS = 2
+"""A plan is no more precise than this many digits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsNeeded:
+    """How many rows find an effect. As text it is a sentence.
+
+    Parameters
+    ----------
+    effect : float
+        Score of a feature, as a share of the variance of y.
+    power : float
+        Probability with which it is found.
+    rows : int
+        Number of rows (of blocks, if the rows were in blocks) that find `effect`.
+    least_effect : float
+        The least effect that the rows of the audit find with this probability.
+    n_rows : int
+        Number of rows (of blocks) of the audit.
+    blocks : bool
+        Whether rows were in blocks.
+    critical : float
+        The z above which a feature with `effect` is found.
+    """
+
+    effect: float
+    power: float
+    rows: int
+    least_effect: float
+    n_rows: int
+    blocks: bool
+    critical: float
+
+    def __str__(self) -> str:
+        unit = "blocks" if self.blocks else "rows"
+        least = (
+            f"an effect of {_percent(self.least_effect)} of the variance is"
+            if self.least_effect < 1
+            else "no effect is"
+        )
+        return (
+            f"With these {self.n_rows:,} {unit} {least} found with probability {self.power:.2g}; for "
+            f"{_percent(self.effect)} you need about {_rounded(self.rows):,} {unit}."
+        )
+
+
+def rows_needed(audit: Audit, effect: float, power: float) -> RowsNeeded:
+    """Return how many rows find an effect.
+
+    Parameters
+    ----------
+    audit, effect, power
+        As for :meth:`debias.Audit.rows_needed`.
+
+    Raises
+    ------
+    CompositionError, DebiasError
+        As for :meth:`debias.Audit.rows_needed`.
+    """
+    from scipy.special import ndtri
+
+    for name, value in (("effect", effect), ("power", power)):
+        real = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not real or not 0 < value < 1:
+            raise CompositionError(f"{name} must be between 0 and 1, not {value!r}")
+    variance, threshold = _required(audit)
+    scores, test = audit.tested_scores, audit.tested_scores.details["test"]
+    n, quantile = int(test["n_independent"]), float(ndtri(power))
+    a, b = _of_noise_and_effect(audit, n, variance)
+
+    def critical(n_left: int) -> float:
+        """Return the critical z if so many features are left in the test."""
+        alpha = float(test["alpha"])
+        return threshold * float(ndtri(alpha / n_left) / ndtri(alpha / scores.values.size))
+
+    n_smaller = int((scores.values < effect * variance).sum())
+    least_z = critical(max(n_smaller, 1)) + quantile
+    least_z_now = critical(max(int((~audit.which(Verdict.INFORMATIVE)).sum()), 1)) + quantile
+    if min(least_z, least_z_now) <= 0:
+        raise CompositionError(f"power={power!r} is no more than what chance finds at the error rate of this audit")
+    # z = least_z_now is a quadratic equation in the effect.
+    squared = least_z_now**2 / n
+    least = (squared * b + math.sqrt((squared * b) ** 2 + 4 * squared * a)) / 2
+    rows = math.ceil(least_z**2 * (a + b * effect) / effect**2)
+    return RowsNeeded(
+        effect=float(effect),
+        power=float(power),
+        rows=rows,
+        least_effect=least,
+        n_rows=n,
+        blocks=bool(test["blocks"]),
+        critical=least_z - quantile,
+    )
+
+
+def _required(audit: Audit) -> tuple[float, float]:
+    """Return the variance of y and the critical z; raise a DebiasError with the reason if one of them is not known."""
+    if audit.untested_because is not None:
+        raise DebiasError(f"rows cannot be planned: {audit.untested_because}")
+    if audit.tested_scores.rows == RowsKind.TRAIN:
+        raise DebiasError("rows cannot be planned from training rows: audit rows that the model has not seen")
+    untested.refuse_powerless(audit.tested_scores.details.get("test", {}))
+    critical = sentences.sufficient_z(audit)
+    if critical is None:
+        raise DebiasError(
+            "rows cannot be planned: the z that a feature must exceed depends on the z of the others, or is not known. "
+            "Audit with a family-wise error rate, such as error_rate=0.05, and with enough permutations"
+        )
+    if audit.tested_scores.standard_error is None:
+        raise DebiasError(
+            "rows cannot be planned: the scores have no standard errors, so the noise is not known. Audit rows that "
+            "the model has not seen, in memory"
+        )
+    variance = audit.tested_scores.details.get(RESPONSE_VARIANCE)
+    if not variance:
+        raise DebiasError(
+            "rows cannot be planned: these scores are not shares of a variance of y. They are for forests of numbers "
+            "and classes, and for boosted models of the squared error and of the log loss, with rows in memory"
+        )
+    return float(variance), critical
+
+
+def _of_noise_and_effect(audit: Audit, n: int, variance: float) -> tuple[float, float]:
+    """Return a and b, see above.
+
+    a is the median over the used features that were not found, and 0 if there are none. b is the median, over the found
+    ones, of what they have beyond a in ratio to their effects. If none was found, b is 1: the contributions of rows to
+    a score are products of an effect and a deviation of y, whose variance is at most that of y.
+    """
+    scores = audit.tested_scores
+    assert scores.standard_error is not None
+    assert scores.z is not None
+    effect, error = scores.values / variance, scores.standard_error / variance
+    used, found = error > 0, audit.which(Verdict.INFORMATIVE) & (scores.values > 0)
+    if not used.any():
+        raise DebiasError("rows cannot be planned: the model splits on no feature that varies in these rows")
+    noise = used & ~audit.which(Verdict.INFORMATIVE)
+    a = float(np.median(n * error[noise] ** 2)) if noise.any() else 0.0
+    if not found.any():
+        return a, 1.0
+    spread = n * (effect[found] / scores.z[found]) ** 2
+    b = float(np.median(np.maximum(spread - a, 0.0) / effect[found]))
+    return (a, b) if a > 0 or b > 0 else (0.0, 1.0)
+
+
+def _percent(share: float) -> str:
+    return percent(share, max(1, -math.floor(math.log10(share)) - 2 + DIGITS - 1))
+
+
+def _rounded(rows: int) -> int:
+    digits = max(0, len(str(rows)) - DIGITS)
+    return -(-rows // 10**digits) * 10**digits
