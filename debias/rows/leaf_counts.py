@@ -83,7 +83,7 @@ class LeafCounts:
         """Number of leaves minus number of classes: the free counts, given the number of rows of each class."""
         return self.group.size - np.unique(self.group).size
 
-    @property
+    @cached_property
     def pooled(self) -> LeafCounts:
         """The same counts with small leaves counted together, if some leaves are empty, as in symmetric trees.
 
@@ -248,8 +248,8 @@ def curvatures(
         The rows.
     response : Response
     first_outputs : callable, optional
-        ``first_outputs(n)`` returns the sum of the values of the leaves of each row in the first n trees, shape (n_rows,
-        n_outputs), for ascending n. By default they are added up here.
+        ``first_outputs(n)`` returns the sum of the values of the leaves of each row in the first n trees, shape
+        (n_rows, n_outputs), for ascending n. By default they are added up here.
     """
     assert response.target is not None
     if first_outputs is None:

@@ -80,6 +80,7 @@ class FeaturePaths:
                 feature_path_kernels.moments(*task, *arrays)
 
             self.threads.map(add, self._tasks(section.stop - section.start))
+            del lists, arrays, add  # before the lists of the next section are made
         # In the order of the parts, whichever thread ended first.
         total: NDArray[np.float64] = sums.sum(axis=0)
         return total

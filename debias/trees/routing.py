@@ -302,10 +302,11 @@ class Router:
                 self._worth(trees.size),
             )
             return
-        at_once = max(1, LEAVES_AT_ONCE // len(self.X))
+        at_once = max(1, LEAVES_IN_CACHE // len(self.X))
+        room = np.empty((min(at_once, trees.size), len(self.X)), dtype=np.int32)
         for begin in range(0, trees.size, at_once):
             some, skip = trees[begin : begin + at_once], self._skip[begin : begin + at_once]
-            leaves = np.empty((some.size, len(self.X)), dtype=np.int32)
+            leaves = room[: some.size]
 
             def add_part(
                 part: slice,

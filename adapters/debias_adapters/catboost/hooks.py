@@ -18,13 +18,14 @@ from debias.trees.in_bag import InBag
 from debias_adapters.catboost import LIBRARY
 from debias_adapters.catboost.encoding import Encoded, encoding_of
 from debias_adapters.catboost.reading import (
+    NODE_FIELDS,
     OF_CLASSES,
     OF_SEVERAL_RESPONSES,
-    Nodes,
     as_text,
     from_document,
     margins,
     objective_of,
+    symmetric_leaves,
     trees,
 )
 
@@ -97,11 +98,13 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 
 @debias.plugin.hookimpl
-def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the node of each leaf index that CatBoost returns."""
     if not _is_mine(model):
         return None
     numeric, numbers = _numeric(model, X)
+    if numeric._object._is_oblivious():
+        return symmetric_leaves(ensemble, np.asarray(numeric.calc_leaf_indexes(numbers)).reshape(len(X), -1))
     stored = json.loads(as_text(numeric))
     if "trees" in stored:
         numeric = from_document(stored)  # its leaves are numbered as `trees` does
@@ -219,27 +222,26 @@ def _ensemble(model: Any, encoding: Encoding | None) -> TreeEnsemble:
     """Return the trees of the user's model, with splits on codes if there is an encoding."""
     loss, objective = objective_of(model)
     stored = json.loads(as_text(model if encoding is None else encoding.numeric))
-    per_tree, all_nodes = trees(stored), Nodes()
-    for tree in per_tree:
-        for name, values in vars(all_nodes).items():
-            values.extend(getattr(tree, name))
-    feature, threshold = np.array(all_nodes.feature, dtype=np.int64), np.array(all_nodes.threshold)
+    per_tree = trees(stored)
+    nodes = {name: np.concatenate([getattr(tree, name) for tree in per_tree]) for name in NODE_FIELDS}
+    left, right = nodes["left"].astype(np.int32), nodes["right"].astype(np.int32)
+    feature, threshold = nodes["feature"].astype(np.int64), nodes["threshold"]
     splits = {"feature": feature} if encoding is None else encoding.sets_of_codes(feature, threshold)
     scale, bias = stored["scale_and_bias"]
-    value = np.array(all_nodes.value, dtype=np.float64) * scale
+    value = nodes["value"].astype(np.float64) * scale
     start = np.cumsum([0] + [len(tree.feature) for tree in per_tree])
-    settings, weight = model.get_all_params(), np.array(all_nodes.weight)
+    settings, weight = model.get_all_params(), nodes["weight"]
     # Whole weights are numbers of rows, or sums of whole sample weights: the model does not say which. CatBoost routed
     # its training rows by other statistics of categories than new rows, so then the weights are not their counts.
     is_whole = np.array_equal(weight, np.round(weight)) and (encoding is None or not encoding.has_statistics)
-    cover = _summed_up(start, np.array(all_nodes.left), np.array(all_nodes.right), weight) if is_whole else None
+    cover = _summed_up(start, left, right, weight) if is_whole else None
     classes = np.asarray(model.classes_) if loss in OF_CLASSES and len(model.classes_) else None
     return TreeEnsemble(
         tree_start=start,
         threshold=threshold,
-        left=np.array(all_nodes.left),
-        right=np.array(all_nodes.right),
-        missing_left=np.array(all_nodes.missing_left),
+        left=left,
+        right=right,
+        missing_left=nodes["missing_left"],
         value=value,
         averaging_weight=weight,
         tree_output=np.zeros(len(per_tree), dtype=np.int32),
@@ -273,11 +275,14 @@ def _was_stopped(model: Any, settings: Mapping[str, Any]) -> bool:
 def _summed_up(
     start: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    total = weight.copy()
-    for begin, end in zip(start[:-1], start[1:], strict=True):
-        for node in range(end - 1, begin - 1, -1):  # parents precede children
-            if left[node] >= 0:
-                total[node] = total[begin + left[node]] + total[begin + right[node]]
+    total, root = weight.copy(), np.repeat(start[:-1], np.diff(start))
+    levels, level = list["NDArray[np.int64]"](), start[:-1]
+    while level.size:  # the splits of a level of all trees
+        level = level[left[level] >= 0]
+        levels.append(level)
+        level = np.concatenate([root[level] + left[level], root[level] + right[level]])
+    for level in reversed(levels):
+        total[level] = total[root[level] + left[level]] + total[root[level] + right[level]]
     return total
 
 

@@ -19,6 +19,10 @@ from debias.trees.survival_objectives import CoxObjective
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.trees.ensemble import TreeEnsemble
+
+NODE_FIELDS = ("feature", "threshold", "left", "right", "missing_left", "value", "weight")
+"""What a TreeEnsemble has of each node."""
 Split = tuple[int, float, bool]
 """Feature, border, whether missing values go left."""
 OF_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
@@ -71,16 +75,16 @@ _LINKS: dict[str, Any] = {"SurvivalAft": np.exp, "LogLinQuantile": np.exp, "Foca
 
 @dataclass
 class Nodes:
-    """The nodes of one tree or of all trees."""
+    """The nodes of one tree: lists that grow, or arrays."""
 
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    right: list[int] = field(default_factory=list)
-    missing_left: list[bool] = field(default_factory=list)
-    value: list[list[float]] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    leaf: list[int] = field(default_factory=list)
+    feature: Any = field(default_factory=list)
+    threshold: Any = field(default_factory=list)
+    left: Any = field(default_factory=list)
+    right: Any = field(default_factory=list)
+    missing_left: Any = field(default_factory=list)
+    value: Any = field(default_factory=list)
+    weight: Any = field(default_factory=list)
+    leaf: Any = field(default_factory=list)
 
     def add(self, split: Split | None, value: list[float], weight: float, leaf: int) -> int:
         """Append a node without children, and return its position."""
@@ -201,25 +205,26 @@ def trees(stored: dict[str, Any]) -> list[Nodes]:
 
 def _symmetric(tree: dict[str, Any], read_split: Any) -> Nodes:
     """Build a tree from its table of leaves. The first split is at the root, and is the lowest bit of leaf numbers."""
-    splits, weights = [read_split(split) for split in tree["splits"] or []], tree["leaf_weights"]
-    values = np.reshape(tree["leaf_values"], (len(weights), -1)).tolist()
+    splits = [read_split(split) for split in tree["splits"] or []]
+    weights = np.array(tree["leaf_weights"], dtype=np.float64)
+    values = np.reshape(np.array(tree["leaf_values"], dtype=np.float64), (weights.size, -1))
     depth, left, right, leaf = _full_tree(len(splits))
-    feature, threshold, missing_left = zip(*splits, (-1, 0.0, False), strict=True)
-    inner = [0.0] * len(values[0])
+    feature, threshold, missing_left = (np.array(each) for each in zip(*splits, (-1, 0.0, False), strict=True))
+    # Leaf number -1, of inner nodes, takes the last entry: zeros.
     return Nodes(
-        feature=[feature[k] for k in depth],
-        threshold=[threshold[k] for k in depth],
-        left=list(left),
-        right=list(right),
-        missing_left=[missing_left[k] for k in depth],
-        value=[values[number] if number >= 0 else inner for number in leaf],
-        weight=[float(weights[number]) if number >= 0 else 0.0 for number in leaf],
-        leaf=list(leaf),
+        feature=feature[depth],
+        threshold=threshold[depth],
+        left=left,
+        right=right,
+        missing_left=missing_left[depth],
+        value=np.concatenate([values, np.zeros((1, values.shape[1]))])[leaf],
+        weight=np.append(weights, 0.0)[leaf],
+        leaf=leaf,
     )
 
 
 @cache
-def _full_tree(n_levels: int) -> tuple[list[int], list[int], list[int], list[int]]:
+def _full_tree(n_levels: int) -> tuple[NDArray[np.int64], ...]:
     """Return the depth, the children and the leaf number of the nodes of a symmetric tree, each node before its own."""
     depth, left, right, leaf = list[int](), list[int](), list[int](), list[int]()
 
@@ -234,7 +239,23 @@ def _full_tree(n_levels: int) -> tuple[list[int], list[int], list[int], list[int
         return node
 
     unfold(0, 0)
-    return depth, left, right, leaf
+    return tuple(np.array(each) for each in (depth, left, right, leaf))
+
+
+def symmetric_leaves(ensemble: TreeEnsemble, indexes: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the node of each leaf index (n_rows, n_trees) of symmetric trees, in the order of their nodes here."""
+    nodes = np.empty(indexes.shape, dtype=np.int32)
+    for tree, size in enumerate(np.diff(ensemble.tree_start).tolist()):
+        nodes[:, tree] = _node_of_leaf(size.bit_length() - 1)[indexes[:, tree]]
+    return nodes
+
+
+@cache
+def _node_of_leaf(n_levels: int) -> NDArray[np.int32]:
+    leaf = _full_tree(n_levels)[3]
+    node_of = np.empty(2**n_levels, dtype=np.int32)
+    node_of[leaf[leaf >= 0]] = np.flatnonzero(leaf >= 0)
+    return node_of
 
 
 def _asymmetric(tree: dict[str, Any], read_split: Any) -> Nodes:
