@@ -220,7 +220,8 @@ def _permutations(test: Mapping[str, Any], where: str = "") -> str:
     """Return what a test drew, in words: "200 permutations", "200 random signs of residuals"."""
     pooled = " of all features together" if test.get("pooled") else ""
     drawn = "random sign" if test.get("draws") == "random signs" else "permutation"
-    of_what = " of residuals" if test.get("method") == "residuals" else ""
+    of_ranks = " of the ranks of the response" if "response" in test else ""
+    of_what = " of residuals" if test.get("method") == "residuals" else of_ranks
     return f"{counted(test['n_permutations'], drawn)}{of_what}{where}{pooled}"
 
 

@@ -212,6 +212,13 @@ class LinearEffects:
                 chosen.append(tree)
         return self if len(chosen) == len(self.trees) else replace(self, trees=chosen)
 
+    def with_response(self, values: NDArray[np.float64]) -> LinearEffects:
+        """Return the effects on other values of the evaluation rows, (n_rows, n_columns), in the order of the user.
+
+        Lines that are fitted to these rows are fitted to the values too; those of training rows stay.
+        """
+        return replace(self, response=values[self.order])
+
     def contributions(self, n_rows: int, folded: bool = False) -> NDArray[np.float64]:
         """Return the contribution of every row to the score of every feature, shape (n_rows, n_features).
 

@@ -16,6 +16,7 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.effects import response_columns
 from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
+from debias.significance.normal_scores import normal_scores_if_few_count
 from debias.significance.permutation import Drawing, EffectStatistic, PermutedResponses, SplitStatistic, seed_of
 from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
@@ -115,6 +116,10 @@ class Evidence(Protocol):
 
         With `within_fit` the linear effects are those of so few trees that the test takes no longer than a fit.
         """
+
+    @property
+    def normal_scores(self) -> NDArray[np.float64] | None:
+        """The normal scores of the response, if a permutation test uses them: where few rows dominate the response."""
 
     def effect_moments(self) -> NDArray[np.float64]:
         """Return sums of the first four powers of the contributions to linear effects, shape (4, n_groups)."""
@@ -278,20 +283,26 @@ class EvidenceInMemory:
     ) -> list[Drawing]:
         """See :class:`Evidence`."""
         rows, block, seed = self.rows, self.rows.paths.block, seed_of(self.rows)
-        chosen = []
+        values, chosen = self.normal_scores, []
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
             if key not in self.kept:
-                splits = SplitStatistic(rows, node_weight, self.grouping)
+                splits = SplitStatistic(rows, node_weight, self.grouping, values)
                 self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed))
             chosen.append(self.kept[key])
         if self.effects is not None:
             key = ("effects", id(self.effects))
             if key not in self.kept:
-                effects = EffectStatistic(self.effects, self.grouping, within_fit=within_fit)
+                lines = self.effects if values is None else self.effects.with_response(values)
+                effects = EffectStatistic(lines, self.grouping, within_fit=within_fit)
                 self.kept[key] = Drawing(effects, PermutedResponses(block, effects.response, seed))
             chosen.append(self.kept[key])
         return chosen
+
+    @cached_property
+    def normal_scores(self) -> NDArray[np.float64] | None:
+        """See :class:`Evidence`."""
+        return normal_scores_if_few_count(self.rows)
 
     def effect_moments(self) -> NDArray[np.float64]:
         """See :class:`Evidence`."""

@@ -28,6 +28,7 @@ from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
+from debias.significance.normal_scores import NORMAL_SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +98,10 @@ class PermutationMethod:
     ) -> Tested:
         """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
         _refuse_unequal_blocks(evidence.rows)
-        return compared(evidence.drawings(node_weight, combined, procedure.within_fit), evidence, procedure, log)
+        tested = compared(evidence.drawings(node_weight, combined, procedure.within_fit), evidence, procedure, log)
+        if evidence.normal_scores is None:
+            return tested
+        return replace(tested, details={**tested.details, "response": NORMAL_SCORES})
 
 
 PERMUTATION = PermutationMethod()
@@ -320,11 +324,19 @@ class SplitStatistic:
         Node weights of the statistic. With bags, the in-bag means of the nodes are recomputed from each permuted
         response. Without bags, the node values are those of the model.
     grouping : Grouping
+    values : array of shape (n_rows, n_columns), optional
+        A function of the response that is tested in its place; by default the response that is scored.
     """
 
     rounding = 0.0
 
-    def __init__(self, rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        node_weight: NDArray[np.float64],
+        grouping: Grouping,
+        values: NDArray[np.float64] | None = None,
+    ) -> None:
         from debias.significance.kernels import steps as step_kernels
 
         paths, bags = rows.paths, rows.in_bag
@@ -335,8 +347,9 @@ class SplitStatistic:
         self.class_weight = None if bags is None else bags.class_weight
         self.weight = np.empty(0) if (paths.weight == 1).all() else paths.weight
         self.response: NDArray[Any]
-        if rows.response.values is not None:
-            self.kind, self.response = step_kernels.VALUES, rows.response.values[paths.order]
+        values = rows.response.values if values is None else values
+        if values is not None:
+            self.kind, self.response = step_kernels.VALUES, values[paths.order]
         elif self.class_weight is None:
             self.kind, self.response = step_kernels.SHARES, one_hot(rows)[paths.order, 1:]
         else:
@@ -345,7 +358,7 @@ class SplitStatistic:
 
     @property
     def details(self) -> dict[str, object]:
-        """Nothing: the scores are those that are reported."""
+        """Nothing: all trees are tested."""
         return {}
 
     def observed(self) -> None:

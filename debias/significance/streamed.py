@@ -216,6 +216,11 @@ class EvidenceInBatches:
         """Always None: linear effects need all rows at once."""
         return
 
+    @property
+    def normal_scores(self) -> None:
+        """Always None: ranks need all rows at once."""
+        return
+
     def drawings(self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False) -> NoReturn:
         """Raise a CompositionError: rows in batches are not permuted."""
         raise CompositionError(NOT_PERMUTED)

@@ -30,6 +30,7 @@ TEST_IN_WORDS = {
     "n_independent": "test: independent rows, or blocks",
     "blocks": "test: rows in blocks",
     "n_permutations": "test: permutations",
+    "response": "test: response in the test",
     "stopped": "test: reason to stop permuting",
     "seed": "test: seed",
 }
