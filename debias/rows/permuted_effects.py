@@ -50,7 +50,8 @@ FIT_SHARE = 0.5
 """A forest tries about sqrt(n_features) features at each of log2(n_rows) depths of a tree. Within the time of a fit,
 lines times trees are at most this share of the features that all trees try."""
 LEAST_TREES_IN_A_FIT = 10
-"""The lines of at least so many trees are tested then: with 5, a tenth to a seventh of relevant features were lost."""
+"""The lines of at least so many trees are tested then. With 5, a tenth of the relevant features was lost
+(docs/honest-effects.md)."""
 
 
 class PermutedEffects:

@@ -90,8 +90,8 @@ class Permutation:
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool
-        Whether to stop drawing permutations when every verdict is settled. The risk that more draws would have changed
-        the verdict of a feature is at most 1e-3. P-values are computed from the permutations drawn until then.
+        Whether to stop drawing permutations when every verdict is settled. The risk that all permutations would have
+        changed the verdict of a feature is at most 2e-3. P-values are computed from the permutations drawn until then.
 
     Raises
     ------
