@@ -144,7 +144,8 @@ class Procedure:
     limits : Permutation
         Limits of the permutations, if there are any.
     within_fit : bool
-        Whether a test of dependence fits lines in so few trees that it takes no longer than the fit of a forest.
+        Whether a test of dependence fits lines in fewer trees where features are many, to take about as long as the
+        fit of a forest.
     """
 
     test: str = "auto"
