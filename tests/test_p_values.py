@@ -52,23 +52,14 @@ def test_the_risk_that_all_draws_would_decide_otherwise_is_kept(alpha, n_draws):
     """Follow the exact law of the count, for p-values between those for which the boundaries were made too."""
     risk, most = 2e-3, int(alpha * (1 + n_draws) + 1e-9) - 1
     lower, upper = p_values.Boundaries(alpha, n_draws, risk).upto(n_draws)
-    wrong = []
-    for p in np.linspace(alpha / 3, min(3 * alpha, 0.9), 60):
-        law, of_p = {0: 1.0}, 0.0
-        for n in range(1, n_draws):
-            moved: dict[int, float] = {}
-            for count, chance in law.items():
-                for step, weight in ((0, 1 - p), (1, p)):
-                    moved[count + step] = moved.get(count + step, 0.0) + chance * weight
-            for count, chance in moved.items():
-                rejects = binom.cdf(most - count, n_draws - n, p)
-                if count <= lower[n - 1]:
-                    of_p += chance * (1 - rejects)
-                elif count >= upper[n - 1]:
-                    of_p += chance * rejects
-            law = {k: c for k, c in moved.items() if lower[n - 1] < k < upper[n - 1]}
-        wrong.append(of_p)
-    assert risk / 20 < max(wrong) <= risk
+    p = np.linspace(alpha / 3, min(3 * alpha, 0.9), 200)[:, None]
+    law, wrong = np.ones((200, 1)), np.zeros(200)
+    for n, low, high in zip(range(1, n_draws), lower, upper, strict=False):
+        law = np.hstack([(1 - p) * law, np.zeros((200, 1))]) + np.hstack([np.zeros((200, 1)), p * law])
+        rejects = binom.cdf(most - np.arange(n + 1), n_draws - n, p)
+        wrong += (law * (1 - rejects))[:, : low + 1].sum(axis=1) + (law * rejects)[:, high:].sum(axis=1)
+        law[:, : low + 1] = law[:, high:] = 0
+    assert risk / 20 < wrong.max() <= risk
 
 
 @pytest.mark.parametrize(("alpha", "n_draws"), [(0.01, 299), (0.05, 200), (0.05, 19), (0.3, 120)])
@@ -91,6 +82,19 @@ def test_boundaries_stop_early_where_all_draws_are_sure_to_decide_alike():
     assert first < 100  # ten exceedances in the other half: binom.sf(9, 109, .065) * .935 ** 91 is less than 1e-3
     assert binom.sf(9, 200 - first, 0.065) * 0.935**first <= 1e-3
     assert bounds.settled(np.zeros((200, 1), dtype=bool) | (np.arange(200) % 20 == 0)[:, None]).all()
+
+
+def test_stopping_early_keeps_the_level():
+    """Under the null hypothesis the observed value is one of equal ones, so the count is that of a uniform p-value."""
+    alpha, n_draws = 0.05, 200
+    lower, upper = p_values.Boundaries(alpha, n_draws).upto(n_draws)
+    p = ((np.arange(1000) + 0.5) / 1000)[:, None]
+    law, rejected = np.ones((1000, 1)), 0.0
+    for low, high in zip(lower, upper, strict=True):
+        law = np.hstack([(1 - p) * law, np.zeros((1000, 1))]) + np.hstack([np.zeros((1000, 1)), p * law])
+        rejected += law[:, : low + 1].sum(axis=1).mean()
+        law[:, : low + 1] = law[:, high:] = 0
+    assert 10 / 201 < rejected < 10 / 201 + 5e-5 < alpha
 
 
 def test_nothing_is_settled_where_all_draws_are_too_few_to_reject():

@@ -122,9 +122,8 @@ def audit(
         Whether to test too: does the response depend on the feature, within the nodes of the trees? The column
         ``dependence`` comes from the combined test of ``honest_effects`` (docs/honest-effects.md), which finds features
         that the model hardly uses. It needs training rows: out-of-bag rows, or held-out rows with `train`. Without them
-        "auto" leaves it out, and True raises an error. With hundreds of features "auto" fits lines in the first trees
-        only, so that the test takes about as long as the fit of a forest; ``details["test"]["trees_of_lines"]`` of the
-        scores says in how many, and True takes more, which finds more. False is faster.
+        "auto" leaves it out, and True raises an error. With many features "auto" fits lines in the first trees only,
+        20 or more, and True in more of them, which finds a little more (docs/honest-effects.md). False is faster.
     error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
         Error rate of the verdicts. A number is a family-wise error rate ("fwer"): the probability that any noise
         feature is called informative (step-down max-z, or Holm). ``("fdr", 0.1)`` bounds the expected share of noise
@@ -259,7 +258,7 @@ class _Plan:
     of_dependence : Scorer or None
         The scorer that tests dependence; None if that is not tested.
     within_fit : bool
-        Whether that test should take no longer than the fit of a forest.
+        Whether that test takes the lines of fewer trees where features are many: unless the user asked for it.
     lacks_dependence : bool
         Whether dependence should be tested, and no plugin offers its scorer.
     started : float

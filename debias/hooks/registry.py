@@ -235,17 +235,11 @@ def adapters_loaded() -> list[str]:
 
 def _offered(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
     """Return scorers and meta-methods by name; names are cached, because computing them takes long."""
-    offers = [_asked(hook) for hook in (manager.hook.debias_scorers, manager.hook.debias_meta_methods)]
+    offers = manager.hook.debias_scorers(), manager.hook.debias_meta_methods()
     objects = [plugin for offer in offers for sequence in offer for plugin in (*sequence, None)]
     if manager not in _offers or not _are(_offers[manager][0], objects):
         _offers[manager] = objects, _by_name(*offers)
     return _offers[manager][1]
-
-
-def _asked(hook: Any) -> list[Any]:
-    """Return what the plugins give for a hook without arguments. It is asked often, and pluggy's calls take longer."""
-    asked = [implementation.function() for implementation in hook.get_hookimpls()]
-    return [given for given in asked if given is not None]
 
 
 _offers: WeakKeyDictionary[pluggy.PluginManager, tuple[list[Any], Any]] = WeakKeyDictionary()

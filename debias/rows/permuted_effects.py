@@ -48,9 +48,7 @@ LEAST_TREES = 20
 """The lines of at least so many trees of each output are tested: a row is then out of bag in about seven of them."""
 FIT_SHARE = 0.5
 """A forest tries about sqrt(n_features) features at each of log2(n_rows) depths of a tree. Within the time of a fit,
-lines times trees are at most this share of the features that all trees try."""
-LEAST_TREES_IN_A_FIT = 10
-"""The lines of at least so many trees are tested then: with 5, a tenth to a seventh of relevant features were lost."""
+lines times trees are at most this share of the features that all trees try, if `LEAST_TREES` allow it."""
 
 
 class PermutedEffects:
@@ -62,7 +60,8 @@ class PermutedEffects:
     grouping : Grouping
         Contributions to a group of features are summed first.
     within_fit : bool
-        Whether to take the lines of so few trees that 200 permutations take no longer than the fit of a forest.
+        Whether to take the lines of fewer trees where features are many beside those that a forest tries, down to
+        `LEAST_TREES`: about as many as take the time of its fit.
     """
 
     def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
@@ -266,7 +265,7 @@ def _n_trees(effects: LinearEffects, within_fit: bool) -> int:
         return most
     tried = np.log2(max(effects.n_rows, 2)) * np.sqrt(effects.ensemble.n_features)
     fitted = FIT_SHARE * tried * len(effects.trees) / max(n_lines * effects.width * n_outputs, 1)
-    return min(most, max(LEAST_TREES_IN_A_FIT, int(fitted)))
+    return min(most, max(LEAST_TREES, int(fitted)))
 
 
 class _Tile(NamedTuple):

@@ -114,7 +114,7 @@ class Evidence(Protocol):
     ) -> list[Drawing]:
         """Return what a permutation test draws: the splits of the model, its linear effects, or (`combined`) both.
 
-        With `within_fit` the linear effects are those of so few trees that the test takes no longer than a fit.
+        With `within_fit` the linear effects are those of fewer trees where features are many.
         """
 
     @property

@@ -92,8 +92,8 @@ class Permutation:
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool
-        Whether to stop drawing permutations when every verdict is settled. The risk that more draws would have changed
-        the verdict of a feature is at most 1e-3. P-values are computed from the permutations drawn until then.
+        Whether to stop drawing permutations when every verdict is settled. The risk that all permutations would have
+        changed the verdict of a feature is at most 2e-3. P-values are computed from the permutations drawn until then.
     of : {"auto", "residuals", "response"}
         What is permuted. "residuals": as for ``test="residuals"``. "response": as for ``test="permutation"``. "auto":
         residuals of held-out rows, where these can be tested, and otherwise the response.
@@ -153,7 +153,8 @@ class Procedure:
     limits : Permutation
         Limits of the permutations, if there are any.
     within_fit : bool
-        Whether a test of dependence fits lines in so few trees that it takes no longer than the fit of a forest.
+        Whether a test of dependence fits lines in fewer trees where features are many, to take about as long as the
+        fit of a forest.
     residuals : bool
         Whether residuals may be tested although `test` does not name them. Folds are combined by their scores.
     """

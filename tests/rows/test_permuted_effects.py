@@ -329,19 +329,19 @@ def test_one_response_has_the_same_bits_whether_lines_are_computed_together(monk
 
 def test_within_a_fit_few_trees_are_tested_where_features_are_many():
     X, latent = rows_of(300, 80)
-    model = RandomForestRegressor(40, random_state=0, max_features=8).fit(X, latent)
+    model = RandomForestRegressor(60, random_state=0, max_features=8).fit(X, latent)
     default, full = (
         debias.audit(model, X, latent, rows="oob", random_state=0, dependence=dependence).scores["honest_effects"]
         for dependence in ("auto", True)
     )
-    # .5 x log2(300) x sqrt(80) x 40 trees / 80 lines
-    assert default.details["test"]["trees_of_lines"] == 18
-    assert full.details["test"]["trees_of_lines"] == 40
+    # .5 x log2(300) x sqrt(80) x 60 trees / 80 lines
+    assert default.details["test"]["trees_of_lines"] == 27
+    assert full.details["test"]["trees_of_lines"] == 60
     np.testing.assert_array_equal(default.values, full.values)
     effects = effects_of(model, X, latent)
     grouping = Grouping.of(None, effects.ensemble.feature_names)
     few = PermutedEffects(effects, grouping, within_fit=True)
-    alone = PermutedEffects(effects.of_first_trees(18), grouping)
+    alone = PermutedEffects(effects.of_first_trees(27), grouping)
     np.testing.assert_array_equal(few.moments_in_double(), alone.moments_in_double())
 
 

@@ -54,8 +54,8 @@ def response_permutation(
         How p-values are computed: counted, (1 + #{v* >= v}) / (1 + B), or by a distribution fitted to the draws of the
         feature.
     adaptive : bool
-        Stop when it is settled for every feature on which side of `alpha` its counted p-value is, with a risk of error
-        of at most 1e-3 per feature (Gandy 2009).
+        Stop when it is settled for every feature on which side of `alpha` its counted p-value is. The risk that all
+        replicates would decide otherwise is at most 2e-3 per feature.
     alpha : float
         Error rate for `adaptive`.
 
