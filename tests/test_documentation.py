@@ -378,7 +378,8 @@ RAISES_NOTHING = {
     "debias.progress.task", "debias.positions.evenly_spaced",
     "debias.data.user_columns.copied", "debias.text.listed", "debias.text.percent",
     "debias.rows.dependent_columns.dependent_features", "debias.rows.without.child_shares",
-    "debias.rows.without.effects", "debias.rows.without.outputs_without", "debias.child_process.command", "debias.cli.output.terminal", "debias.trees.routing.tree_nodes",
+    "debias.rows.without.effects", "debias.rows.without.outputs_without",
+    "debias.child_process.command", "debias.cli.output.terminal", "debias.trees.routing.tree_nodes",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"

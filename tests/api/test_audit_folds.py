@@ -61,7 +61,7 @@ def by_hand(X, y, splits, models, **settings):
             X.iloc[test],
             y.iloc[test],
             rows="held-out",
-            **SETTINGS | {"test": debias.Permutation(39, adaptive=False)} | settings,
+            **SETTINGS | {"test": debias.Permutation(39, adaptive=False, of="response")} | settings,
         )
         for model, (_, test) in zip(models, splits, strict=True)
     ]
