@@ -405,9 +405,9 @@ def _lines(trials: Trials) -> list[dict[str, Any]]:
                     add(setting, method, f"covers the best prediction of feature {k}", best[:, k])
                     add(setting, method, f"width of feature {k}", width[:, k])
         else:
-            for k in map(str, PLANNED) if found else ():
-                add(setting, "plan", f"rows for feature {k}", [each[k]["rows"] for each in found])
-                add(setting, "plan", f"power for feature {k}", [each[k]["found"] for each in found])
+            for feature in map(str, PLANNED) if found else ():
+                add(setting, "plan", f"rows for feature {feature}", [each[feature]["rows"] for each in found])
+                add(setting, "plan", f"power for feature {feature}", [each[feature]["found"] for each in found])
     return lines
 
 
