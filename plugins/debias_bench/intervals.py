@@ -18,6 +18,7 @@ from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, rate, with_error
 from debias_bench.runner import machine_line
 from debias_bench.significance_settings import seed_of
+from debias_bench.trials import KindOfRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +73,7 @@ class Plan:
 
     response: str
     model: str
-    rows: str
+    rows: KindOfRows
     n_rows: int
 
     @property
