@@ -18,6 +18,7 @@ from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, rate, with_error
 from debias_bench.runner import machine_line
 from debias_bench.significance_settings import seed_of
+from debias_bench.trials import KindOfRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +73,7 @@ class Plan:
 
     response: str
     model: str
-    rows: str
+    rows: KindOfRows
     n_rows: int
 
     @property
@@ -405,9 +406,9 @@ def _lines(trials: Trials) -> list[dict[str, Any]]:
                     add(setting, method, f"covers the best prediction of feature {k}", best[:, k])
                     add(setting, method, f"width of feature {k}", width[:, k])
         else:
-            for k in map(str, PLANNED) if found else ():
-                add(setting, "plan", f"rows for feature {k}", [each[k]["rows"] for each in found])
-                add(setting, "plan", f"power for feature {k}", [each[k]["found"] for each in found])
+            for feature in map(str, PLANNED) if found else ():
+                add(setting, "plan", f"rows for feature {feature}", [each[feature]["rows"] for each in found])
+                add(setting, "plan", f"power for feature {feature}", [each[feature]["found"] for each in found])
     return lines
 
 

@@ -180,8 +180,8 @@ def power(test, n_pilot, n_sets, features=(1, 2, 3)):
 @pytest.mark.slow
 @pytest.mark.parametrize("test", ["permutation", "naive"])
 def test_the_planned_rows_have_the_planned_power(test):
-    # Features of one model differ a little in their noise: .05, beside 3 standard errors of 450 sets.
-    assert power(test, 1000, 150) == pytest.approx(0.8, abs=0.05 + 3 * np.sqrt(0.16 / 450))
+    # No less than .8, but for 3 standard errors of 450 sets; a little more, since z varies by less than 1.
+    assert 0.8 - 3 * np.sqrt(0.16 / 450) <= power(test, 1000, 150) <= 0.92
 
 
 def test_the_power_of_a_plan_is_of_the_right_size():
