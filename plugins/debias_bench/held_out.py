@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.api.evaluation import prepared_members
+from debias.api.prepared import prepared_members
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias_bench.markdown import markdown_table

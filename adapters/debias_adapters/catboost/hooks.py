@@ -273,7 +273,7 @@ def _was_stopped(model: Any, settings: Mapping[str, Any]) -> bool:
 
 
 def _summed_up(
-    start: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[np.float64]
+    start: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     total, root = weight.copy(), np.repeat(start[:-1], np.diff(start))
     levels, level = list["NDArray[np.int64]"](), start[:-1]
