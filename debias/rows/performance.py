@@ -376,7 +376,7 @@ def _sums_before(values: Array, weight: Array) -> Array:
     return total
 
 
-def _weighted_sum(weight: NDArray[Any], values: Array) -> float:
+def _weighted_sum(weight: NDArray[np.float64] | NDArray[np.int_], values: Array) -> float:
     """Return the sum of weight times value.
 
     ``weight @ values`` would start threads of its own for many rows, which wait actively for the next product, and its
