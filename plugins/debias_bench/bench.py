@@ -79,12 +79,12 @@ def command(
     score rows that are not out-of-bag.
 
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
-    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
-    `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds` those over
-    the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days`
-    checks histories every day by the recipe, with and without faults. `power` (forests) and `aico` (a boosted model) compare the power of our
-    tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
-    features that scores put first.
+    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and
+    cost, `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds`
+    those over the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history.
+    `days` checks histories every day by the recipe, with and without faults. `power` (forests) and `aico` (a
+    boosted model) compare the power of our tests and of others; --scorers then takes names of tests. `citrees`
+    compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
