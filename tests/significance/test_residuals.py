@@ -344,24 +344,24 @@ def test_noise_beside_a_signal_keeps_the_level_and_the_signal_is_found():
 def test_noise_beside_a_signal_keeps_the_level_in_many_sets():
     single, together = found_in_noise(600, seed=1)
     error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
-    assert single.mean() == pytest.approx(0.05, abs=4 * error)
+    assert single.mean() <= 0.05 + 4 * error  # features that a model does not use have p = 1
     assert together[:, 1:].any(axis=1).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 600)
 
 
 @pytest.mark.slow
 def test_weights_that_follow_the_response_keep_the_level():
     rng, single = np.random.default_rng(2), []
-    for _ in range(400):
+    for _ in range(200):
         X = rng.normal(size=(400, 5))
         X[:, 4] = rng.integers(0, 2, 400)
-        y = (rng.random(400) < 0.1).astype(int)
+        y = rng.permuted(np.tile(np.arange(200) % 10 == 0, (2, 1)), axis=1).ravel().astype(int)
         forest = RandomForestClassifier(15, random_state=0).fit(X[:200], y[:200])
         weight = np.where(y == 1, 9.0, 1.0)[200:]
         scores = debias.score(
             forest, X[200:], y[200:], "mdi_oob", rows="held-out", sample_weight=weight, test=debias.Permutation(99)
         )
-        if scores.details["test"]["method"] == "residuals":
-            single.append(scores.p_value <= 0.05)
+        assert scores.details["test"]["method"] == "residuals"
+        single.append(scores.p_value <= 0.05)
     single = np.array(single)
     error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
     assert single.mean() <= 0.05 + 4 * error
