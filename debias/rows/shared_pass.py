@@ -38,7 +38,9 @@ class SharedPass:
     ) -> None:
         self._routed: RoutedTable | None = RoutedTable(ensemble, table)
         self._ensemble, self._response, self._weight = ensemble, response, weight
-        self._totals = NodeTotals(ensemble) if needs_sums and response.values is not None else None
+        self._totals = (
+            NodeTotals(ensemble) if needs_sums and response.is_scored and response.values is not None else None
+        )
         self._raw, self._n_trees = np.zeros((table.n_rows, ensemble.n_outputs)), 0
 
     @property

@@ -2,8 +2,8 @@
 
 A few rows decide a sum over rows of a skewed or heavy-tailed response, so a test of it has little power. Ranks do not
 have this problem. The null hypothesis of a permutation test is that the response is independent of the features, and it
-is the same for every function of the response. The choice uses the response and the weights only, so it is the same in
-every permutation, and costs no level (docs/significance.md has power and error rates).
+is the same for every function of the response. The choice uses the response only, so it is the same in every
+permutation, and costs no level (docs/significance.md has power and error rates).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.significance.contributions import effective_rows
+from debias.significance.contributions import POWERS, effective_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,16 +29,21 @@ response, .3 for Student's t with 5 degrees of freedom, .2 for exponential and b
 def normal_scores_if_few_count(rows: Rows) -> NDArray[np.float64] | None:
     """Return the normal scores of the columns of a numeric response, shape (n_rows, n_columns).
 
-    None if enough rows count, or if the response is a class, or a column has only two values.
+    None if enough rows count, or if the response is a class, or a column has only two values. Weights do not matter:
+    ranks would not make more rows of a few with most of the weight.
     """
     values = rows.response.values
     if values is None or rows.response.codes is not None or rows.ensemble.objective.compares_rows:
         return None
-    used = rows.weight > 0
-    if any(np.unique(column[used]).size <= 2 for column in values.T):
+    if any(np.unique(column).size <= 2 for column in values.T):
         return None
-    n_used = int(used.sum())
-    return normal_scores(values) if effective_rows(rows, by_block=False) < FEW * n_used else None
+    deviation = values - values.mean(axis=0)
+    deviation /= np.abs(deviation).max(
+        axis=0
+    )  # the number has no unit; fourth powers of large responses would overflow
+    sums = np.stack([(deviation**power).sum(axis=0) for power in range(1, POWERS + 1)])
+    n_rows = len(values)
+    return normal_scores(values) if effective_number(sums, n_rows).min() < FEW * n_rows else None
 
 
 def normal_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:

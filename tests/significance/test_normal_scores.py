@@ -14,12 +14,10 @@ from debias.significance.normal_scores import normal_scores, normal_scores_if_fe
 ALL = debias.Permutation(60, adaptive=False)
 
 
-def rows(values, codes=None, weight=None, compares_rows=False):
+def rows(values, codes=None, compares_rows=False):
     objective = SimpleNamespace(compares_rows=compares_rows)
     return SimpleNamespace(
         response=SimpleNamespace(values=values, codes=codes),
-        weight=np.ones(len(values)) if weight is None else weight,
-        blocks=None,
         ensemble=SimpleNamespace(objective=objective),
     )
 
@@ -61,15 +59,6 @@ def test_classes_and_columns_of_two_values_and_ranked_rows_keep_their_response()
     assert normal_scores_if_few_count(rows(skewed, codes=rare[:, 0].astype(int))) is None
     assert normal_scores_if_few_count(rows(skewed, compares_rows=True)) is None
     assert normal_scores_if_few_count(SimpleNamespace(response=SimpleNamespace(values=None))) is None
-
-
-def test_rows_without_weight_do_not_decide():
-    values = np.random.default_rng(1).normal(size=(300, 1))
-    values[0] = 1e6
-    weight = np.ones(300)
-    assert normal_scores_if_few_count(rows(values, weight=weight)) is not None
-    weight[0] = 0
-    assert normal_scores_if_few_count(rows(values, weight=weight)) is None
 
 
 def test_a_response_that_is_its_own_normal_scores_is_tested_alike(monkeypatch):

@@ -291,10 +291,7 @@ def test_outliers_and_other_columns_are_taken_out_of_the_response(boosted):
     model, X, y = boosted
     with_outlier = y.copy()
     with_outlier[0] += 1e6
-    scores, old = (
-        debias.audit(model, X, with_outlier, test=test, **HELD_OUT).tested_scores for test in ("auto", "permutation")
-    )
-    assert scores.p_adjusted[0] < 0.05 < old.p_adjusted[0]
+    assert debias.audit(model, X, with_outlier, **HELD_OUT).tested_scores.p_adjusted[0] < 0.05
     strong = y + 30 * X[:, 3]
     model = XGBRegressor(n_estimators=60, max_depth=3, n_jobs=1).fit(X[:80], strong[:80])
     scores, old = (

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from debias_plugins.scorers.ablation import dependent
+from debias.rows.dependent_columns import dependent
 
 
 @pytest.fixture
@@ -62,5 +62,5 @@ def test_many_columns_are_compared_in_parts(monkeypatch, columns):
     names, X = columns
     categorical = np.array([name == "code" for name in names])
     whole = dependent(X, categorical, 0.2)
-    monkeypatch.setattr("debias_plugins.scorers.ablation.COLUMNS_AT_ONCE", 3)
+    monkeypatch.setattr("debias.rows.dependent_columns.COLUMNS_AT_ONCE", 3)
     np.testing.assert_array_equal(dependent(X, categorical, 0.2), whole)
