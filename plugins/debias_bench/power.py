@@ -74,6 +74,7 @@ REFITS = (
     f"1/{N_REFITS + 1}, and a normal distribution of the refits with Holm's method family-wise"
 )
 NOTES = {
+    AUDIT: f"`debias.audit` as it is, with all {N_PERMUTATIONS} permutations: on held-out rows of residuals",
     f"{AUDIT}:permutation": f'`debias.audit` with `test="permutation"` and all {N_PERMUTATIONS} permutations',
     f"{AUDIT}:combined": (
         "the verdict of an audit on dependence, with 199 permutations up to 20 features, 499 up to 50, 999 for more; "

@@ -77,7 +77,8 @@ class Verdicts:
 def audit(case: Case, test: str = "auto") -> Verdicts:
     """Return the p-values of an audit; the adjusted ones are those of the audit itself."""
     rows = case.train if case.held_out is None else case.held_out
-    all_drawn = debias.Permutation(permutations(test, case.X.shape[1]), adaptive=False)
+    of: Any = "response" if test == "permutation" else "auto"
+    all_drawn = debias.Permutation(permutations(test, case.X.shape[1]), adaptive=False, of=of)
     options: dict[str, Any] = {
         "rows": "oob" if case.held_out is None else "held-out",
         # All permutations are drawn, for p-values of single features.
