@@ -193,17 +193,17 @@ class ResidualStatistic:
             self._over_features(self.used.size, lambda part: kernels.permuted_moments(*part, *arrays))
             total[:], squares[:] = sums[:, :, 0], sums[:, :, 1]
         else:
-            figures, sums = self._figures, np.empty((len(self._figures), LANES))
-            signed: tuple[Any, ...] = (figures, padded, sums)
-            self._over_features(len(figures), lambda part: kernels.signed_sums(*part, *signed))
+            products, sums = self._products, np.empty((len(self._products), LANES))
+            signed: tuple[Any, ...] = (products, padded, sums)
+            self._over_features(len(products), lambda part: kernels.signed_sums(*part, *signed))
             total[:] = sums.reshape(total.shape)
-            squares[:] = (figures**2).sum(axis=1).reshape(-1, N_STATISTICS, 1)
+            squares[:] = (products**2).sum(axis=1).reshape(-1, N_STATISTICS, 1)
         z = np.zeros((n_drawn, self.n_groups))
         z[:, self.used] = _studentised(total, squares, n_blocks).max(axis=1)[:, :n_drawn].T
         return z
 
     @cached_property
-    def _figures(self) -> Array:
+    def _products(self) -> Array:
         """Products of uses and residuals, summed by block, shape (n_used x 3, n_blocks)."""
         of_rows = np.einsum("kaic,kic->kai", self.use, self.residual)
         begins = np.flatnonzero(np.diff(self.block, prepend=-1))
