@@ -398,7 +398,7 @@ def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
         return with_reason(scores, TRAINING_ROWS)
     if plan.procedure is None:
         return with_reason(scores, plan.untested_because)
-    return prepared.test(scores, plan.tested, plan.procedure)
+    return prepared.test(scores, plan.tested, plan.procedure, together=True)
 
 
 def _without_untestable(prepared: Prepared, scores: Scores, n_values: NDArray[np.int64] | None) -> Scores:

@@ -111,10 +111,12 @@ class Prepared(ABC):
             return scores
         return replace(scores, rows=rows.provenance.kind)
 
-    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
+    def test(
+        self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False, together: bool = False
+    ) -> Scores:
         """Return scores with standard errors, z-values and p-values, or with the reason why there are none.
 
-        `aside`: whether this test stands beside another one, so that a missing verdict is no warning.
+        `aside` and `together` are those of :func:`debias.significance.procedure.significance`.
         """
         if self.rows is None:
             raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
@@ -125,7 +127,7 @@ class Prepared(ABC):
         node_weight = self._node_weight(scorer) if effects is None else np.ones(self.ensemble.n_nodes)
         evidence = self.evidence(node_weight, effects)
         n_before = len(self.log.texts)
-        tested = significance(scores, evidence, procedure, self.log, aside=aside)
+        tested = significance(scores, evidence, procedure, self.log, aside=aside, together=together)
         return unless_tested(tested, self.log.texts[n_before:])
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
@@ -173,9 +175,11 @@ class PreparedRows(Prepared):
         """See :class:`Prepared`."""
         return EvidenceInMemory(self.rows, node_weight, self.grouping, effects, self.drawn)
 
-    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
+    def test(
+        self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False, together: bool = False
+    ) -> Scores:
         """See :class:`Prepared`; on held-out rows the details of tested scores have the ranks of the features."""
-        tested = super().test(scores, scorer, procedure, aside=aside)
+        tested = super().test(scores, scorer, procedure, aside=aside, together=together)
         if aside or tested.selected is None or self.rows.kind != RowsKind.HELD_OUT:
             return tested
         assert isinstance(scorer, TreeScorer)

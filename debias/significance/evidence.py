@@ -152,6 +152,8 @@ class EvidenceInMemory:
     kept : dict, optional
         Keeps drawings, so that several tests of the same rows and groups draw only once, and that neighbours were
         compared.
+    n_tested : int, optional
+        Number of groups that permutations test, the first ones. By default all.
     """
 
     rows: Rows
@@ -159,6 +161,7 @@ class EvidenceInMemory:
     grouping: Grouping
     effects: LinearEffects | None = None
     kept: dict[tuple[str, int], Any] = field(default_factory=dict)
+    n_tested: int | None = None
 
     @property
     def n_independent(self) -> int:
@@ -287,7 +290,7 @@ class EvidenceInMemory:
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
             if key not in self.kept:
-                splits = SplitStatistic(rows, node_weight, self.grouping, values)
+                splits = SplitStatistic(rows, node_weight, self.grouping, values, self.n_tested)
                 self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed))
             chosen.append(self.kept[key])
         if self.effects is not None:

@@ -41,12 +41,15 @@ class FeaturePaths:
         Group of features that each dividing split uses.
     n_columns : int
     threads : Threads
+    n_wanted : int, optional
+        Number of columns that have moments, the first ones; those of others are 0. By default all.
     """
 
     paths: Paths
     column: NDArray[np.int32]
     n_columns: int
     threads: Threads
+    n_wanted: int | None = None
 
     def moments(
         self, factor: NDArray[np.float64], step: NDArray[np.float64], y: NDArray[np.float64], lanes: int
@@ -88,10 +91,10 @@ class FeaturePaths:
     def _tasks(self, n_parts: int) -> list[tuple[NDArray[np.int64], int, int]]:
         """Return tasks for threads: sets of columns, those with most visits first, and ranges of parts."""
         # The longest tasks begin first, so that threads end at about the same time.
-        order = np.argsort(-self._counts[0].sum(axis=0), kind="stable")
+        order = np.argsort(-self._counts[0].sum(axis=0)[: self.n_wanted], kind="stable")
         threads = self.threads
         # Several sets for each thread, because tasks differ in length; parts are divided only if columns are few.
-        n_sets = 1 if threads.n == 1 else min(self.n_columns, 8 * threads.n)
+        n_sets = 1 if threads.n == 1 else min(order.size, 8 * threads.n)
         ranges = [(0, n_parts)] if n_sets >= 2 * threads.n or threads.n == 1 else threads.shares(n_parts)
         return [(order[i::n_sets], *part_range) for i in range(n_sets) for part_range in ranges]
 

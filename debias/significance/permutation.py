@@ -165,6 +165,19 @@ def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedu
     )
 
 
+def compared_alone(drawings: Sequence[Drawing], procedure: Procedure) -> tuple[float, int]:
+    """Draw until the decision on the first group is settled; return its p-value and the number of permutations.
+
+    Parameters
+    ----------
+    drawings : sequence of Drawing
+        As for :func:`draw`. Other groups than the first have z = 0, so they settle at once.
+    procedure : Procedure
+    """
+    draws = draw(drawings, replace(procedure, error="fwer"))
+    return float(p_values.permutation_p_values(draws.z[:1], draws.null[:, :1])[0]), len(draws.null)
+
+
 def seed_of(rows: Rows) -> int:
     """Return the seed of the permutations: 0 by default, so that the same call gives the same p-values."""
     return 0 if rows.seed is None else int(rows.seed)
@@ -326,6 +339,8 @@ class SplitStatistic:
     grouping : Grouping
     values : array of shape (n_rows, n_columns), optional
         A function of the response that is tested in its place; by default the response that is scored.
+    n_tested : int, optional
+        Number of groups that are tested, the first ones; others have z = 0. By default all.
     """
 
     rounding = 0.0
@@ -336,12 +351,13 @@ class SplitStatistic:
         node_weight: NDArray[np.float64],
         grouping: Grouping,
         values: NDArray[np.float64] | None = None,
+        n_tested: int | None = None,
     ) -> None:
         from debias.significance.kernels import steps as step_kernels
 
         paths, bags = rows.paths, rows.in_bag
         column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
-        self.along = along = FeaturePaths(paths, column, len(grouping.names), current())
+        self.along = along = FeaturePaths(paths, column, len(grouping.names), current(), n_tested)
         factor, _ = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
         self.rows, self.factor, self.lanes = rows, factor[along.splits], lanes_that_fit(paths, rows)
         self.class_weight = None if bags is None else bags.class_weight

@@ -17,17 +17,20 @@ distribution, the smaller of the two p-values is doubled.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from debias import p_values
 from debias.errors import CompositionError, RowsError
+from debias.results.rest import REST
 from debias.results.untested import with_reason
 from debias.results.vocabulary import RowsKind
 from debias.significance.method import Tested
 from debias.significance.permutation import PERMUTATION
 from debias.significance.residuals import RESIDUALS, why_no_residuals
+from debias.significance.rest import rest_of
 from debias.significance.student import CONSERVATIVE, NAIVE
 
 if TYPE_CHECKING:
@@ -282,7 +285,13 @@ SHRINKAGE = 30.0
 
 
 def significance(
-    scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog, *, aside: bool = False
+    scores: Scores,
+    evidence: Evidence,
+    procedure: Procedure,
+    log: WarningLog,
+    *,
+    aside: bool = False,
+    together: bool = False,
 ) -> Scores:
     """Return the scores with standard errors, z-values, p-values and decisions.
 
@@ -296,6 +305,8 @@ def significance(
         Receives the warnings.
     aside : bool
         Whether this test stands beside another one of the same rows. Then a missing verdict is no warning.
+    together : bool
+        Whether the features that are not found are tested together too (:mod:`debias.significance.rest`).
 
     Returns
     -------
@@ -320,7 +331,10 @@ def significance(
     method = procedure.method(evidence)
     shrinking = shrunk(evidence.rows)
     evidence.warn(method.name, log)
-    tested = method.test(evidence, evidence.node_weight * shrinking, procedure, log)
+    node_weight, started = evidence.node_weight * shrinking, perf_counter()
+    tested = method.test(evidence, node_weight, procedure, log)
+    found, seconds = tested.p_adjusted <= procedure.alpha, perf_counter() - started
+    rest = rest_of(found, evidence, method, node_weight, procedure, seconds) if together else None
     details: dict[str, object] = {
         "method": method.name,
         "alpha": float(procedure.alpha),
@@ -337,11 +351,11 @@ def significance(
         z=tested.z,
         p_value=tested.p_value,
         p_adjusted=tested.p_adjusted,
-        selected=tested.p_adjusted <= procedure.alpha,
+        selected=found,
         threshold=tested.threshold,
         null=tested.null,
         warnings=tuple(log.texts),
-        details={**scores.details, "test": details | tested.details},
+        details={**scores.details, "test": details | tested.details, **({REST: rest} if rest else {})},
     )
 
 

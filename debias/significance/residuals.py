@@ -115,11 +115,16 @@ class ResidualMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Draw permutations, or random signs, until every decision is settled. Nodes have no weights here."""
-        statistic = ResidualStatistic(evidence.rows, evidence.grouping)
-        return compared([Drawing(statistic, statistic.source)], evidence, procedure, log)
+        return compared([drawing_of(evidence.rows, evidence.grouping)], evidence, procedure, log)
 
 
 RESIDUALS = ResidualMethod()
+
+
+def drawing_of(rows: Rows, grouping: Grouping, n_tested: int | None = None) -> Drawing:
+    """Return what is drawn, permutations of residuals or random signs; parameters of :class:`ResidualStatistic`."""
+    statistic = ResidualStatistic(rows, grouping, n_tested)
+    return Drawing(statistic, statistic.source)
 
 
 class ResidualStatistic:
@@ -129,18 +134,21 @@ class ResidualStatistic:
     ----------
     rows : Rows
     grouping : Grouping
+    n_tested : int, optional
+        Number of groups that are tested, the first ones; others have z = 0. By default all.
     """
 
     lanes = LANES
     rounding = 0.0
 
-    def __init__(self, rows: Rows, grouping: Grouping) -> None:
+    def __init__(self, rows: Rows, grouping: Grouping, n_tested: int | None = None) -> None:
         order, self.block = row_order(rows)
         used = rows.weight[order] > 0
         order, self.block = order[used], self.block[used]
         ensemble = rows.ensemble
         self.rows, self.n_groups = rows, len(grouping.names)
-        self.used = np.unique(grouping.index[ensemble.feature[ensemble.splits]])
+        used_groups = np.unique(grouping.index[ensemble.feature[ensemble.splits]])
+        self.used = used_groups[used_groups < (self.n_groups if n_tested is None else n_tested)]
         use, without, output = uses(rows, grouping.index, self.used)
         residual, self._response = residuals(rows, without, output), _response(rows)[order]
         self.use, self.residual = np.ascontiguousarray(use[:, :, order]), np.ascontiguousarray(residual[:, order])
@@ -245,7 +253,7 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     group : array of int64 of shape (n_features,)
         Group of each feature.
     used : array of int64 of shape (n_used,)
-        The groups that have splits.
+        Groups that have splits: all that do, or those that are of interest.
 
     Returns
     -------
@@ -263,8 +271,9 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     shape = (used.size, rows.n_rows, ensemble.n_outputs)
     use, without, output = np.empty((used.size, N_STATISTICS, *shape[1:])), np.empty(shape), np.empty(shape[1:])
     together: dict[bytes, list[int]] = {}
-    columns_of = dependent_features(ensemble, X, group, used, LEAST_CORRELATION)
-    for place, columns in enumerate(columns_of.values()):
+    with_splits = np.unique(group[ensemble.feature[ensemble.splits]])
+    columns_of = dependent_features(ensemble, X, group, with_splits, LEAST_CORRELATION)
+    for place, columns in enumerate(columns_of[int(g)] for g in used):
         if columns.sum() > (group == used[place]).sum():
             together.setdefault(columns.tobytes(), []).append(place)
     sets = np.frombuffer(b"".join(together), dtype=bool).reshape(-1, group.size)
