@@ -234,6 +234,22 @@ def all_are(number: int, noun: str) -> str:
     return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number:,} {noun}s are")
 
 
+def none_is(number: int, noun: str) -> str:
+    """Return the beginning of a sentence that holds of no item: "None of the 12 features is"."""
+    return {1: f"The only {noun} is not", 2: f"Neither {noun} is"}.get(number, f"None of the {number:,} {noun}s is")
+
+
+def p_value_in_words(p_value: float) -> str:
+    """Return a p-value in a sentence, with three decimals.
+
+    Examples
+    --------
+    >>> [p_value_in_words(p_value) for p_value in (0.0104, 0.0004)]
+    ['p = 0.010', 'p < 0.001']
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
 def _percent(share: float, decimals: int, none: str, less: str, more: str, whole: str) -> str:
     step = 0.1**decimals / 100
     if share < 0:  # not a share, so shown unchanged

@@ -67,6 +67,7 @@ COLUMNS = {
     "untested_because",
     "dependence",
     "dependence_p_adjusted",
+    "finding",
 }
 """Columns of the table of an audit beside its scorers."""
 
@@ -152,9 +153,9 @@ def audit(
     >>> audit = debias.audit(forest, X, y, random_state=0)
     >>> list(audit.to_frame().columns)
     ['reported', 'share', 'mdi_oob', 'oob_loss', 'honest_effects', 'standard_error', 'z', 'p_value', 'p_adjusted', \
-'verdict', 'dependence_p_adjusted', 'dependence']
-    >>> audit.to_frame().loc["bmi", ["verdict", "dependence"]].tolist()
-    ['informative', 'dependent']
+'verdict', 'dependence_p_adjusted', 'dependence', 'finding']
+    >>> audit.to_frame().loc["bmi", ["verdict", "dependence", "finding"]].tolist()
+    ['informative', 'dependent', 'used and confirmed']
     """
     of_refits = checked(refits)
     request = Request.of(

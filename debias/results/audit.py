@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias.errors import DebiasError
-from debias.results import console, sentences, stored, untested
+from debias.results import console, rest, sentences, stored, untested
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
 from debias.results.report import figures
 from debias.results.scores import Scores
-from debias.results.vocabulary import DEPENDENCE, Dependence, Verdict
+from debias.results.vocabulary import DEPENDENCE, Dependence, Finding, Verdict
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from debias.results.gate_outcome import Gate
     from debias.results.performance import NearDuplicates, Performance
+    from debias.results.rest import Rest
     from debias.results.rows_needed import RowsNeeded
+
+_FINDINGS = {Verdict.INFORMATIVE: Finding.CONFIRMED, Verdict.UNTESTED: Finding.UNTESTED}
+"""What is found about a feature by its verdict,"""
+_NOT_INFORMATIVE = {
+    Dependence.DEPENDENT: Finding.RELATED,
+    Dependence.NOT_DETECTED: Finding.NO_EVIDENCE,
+    Dependence.UNTESTED: Finding.NOT_CONFIRMED,
+}
+"""and about an indistinguishable one by the test of dependence."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +121,7 @@ class Audit(ReportedResult):
 
     @property
     def verdict(self) -> list[Verdict]:
-        """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
+        """One verdict per feature: "informative", "indistinguishable" (not confirmed alone) or "untested"."""
         scores = self.tested_scores
         return untested.verdicts_of(scores.feature_names, scores.selected, self.untested_features)
 
@@ -199,8 +209,34 @@ class Audit(ReportedResult):
         ]
 
     @property
+    def finding(self) -> list[Finding]:
+        """What :attr:`verdict` and :attr:`dependence` say together, in words, for each feature.
+
+        "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
+        not confirmed": the response depends on the feature, but what this model does with it is not more than noise on
+        these rows (indistinguishable, but dependent). "no evidence alone": these rows show neither. "not confirmed
+        alone": they do not show a use that holds, and dependence was not tested. "untested".
+        """
+        dependence = self.dependence or [Dependence.UNTESTED] * self.share.size
+        return [
+            _NOT_INFORMATIVE[found] if verdict is Verdict.INDISTINGUISHABLE else _FINDINGS[verdict]
+            for verdict, found in zip(self.verdict, dependence, strict=True)
+        ]
+
+    @property
+    def rest(self) -> Rest | None:
+        """The features that are not confirmed alone, and the test of all of them as one group.
+
+        Weak features may each be too weak for a test of their own, and carry information together. ``rest.informative``
+        says whether they do, ``rest.p_value`` how sure that is, and ``rest.features`` which features they are. That is
+        about information, not about cost: a model may do without it. None if nothing was tested, or fewer than two
+        features are not confirmed alone.
+        """
+        return rest.rest_of(self)
+
+    @property
     def unsupported_share(self) -> float | None:
-        """Share of the reported importance that belongs to features indistinguishable from noise.
+        """Share of the reported importance that belongs to features that are not confirmed alone.
 
         It gets smaller with more rows, so read it together with ``tested_scores.n_rows`` and the minimum detectable z,
         ``tested_scores.threshold``. Features that could not be tested are not part of it. None if no feature was tested
@@ -247,7 +283,7 @@ class Audit(ReportedResult):
         the share are NaN for features that these rows could not test, and then a column ``untested_because`` says why.
         If nothing at all was tested, :attr:`untested_because` says why. What is not known about held-out rows is in
         ``tested_scores.unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was
-        tested too.
+        tested too. ``finding`` says in words what both tests say (:attr:`finding`).
 
         Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
@@ -270,6 +306,7 @@ class Audit(ReportedResult):
             known = np.array([found is not Dependence.UNTESTED for found in self.dependence])
             columns["dependence_p_adjusted"] = np.nan if p_adjusted is None else np.where(known, p_adjusted, np.nan)
             columns["dependence"] = [found.value for found in self.dependence]
+        columns["finding"] = [found.value for found in self.finding]
         frame = pd.DataFrame(columns, index=feature_index(self.tested_scores.feature_names))
         return frame.sort_values(["share", self.tested_scorer], ascending=False, kind="stable")
 
@@ -284,7 +321,8 @@ class Audit(ReportedResult):
         -------
         list of str
             If the model predicts these rows no better than a constant, that comes first. Then the informative features,
-            the strongest first: at most five names, and how many more there are. A possible leak of the response
+            the strongest first: at most five names, and how many more there are. Whether the other features carry
+            information together (:attr:`rest`). A possible leak of the response
             (docs/report.md), and informative columns that are nearly the same. At most three features whose reported
             share is at least twice their debiased share and more than 1 percentage point above it, and how many more
             there are. Then :meth:`test_summary`, dependence, how well the model predicts the rows, and what they are.
@@ -293,7 +331,7 @@ class Audit(ReportedResult):
         return sentences.summary(self)
 
     def test_summary(self) -> str:
-        """Return the number of features indistinguishable from noise, and the test and error rate, in sentences.
+        """Return the number of features that are not confirmed alone, and the test and error rate, in sentences.
 
         Returns
         -------

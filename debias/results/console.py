@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.report.figures import MOST_DRAWN, drawn_features, drawn_of_scores
-from debias.results.sentences import doubts, headline, headline_of_folds, of_stopping, rows_of, scored_on
+from debias.results.sentences import doubts, headline, headline_of_folds, of_rest, of_stopping, rows_of, scored_on
 from debias.results.tables import Table, plain, rows_named
 from debias.results.vocabulary import GateStatus, displayed
 from debias.text import counted, escaped, shortened
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate, Result
     from debias.results.scores import Scores
 
-HIDDEN = {"standard_error", "p_value", "untested_because", "dependence_p_adjusted"}
-"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the third."""
-TESTED = {"z", "p_adjusted", "verdict", "dependence"}
+HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
+"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them. The finding tells the verdicts in
+words, and a sentence why a feature was not tested."""
+TESTED = {"z", "p_adjusted", "verdict", "finding"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
@@ -128,11 +129,16 @@ def short_audit(audit: Audit) -> str:
     frame = rows_named(audit.to_frame(), [audit.tested_scores.feature_names[k] for k in first])
     names = [name for name in ("reported", "share") if name in frame.columns]
     names += [name for name in ("z", "p_adjusted") if audit.tested and getattr(audit.tested_scores, name) is not None]
-    names += ["verdict"] if audit.tested else []
+    names += ["finding"] if audit.tested else []
     performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
     of = ", ".join(filter(None, [rows_of(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
     first_of_all = [*doubts(audit), *of_stopping(audit)]
-    lines = [f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}", *first_of_all, headline(audit)]
+    lines = [
+        f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}",
+        *first_of_all,
+        headline(audit),
+        *of_rest(audit),
+    ]
     return _short(lines, Table.of(frame, names), audit.share.size)
 
 

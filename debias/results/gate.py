@@ -24,13 +24,14 @@ from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, reports_anything
 from debias.results.stored import check_audit
 from debias.results.vocabulary import REPEATED, UNSEEN, GateStatus, RowsKind, Verdict
-from debias.text import counted, listed
+from debias.text import counted, listed, p_value_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from debias.results.audit import Audit
 
+_NO_BETTER = "the model predicts these rows no better than a constant"
 NOT_COUNTED = "were not counted: the rows came in batches, or the model is a vote"
 
 
@@ -160,12 +161,12 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
             reason = f"with fewer than {rules.min_rows} rows the test may miss a feature that matters"
             result = result.unjudged(reason)
         elif passed_as_noise and _fails_to_predict(audit):
-            reason = (
-                "the model predicts these rows no better than a constant, so the test may miss a feature that matters. "
-                "Check that the response is right"
+            result = result.unjudged(
+                f"{_NO_BETTER}, so the test may miss a feature that matters. Check that the response is right"
             )
-            result = result.unjudged(reason)
         yield result
+    if rules.rest_must_not_matter is not None:
+        yield _rest(audit, rules.min_rows if not enough else None)
     if rules.max_inflation is not None:
         yield _inflation(audit, rules.max_inflation)
     if baseline is not None and rules.max_verdict_changes is not None:
@@ -286,6 +287,34 @@ def _named(rule: str, feature: Feature, wanted: Verdict, audit: Audit) -> Result
         evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
         return Result.of(rule, no_verdicts is None and audit.verdict[k] is wanted, audit.verdict[k], wanted, evidence)
     return result_of_absent(rule, feature, names, wanted)
+
+
+def _rest(audit: Audit, rows_missing: int | None) -> Result:
+    """Check that the features that are not confirmed alone are not confirmed together either."""
+    rule, rest, no_verdicts = "rest_must_not_matter", audit.rest, _no_verdicts(audit)
+    limit = f"p > {audit.tested_scores.details.get('test', {}).get('alpha', 0.05):g}"
+    if no_verdicts is not None:
+        return Result.of(rule, False, "none", limit, no_verdicts)
+    if rest is None:
+        none_left = f"fewer than two features are {Verdict.INDISTINGUISHABLE.phrase}, so there is no such group"
+        result = Result.of(rule, True, "none", limit, none_left)
+    elif rest.p_value is None:
+        reason = f"the features were not tested together: {rest.untested_because}"
+        return Result(rule, GateStatus.NOT_JUDGED, "none", limit, reason)
+    else:
+        names = listed([repr(name) for name in rest.features], NAMED)
+        are = f"{len(rest.features)} features are {Verdict.INDISTINGUISHABLE.phrase}"
+        reason = f"{are}, and were tested as one group: {names}"
+        result = Result.of(rule, not rest.informative, p_value_in_words(rest.p_value), limit, reason)
+    if result.status is not GateStatus.PASSED:
+        return result
+    if rows_missing is not None:
+        return result.unjudged(f"with fewer than {rows_missing} rows the test may miss a group that matters")
+    if _fails_to_predict(audit):
+        return result.unjudged(
+            f"{_NO_BETTER}, so the test may miss a group that matters. Check that the response is right"
+        )
+    return _unjudged(result, audit) if audit.untested_features else result
 
 
 def _evidence(audit: Audit, k: int) -> str:

@@ -39,8 +39,8 @@ class Policy:
     Parameters
     ----------
     max_unsupported_share : float
-        Largest share of the reported importance that may belong to features indistinguishable from noise. This share
-        depends on the number of rows, so set `min_rows` too.
+        Largest share of the reported importance that may belong to features that are not confirmed alone. This
+        share depends on the number of rows, so set `min_rows` too.
     min_rows : int
         Smallest number of evaluation rows. With fewer rows this rule fails, and rules that depend on the number of
         rows are not judged.
@@ -49,16 +49,18 @@ class Policy:
         ``{"name": "income", "optional": True}``. Stored as a tuple of `Feature`.
     must_not_matter : list of str, Feature or mapping
         Features that must not be informative: identifiers, leaks, and features that must not be used. Names as above.
+    rest_must_not_matter : True
+        The features that are not confirmed alone must not carry information together, as one group (``audit.rest``).
     min_informative : int
         Smallest number of informative features.
     max_inflation : float
         Largest amount by which the reported share of a feature may exceed its debiased share.
     max_verdict_changes : int
         Largest number of features, among those that both models have, that may be informative in one audit and
-        indistinguishable in the other.
+        not in the other.
     max_rank_change : int
         Largest number of ranks by which a feature may rise or fall from the baseline. All features that are
-        indistinguishable from noise have the rank after the last informative one.
+        not confirmed alone have the rank after the last informative one.
     max_share_change : float
         Largest difference between the debiased share of a feature and its share in the baseline.
     min_provenance : {"stated", "unknown", "checked", "rows proven", "proven"}
@@ -88,6 +90,7 @@ class Policy:
     min_rows: int | None = None
     must_be_informative: tuple[Feature, ...] | None = None
     must_not_matter: tuple[Feature, ...] | None = None
+    rest_must_not_matter: bool | None = None
     min_informative: int | None = None
     max_inflation: float | None = None
     max_verdict_changes: int | None = None
@@ -110,6 +113,9 @@ class Policy:
                 _refuse_no_effect(name, value)
             elif kind == "count":
                 _refuse_no_count(name, value)
+            elif kind == "yes":
+                if value is not True:
+                    raise PolicyError(f"{name} must be true, or left out, not {value!r}")
             elif kind == "skill":
                 if value is not True and (
                     isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1
@@ -291,7 +297,7 @@ _KINDS = dict.fromkeys(
 )
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
 _KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
-_KINDS |= {"must_predict": "skill"}
+_KINDS |= {"must_predict": "skill", "rest_must_not_matter": "yes"}
 _OF_PYPROJECT = ("project", "build-system", "dependency-groups", "tool")
 """Tables of a pyproject.toml. They may also be in a file of another name."""
 

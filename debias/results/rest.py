@@ -1,4 +1,4 @@
-"""The rest, together: what an audit says of the features that show no evidence alone, as one group."""
+"""The rest, together: what an audit says of the features that are not confirmed alone, as one group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOO_FEW_DRAWS = (
 
 @dataclass(frozen=True)
 class Rest:
-    """The features that show no evidence alone, and the test of all of them as one group.
+    """The features that are not confirmed alone, and the test of all of them as one group.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Rest:
 
 
 def rest_of(audit: Audit) -> Rest | None:
-    """Return the rest of an audit; None if nothing was tested, or fewer than two features show no evidence alone."""
+    """Return the rest of an audit; None if nothing was tested, or fewer than two features are not confirmed alone."""
     scores, in_rest = audit.tested_scores, audit.which(Verdict.INDISTINGUISHABLE)
     if in_rest.sum() < 2:
         return None

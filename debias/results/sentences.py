@@ -23,7 +23,16 @@ from debias.results.vocabulary import (
     Verdict,
     error_rate_in_words,
 )
-from debias.text import all_are, correlation_in_words, counted, escaped, listed, percent
+from debias.text import (
+    all_are,
+    correlation_in_words,
+    counted,
+    escaped,
+    listed,
+    none_is,
+    p_value_in_words,
+    percent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,11 +87,12 @@ def summary(audit: Audit) -> list[str]:
         *doubt,
         *of_stopping(audit),
         headline(audit),
+        *of_rest(audit),
         *of_untested(audit.untested_features),
         *_leak(audit),
         *_near_duplicates(audit),
     ]
-    of_features = [*what_matters, *_too_high(audit), *_before_a_selection(audit)]
+    of_features = [*what_matters, *_too_high(audit), *_losing(audit), *_before_a_selection(audit)]
     return [*of_features, test_summary(audit), *_dependence(audit), *rows]
 
 
@@ -127,12 +137,12 @@ def test_summary(audit: Audit) -> str:
 def verdict_count(audit: Audit | FoldsAudit, verdict: Verdict = Verdict.INDISTINGUISHABLE) -> str:
     """Return how many features have a verdict, as a sentence without its full stop.
 
-    If all have the other verdict, the sentence says that.
+    If all have one verdict, the sentence says that all features are informative, or none.
     """
     found = audit.which(verdict)
-    for each in (Verdict.INDISTINGUISHABLE, Verdict.INFORMATIVE):
+    for each, begin in ((Verdict.INDISTINGUISHABLE, none_is), (Verdict.INFORMATIVE, all_are)):
         if audit.which(each).all():
-            return f"{all_are(found.size, 'feature')} {each.phrase}"
+            return f"{begin(found.size, 'feature')} {Verdict.INFORMATIVE.phrase}"
     return f"{found.sum():,} of {found.size:,} features {_is(int(found.sum()))} {verdict.phrase}"
 
 
@@ -223,6 +233,26 @@ def _permutations(test: Mapping[str, Any], where: str = "") -> str:
     of_ranks = " of the ranks of the response" if "response" in test else ""
     of_what = " of residuals" if test.get("method") == "residuals" else of_ranks
     return f"{counted(test['n_permutations'], drawn)}{of_what}{where}{pooled}"
+
+
+def of_rest(audit: Audit) -> list[str]:
+    """Return whether the features that are not confirmed alone carry information together."""
+    rest = audit.rest
+    if rest is None:
+        return []
+    others = "" if len(rest.features) == audit.share.size else "other "
+    them = f"the {others}{len(rest.features):,} {'tested ' if audit.untested_features else ''}features"
+    if rest.p_value is None:
+        return [f"{them.capitalize()} were not tested together: {rest.untested_because}."]
+    p = p_value_in_words(rest.p_value)
+    if rest.informative:
+        return [
+            f"Together {them} carry information about the response ({p}){condition(audit, named=False)}. None of them "
+            "is confirmed alone. Dropping all of them may cost accuracy."
+        ]
+    return [
+        f"Even together {them} are not confirmed in this model ({p}). This does not prove that they carry no information."
+    ]
 
 
 def of_untested(features: Mapping[str, str]) -> list[str]:
@@ -343,8 +373,8 @@ def _dependence(audit: Audit) -> list[str]:
     if not unused:
         return [f"{sentence}."]
     named = in_a_row([escaped(name) for name in unused], MOST_NAMED)
-    them = "One of them is" if len(unused) == 1 else f"{len(unused):,} of them are"
-    return [f"{sentence}. {them} {Verdict.INDISTINGUISHABLE.phrase} in this model: {named}."]
+    them = "one" if len(unused) == 1 else f"{len(unused):,}"
+    return [f"{sentence}. What this model does with {them} of them is not confirmed: {named}."]
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
@@ -371,6 +401,24 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     lines += _slightly_inflated(audit, reported, doubled & ~inflated)
     which = "feature that was tested" if audit.untested_features else "feature"
     return lines or [f"No {which} has a reported share that is at least twice its debiased share and {_EXCESS}."]
+
+
+def _losing(audit: Audit) -> list[str]:
+    """Return what it means that informative features lose accuracy on these rows, if some do."""
+    loss, informative = audit.scores.get("oob_loss"), audit.which(Verdict.INFORMATIVE)
+    if loss is None:
+        return []
+    losing = informative & (loss.values < 0) & (audit.tested_scores.values > 0)
+    names = [audit.tested_scores.feature_names[k] for k in np.argsort(loss.values, kind="stable") if losing[k]]
+    if not names:
+        return []
+    one = len(names) == 1
+    has, it = ("has", "it") if one else ("have", "them")
+    return [
+        f"{enumerated(names, MOST_NAMED)} {has} an oob_loss below 0 and {_is(len(names))} {Verdict.INFORMATIVE.phrase}: "
+        f"the splits on {it} point the right way on these rows, but go too far, and so they raise the loss of the "
+        f"trees. Larger leaves or stronger regularisation may help. This is no reason to drop {it}."
+    ]
 
 
 def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDArray[np.bool_]) -> list[str]:

@@ -34,6 +34,7 @@ from debias.results.fields import (
     yes_or_no,
 )
 from debias.results.performance import NearDuplicates, Performance
+from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
 from debias.results.vocabulary import RowsKind, Verdict
 
@@ -552,6 +553,7 @@ def _check_test(tested: Scores, at: str) -> None:
     if test.get("error") not in (None, "fwer", "fdr", "fdr_by"):
         raise DebiasError(f"{at}.details.test.error is not a kind of error rate: {test['error']!r}")
     _check_untested(tested, at)
+    check_rest(tested, at)
     if not np.array_equal(tested.selected, tested.p_adjusted <= alpha):  # type: ignore[operator]
         raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Verdict, displayed_verdict
+from debias.results.vocabulary import (
+    BLUE,
+    GREY,
+    VERMILION,
+    ChangeVerdict,
+    Dependence,
+    Finding,
+    Verdict,
+    displayed_verdict,
+)
 from debias.text import UNKNOWN, escaped, percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -27,9 +36,9 @@ HEADING = {
     "response_change": "response change",
     "rows_change": "rows change",
 }
-FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
+FIRST = ("finding", "verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
-WORDS = ("verdict", "dependence", "result", "model", "from", "to")
+WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
 DASH = "\N{EN DASH}"
 """Stands in pages about folds and histories for a number that is not known."""
@@ -165,6 +174,10 @@ class Table:
         with_lines = {name: length + BETWEEN for name, length in widths.items()}
         fitting = columns_that_fit(with_lines, room - min(longest, SHORTEST_NAME)) if is_tight else list(wide)
         kept = [each for each in self.columns if each.name in fitting]
+        left = room - min(longest, SHORTEST_NAME) - sum(with_lines[each.name] for each in kept)
+        for each in kept:  # long words need not be wrapped so often
+            if is_tight and each.is_long:
+                widths[each.name] += max(0, min(left, wide[each.name] - widths[each.name]))
         table = RichTable()
         table.add_column(self.names.title, overflow="fold", min_width=min(SHORTEST_NAME, longest))
         for each in kept:
@@ -188,9 +201,9 @@ class Table:
             "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
             "words": WORDS,
             "marks": {
-                verdict.text: (MARK_CLASS[verdict.display.colour], verdict.display.mark)
-                for kind in (Verdict, ChangeVerdict)
-                for verdict in kind
+                word.text: (MARK_CLASS[word.display.colour], word.display.mark)
+                for kind in (Verdict, Finding, ChangeVerdict)
+                for word in kind
             },
         }
 
@@ -271,6 +284,10 @@ def _dependence(values: object) -> list[str]:
     return [Dependence(value).text for value in np.asarray(values, dtype=object)]
 
 
+def _findings(values: object) -> list[str]:
+    return [Finding(value).text for value in np.asarray(values, dtype=object)]
+
+
 def _yes(values: object) -> list[str]:
     return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
 
@@ -307,6 +324,7 @@ FORMAT = {
     "verdict": _verdicts,
     "dependence": _dependence,
     "dependence_p_adjusted": _p_values,
+    "finding": _findings,
     "selected": _yes,
     "rank": _counts,
     "lowest_rank": _counts,

@@ -99,6 +99,20 @@ class Dependence(Word):
     UNTESTED = "untested"
 
 
+class Finding(Word):
+    """What both tests together say about a feature: whether the model uses it, and whether the response depends on it.
+
+    The first test found nothing alone in the three in the middle. The test of dependence found that the response is
+    related to the feature, found nothing either, or was not made.
+    """
+
+    CONFIRMED = "used and confirmed"
+    RELATED = "related, use not confirmed"
+    NO_EVIDENCE = "no evidence alone"
+    NOT_CONFIRMED = "not confirmed alone"
+    UNTESTED = "untested"
+
+
 class ChangeVerdict(Word):
     """What the comparison of two windows of a history says about a feature."""
 
@@ -130,7 +144,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     Verdict: {
         Verdict.INFORMATIVE: Display("informative", colour=BLUE, mark="●", marker="o"),
         Verdict.INDISTINGUISHABLE: Display(
-            "indistinguishable", "indistinguishable from noise", VERMILION, "✕", "x", "////", (0, (4, 2))
+            "not confirmed alone", colour=VERMILION, mark="✕", marker="x", hatch="////", dashes=(0, (4, 2))
         ),
         Verdict.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
     },
@@ -138,6 +152,13 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         Dependence.DEPENDENT: Display("dependent"),
         Dependence.NOT_DETECTED: Display("not detected"),
         Dependence.UNTESTED: Display("untested", "not tested"),
+    },
+    Finding: {
+        Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
+        Finding.RELATED: Display("related, use not confirmed", colour=BLUE, mark="◐"),
+        Finding.NO_EVIDENCE: Display("no evidence alone", colour=VERMILION, mark="✕"),
+        Finding.NOT_CONFIRMED: Display("not confirmed alone", colour=VERMILION, mark="✕"),
+        Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
     },
     ChangeVerdict: {
         ChangeVerdict.FADED: Display("faded", colour=VERMILION, mark="\N{HEAVY MULTIPLICATION X}", marker="X"),

@@ -99,16 +99,16 @@ class OutOfBagClasses:
             others = [name for name, unseen in zip(self.names, self.unseen, strict=True) if not unseen]
             log.warn(
                 f"{self._how_rarely(self.unseen)}. Scores and verdicts are about the difference between the other "
-                f"classes only ({_listed(others)}), so a feature that identifies such a class may be indistinguishable "
-                "from noise here. Pass rows the model has not seen, with rows='held-out'"
+                f"classes only ({_listed(others)}), so a feature that identifies such a class may show no evidence "
+                "here. Pass rows the model has not seen, with rows='held-out'"
             )
             return
         rarest = int(self.rate.argmin())
         log.warn(
             f"rows of class {self.names[rarest]} are out of bag {self.rate[rarest]:.2%} of the time, and those of "
             f"another class {self.rate.max():.0%}, as happens if weights decide which rows are drawn. Out-of-bag rows "
-            "say little about this class, so a feature that identifies it may be indistinguishable from noise "
-            "here. Pass rows the model has not seen, with rows='held-out'"
+            "say little about this class, so a feature that identifies it may show no evidence here. "
+            "Pass rows the model has not seen, with rows='held-out'"
         )
 
     def _how_rarely(self, unseen: NDArray[np.bool_]) -> str:

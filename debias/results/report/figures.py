@@ -138,6 +138,8 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
             if verdict is Verdict.UNTESTED and audit.tested:
                 continue
             axes.plot([lower, upper], [row, row], color=verdict.display.colour, lw=1.6, solid_capstyle="butt")
+    if interval_differs(audit)[features].any():
+        axes.plot([], [], color=MUTED, lw=1.6, label="95% interval of one feature;\nmarks: test of all features")
     if audit.reported is not None:
         axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
     _dots(axes, audit, audit.where_tested(audit.share)[features], place, features)
@@ -145,6 +147,15 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     name_rows(axes, [audit.tested_scores.feature_names[k] for k in features], n_left, _shares_left(audit, features))
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
+
+
+def interval_differs(audit: Audit) -> NDArray[np.bool_]:
+    """Return for each feature whether its interval excludes 0 and its verdict is not informative, or the reverse."""
+    if not audit.tested or not audit.tested_scores.has_intervals:
+        return np.zeros(audit.share.size, dtype=bool)
+    above = audit.tested_scores.interval()["lower"].to_numpy() > 0
+    differs: NDArray[np.bool_] = (above != audit.which(Verdict.INFORMATIVE)) & ~audit.which(Verdict.UNTESTED)
+    return differs
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:

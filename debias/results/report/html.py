@@ -10,7 +10,15 @@ from debias.results.performance import three_digits
 from debias.results.report import figures
 from debias.results.report.figures import HIGHEST, MOST_DRAWN, drawn_features
 from debias.results.report.pages import Styles, packages_of_reports, picture, render
-from debias.results.sentences import doubts, headline, reports_anything, sufficient_z, test_description
+from debias.results.sentences import (
+    MOST_IN_HEADLINE,
+    doubts,
+    enumerated,
+    headline,
+    reports_anything,
+    sufficient_z,
+    test_description,
+)
 from debias.results.tables import Column, Table, rows_named
 from debias.results.vocabulary import ERROR_RATES, RowsKind, Verdict
 from debias.text import UNKNOWN, percent_in_table
@@ -160,7 +168,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
         *(["reported"] if audit.reported is not None else []),
         "share",
         *of_test,
-        "verdict",
+        "finding",
         *(["dependence"] if audit.dependence is not None else []),
         *(audit.scores if with_scores else []),
     ]
@@ -175,7 +183,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
         ]
         extra["share"] = Column(title, title, intervals)
     if audit.n_values is not None:
-        last = "dependence" if audit.dependence is not None else "verdict"
+        last = "dependence" if audit.dependence is not None else "finding"
         extra[last] = Column("values", "values", [f"{count:,}" for count in audit.n_values[features]])
     columns = [each for column in table.columns for each in (column, extra.get(column.name)) if each is not None]
     return Table(table.names, columns).to_html() | {"left_out": audit.share.size - len(features)}
@@ -213,7 +221,19 @@ def _about_shares(audit: Audit) -> str:
         about += ", and the share the model reports (hollow diamond)"
         if audit.tested_scores.rows != RowsKind.TRAIN:
             about += ". If the filled marker is far to the left of the diamond, the model ranks the feature too high"
-    return f"{about}.{_which(audit)}"
+    return f"{about}.{_interval_or_mark(audit)}{_which(audit)}"
+
+
+def _interval_or_mark(audit: Audit) -> str:
+    """Return why intervals and marks differ, if they do for any feature that is shown."""
+    drawn, differs = drawn_features(audit)[0], figures.interval_differs(audit)
+    names = [audit.tested_scores.feature_names[k] for k in drawn if differs[k]]
+    if not names:
+        return ""
+    return (
+        f" Interval and mark differ for {enumerated(names, MOST_IN_HEADLINE)}: an interval is about the size of one "
+        f"score, and the mark is from a test that allows for all {audit.share.size:,} features. Go by the mark."
+    )
 
 
 def _about_evidence(audit: Audit) -> str:
