@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
-"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them. The finding tells the verdicts in
-words, and a sentence why a feature was not tested."""
+"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them. The finding tells the verdicts
+in words, and a sentence why a feature was not tested."""
 TESTED = {"z", "p_adjusted", "verdict", "finding"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""

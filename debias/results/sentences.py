@@ -251,7 +251,8 @@ def of_rest(audit: Audit) -> list[str]:
             "is confirmed alone. Dropping all of them may cost accuracy."
         ]
     return [
-        f"Even together {them} are not confirmed in this model ({p}). This does not prove that they carry no information."
+        f"Even together {them} are not confirmed in this model ({p}). This does not prove that they carry no "
+        "information."
     ]
 
 
@@ -415,8 +416,8 @@ def _losing(audit: Audit) -> list[str]:
     one = len(names) == 1
     has, it = ("has", "it") if one else ("have", "them")
     return [
-        f"{enumerated(names, MOST_NAMED)} {has} an oob_loss below 0 and {_is(len(names))} {Verdict.INFORMATIVE.phrase}: "
-        f"the splits on {it} point the right way on these rows, but go too far, and so they raise the loss of the "
+        f"{enumerated(names, MOST_NAMED)} {has} an oob_loss below 0 and {_is(len(names))} {Verdict.INFORMATIVE.phrase}"
+        f": the splits on {it} point the right way on these rows, but go too far, and so they raise the loss of the "
         f"trees. Larger leaves or stronger regularisation may help. This is no reason to drop {it}."
     ]
 

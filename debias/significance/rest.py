@@ -1,4 +1,4 @@
-"""The rest, together: are the features that a test did not find more than noise as one group?
+"""The rest, together: whether the features that a test did not find are more than noise as one group.
 
 Weak features may each be too weak for a test of their own, and matter together. So the rest is tested as one feature,
 as with ``groups=``: its score is the sum of the scores of its features, and its null hypothesis is that of a single

@@ -71,6 +71,7 @@ class Facts:
         self.noise = self.table.index[self.verdict == "indistinguishable"]
         self.n = len(self.table)
         self.test = self.tested_scores.details.get("test", {})
+        self.rest = self.tested_scores.details.get("rest", {})
         if self.reported is not None:
             self.excess = self.reported - self.share
             self.twice = (self.reported >= 2 * self.share) & (self.reported > 0)
@@ -89,11 +90,15 @@ def scored_on(facts, n, words, noun, detail):
     assert detail == facts.tested_scores.provenance["detail"]
 
 
-def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition, they, part, procedure, alike):
+def found(facts, some, of, verb, every, all_of, none, none_of, rows, n_rows, condition, they, part, procedure, alike):
     assert whole(n_rows or "1") == facts.tested_scores.n_rows
     assert (rows == "this 1 row") == (facts.tested_scores.n_rows == 1)
     assert condition == condition_of(facts.tested_scores)
-    how_many(facts, some, of, verb, every, all_of, verdict)
+    if some is not None:
+        assert (whole(some), whole(of)) == (len(facts.noise), facts.n)
+        assert verb == ("is" if some == "1" else "are")
+        assert 0 < len(facts.noise) < facts.n
+    all_or_none(facts, every, all_of, none, none_of)
     told = some is not None and not facts.nothing_reported
     assert (part is not None) == told
     if told:
@@ -111,7 +116,7 @@ def what_matters(facts, some, of, verb, every, all_of, condition, ordered, names
         assert verb == ("is" if some == "1" else "are")
         assert 0 < n_informative < facts.n
     else:
-        how_many(facts, some, of, verb, every, all_of, "informative")
+        all_or_none(facts, every, all_of, None, None)
     headline_condition(facts, condition)
     assert bool(ordered) == (n_informative > 1)
     named(names, facts.informative, most=5)
@@ -125,9 +130,49 @@ def named(text, names, most):
     assert re.split(", | and ", text) == names[:most]
 
 
-def nothing_matters(facts, every, all_of, condition):
+def nothing_matters(facts, none, none_of, condition):
     headline_condition(facts, condition)
-    how_many(facts, None, None, None, every, all_of, "indistinguishable from noise")
+    all_or_none(facts, None, None, none, none_of)
+
+
+def informative_rest(facts, others, n, tested, p, condition):
+    rest(facts, others, n, tested)
+    p_value(facts, p)
+    assert facts.rest["p_value"] <= facts.test["alpha"]
+    headline_condition(facts, condition)
+
+
+def unconfirmed_rest(facts, others, n, tested, p):
+    rest(facts, others, n, tested)
+    p_value(facts, p)
+    assert facts.rest["p_value"] > facts.test["alpha"]
+
+
+def untested_rest(facts, others, n, tested, reason):
+    rest(facts, others, n, tested)
+    made = "this audit was made without such a test. Audit the model again"
+    assert reason == facts.rest.get("untested_because", made)
+    assert "p_value" not in facts.rest
+
+
+def rest(facts, others, n, tested):
+    assert whole(n) == len(facts.noise) >= 2
+    assert (others is None) == (len(facts.noise) == facts.n)
+    assert tested is None
+
+
+def p_value(facts, text):
+    p = facts.rest["p_value"]
+    assert text == "p < 0.001" if p < 0.001 else abs(float(text.removeprefix("p = ")) - p) <= 0.0005
+
+
+def losing(facts, names, n_named, verb, it, last):
+    loss = facts.table["oob_loss"][(facts.table["mdi_oob"] > 0) & (facts.verdict == "informative")]
+    loss = loss[loss < 0].reindex(facts.tested_scores.feature_names).dropna().sort_values(kind="stable")
+    named(names, list(loss.index), most=3)
+    assert (n_named, verb, it, last) == (
+        ("has", "is", "it", "it") if len(loss) == 1 else ("have", "are", "them", "them")
+    )
 
 
 def leak(facts, name, part, n, alone):
@@ -173,17 +218,18 @@ def headline_condition(facts, condition):
     assert condition == condition_of(facts.tested_scores, "the rows", "the rows", "the row")
 
 
-def how_many(facts, some, of, verb, every, all_of, verdict):
-    if every is None:
-        assert (whole(some), whole(of)) == (len(facts.noise), facts.n)
-        assert verb == ("is" if some == "1" else "are")
-        assert verdict == "indistinguishable from noise"
-        assert 0 < len(facts.noise) < facts.n
-    else:
-        assert {"The only feature is": 1, "Both features are": 2}.get(every) or whole(all_of) > 2
-        assert facts.n == {"The only feature is": 1, "Both features are": 2}.get(every, whole(all_of or "0"))
-        wanted = {"informative": "informative", "indistinguishable from noise": "indistinguishable"}[verdict]
-        assert set(facts.verdict) == {wanted}
+def all_or_none(facts, every, all_of, none, none_of):
+    for text, number, wanted in ((every, all_of, "informative"), (none, none_of, "indistinguishable")):
+        if text is not None:
+            few = {
+                "The only feature is": 1,
+                "Both features are": 2,
+                "The only feature is not": 1,
+                "Neither feature is": 2,
+            }
+            assert text in few or whole(number) > 2
+            assert facts.n == few.get(text, whole(number or "0"))
+            assert set(facts.verdict) == {wanted}
 
 
 def by_procedure(facts, text):
@@ -270,15 +316,14 @@ def nothing_reported(facts):
     assert (facts.reported == 0).all()
 
 
-HOW_MANY = (
-    r"(?:([\d,]+) of ([\d,]+) features (is|are)|(The only feature is|Both features are|All ([\d,]+) features are)) "
-    "(informative|indistinguishable from noise)"
-)
-COUNT = HOW_MANY.split(") (informative")[0] + ")"
+EVERY = r"(The only feature is|Both features are|All ([\d,]+) features are)"
+NONE = r"(The only feature is not|Neither feature is|None of the ([\d,]+) features is) informative"
+HOW_MANY = rf"(?:([\d,]+) of ([\d,]+) features (is|are) not confirmed alone|{EVERY} informative|{NONE})"
+COUNT = rf"(?:([\d,]+) of ([\d,]+) features (is|are)|{EVERY})"
+REST = r"[Tt]he (other )?([\d,]+) (tested )?features"
 HEADLINE = {
     rf"{COUNT} informative(, (?:if|but) [a-z ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
-    r"(The only feature is|Both features are|All ([\d,]+) features are) indistinguishable from noise"
-    r"(, (?:if|but) [a-z ]+)?\.": nothing_matters,
+    rf"{NONE}(, (?:if|but) [a-z ]+)?\.": nothing_matters,
 }
 PROCEDURE = (
     r"(?:([\d,]+) (permutations?), |(naive|conservative) standard errors, |(null distribution) of mirrored scores, )?"
@@ -301,6 +346,14 @@ SUMMARY = {
     rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*?)\."
     r"(?: It takes (rows|blocks) as independent, but a warning says that some are alike\.)?": found,
+    rf"Together {REST} carry information about the response \((p [=<] [\d.]+)\)(, (?:if|but) [a-z ]+)?\. None of them "
+    r"is confirmed alone\. Dropping all of them may cost accuracy\.": informative_rest,
+    rf"Even together {REST} are not confirmed in this model \((p [=<] [\d.]+)\)\. This does not prove that they carry "
+    r"no information\.": unconfirmed_rest,
+    rf"{REST} were not tested together: (.+)\.": untested_rest,
+    rf"(.+) (has|have) an oob_loss below 0 and (is|are) informative: the splits on (it|them) point the right way on "
+    r"these rows, but go too far, and so they raise the loss of the trees\. Larger leaves or stronger regularisation "
+    r"may help\. This is no reason to drop (it|them)\.": losing,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
     r"are ranked too high\.": training,
@@ -380,6 +433,14 @@ def values_shown(facts):
     assert facts.audit.n_values is not None
 
 
+def interval_or_mark(facts, names, n):
+    scores, shown = facts.tested_scores, drawn_features(facts.audit)[0]
+    verdict = facts.verdict[list(scores.feature_names)].to_numpy()
+    differ = (scores.values - 1.959964 * scores.standard_error > 0) != (verdict == "informative")
+    named(names, [scores.feature_names[k] for k in shown if differ[k]], most=5)
+    assert whole(n) == facts.n
+
+
 def correlations(facts, before, after):
     values = pd.Series(facts.audit.n_values, index=facts.tested_scores.feature_names)[facts.table.index]
     for told, share in ((before, facts.reported), (after, facts.share)):
@@ -402,8 +463,10 @@ CAPTIONS = {
     r"ones|those with a debiased share above 0) \(the strongest, if there are more than 30\)\. The table has all "
     r"([\d,]+)\.": figure_shows,
     r"Rank of (?:each feature|((\d+) of ([\d,]+) features, ranked among themselves,)) by the reported importance "
-    r"\(left\) and after debiasing \(right\)\.(?: (Dashed lines mark features that are indistinguishable from "
-    r"noise\.))?": ranks_shown,
+    r"\(left\) and after debiasing \(right\)\.(?: (Dashed lines mark features that are not confirmed "
+    r"alone\.))?": ranks_shown,
+    r"Interval and mark differ for (.+): an interval is about the size of one score, and the mark is from a test that "
+    r"allows for all ([\d,]+) features\. Go by the mark\.": interval_or_mark,
     r"Share of each feature against its number of distinct values\. Impurity-based importance grows with this number, "
     r"whether or not the feature matters\.": values_shown,
     r"The rank correlation between share and number of values is (-?[\d.]+) as reported and (-?[\d.]+) after "
@@ -429,6 +492,10 @@ def expected(facts):
         return ["not_tested", "scored_on", *too_high(facts)]
     n_sets = len(facts.audit.near_duplicates or ())
     kinds = ["what_matters" if facts.informative else "nothing_matters"]
+    if len(facts.noise) > 1:
+        p = facts.rest.get("p_value")
+        of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
+        kinds.append("untested_rest" if p is None else of_p)
     k = facts.share.idxmax()
     alone = facts.audit.tested_scores.details.get("explained_alone") or 0
     kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
@@ -438,7 +505,10 @@ def expected(facts):
         and facts.tested_scores.n_rows >= 30
         and facts.n >= facts.tested_scores.n_rows / 2
     )
-    return [*kinds, *too_high(facts), *["before_a_selection"] * many, "found", "scored_on"]
+    loses = "oob_loss" in facts.table and bool(
+        ((facts.table["oob_loss"] < 0) & (facts.table["mdi_oob"] > 0))[facts.informative].any()
+    )
+    return [*kinds, *too_high(facts), *["losing"] * loses, *["before_a_selection"] * many, "found", "scored_on"]
 
 
 def too_high(facts):
@@ -466,7 +536,9 @@ def captions(audit):
         shown.append(html._about_slopes(audit))
         if audit.n_values is not None:
             shown.append(html._about_values(audit))
-    begins = "|".join(("The dashed line", "Shown are", "Rank of", "Share of each", "The rank correlation"))
+    begins = "|".join(
+        ("Interval and mark", "The dashed line", "Shown are", "Rank of", "Share of each", "The rank correlation")
+    )
     return [each for text in shown for each in re.split(rf" (?={begins})", text)]
 
 
@@ -501,7 +573,7 @@ def test_headlines_and_captions_are_true_of_the_table():
 @pytest.mark.thorough
 def test_a_changed_number_or_word_is_noticed():
     """The checks can fail: each number of each sentence, raised by one, and words that are turned round."""
-    turned = {"informative": "indistinguishable from noise", "held-out": "out-of-bag", "out-of-bag": "held-out"}
+    turned = {"informative": "not confirmed alone", "held-out": "out-of-bag", "out-of-bag": "held-out"}
     noticed, missed = Counter(), []
     for seed in range(150):
         facts = Facts(drawn(seed))
@@ -640,7 +712,7 @@ def test_a_terminal_of_80_columns_shows_every_verdict_whole(name):
     print_audit(console, made([name, f"{name} 2", f"{name} 3"]))
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    rows = [line for line in lines if line.endswith(("informative       │", "indistinguishable │"))]
+    rows = [line for line in lines if re.search(r"(used and confirmed|not confirmed alone) +│$", line)]
     assert len(rows) == 3
 
 
@@ -653,7 +725,7 @@ def test_many_small_excesses_are_counted():
     values = np.where(np.arange(100) < 4, 24.0, 1 / 24)
     reported = np.where(np.arange(100) < 4, 24.0, 1.0)
     audit = debias.Audit.of(reported, "gain", {"mdi_oob": replace(audit.tested_scores, values=values)})
-    assert audit.summary()[1] == (
+    assert audit.summary()[2] == (
         "Reported too high together: 96 of 100 features have 50.0% of the reported importance, but 4.0% after "
         "debiasing. Each has at least twice its debiased share, but at most 1 percentage point more."
     )
@@ -764,7 +836,7 @@ def test_the_leak_of_a_copy_is_named(diabetes, models):
             models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, random_state=0
         ).summary()
         assert told[0] == "1 of 11 features is informative: leak."
-        assert told[1].startswith("leak has more than 99.9% of the debiased scores of 11 features, and explains")
+        assert told[2].startswith("leak has more than 99.9% of the debiased scores of 11 features, and explains")
     told = debias.audit(models("sklearn").fit(X, y), X, y, random_state=0).summary()
     assert not [line for line in told if "leak" in line]
 
@@ -781,10 +853,11 @@ def test_the_verdict_is_whole_at_every_width(width):
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     cells = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if line.startswith("│")]
-    assert sum("indistinguishable" in row for row in cells) == 3
-    assert sum("informative" in row for row in cells) == 1
-    assert ("dependence" in text) == (width >= 100)
-    assert ("oob_loss" in text) == (width >= 140)
+    text_of_rows = " ".join(part for row in cells for part in row[-2:-1])
+    assert text_of_rows.count("no evidence alone") == 3
+    assert text_of_rows.count("used and confirmed") == 1
+    assert "dependence" not in text  # the finding says it
+    assert ("oob_loss" in text) == (width >= 100)
 
 
 def test_a_terminal_shows_the_features_of_the_pictures_if_there_are_many():

@@ -10,7 +10,7 @@ import pytest
 import debias
 from debias.results.comparison import Comparison
 from debias.results.gate_outcome import Gate, Result
-from debias.results.sentences import headline
+from debias.results.sentences import headline, of_rest
 from debias.results.tables import cells, columns_that_fit
 from debias.text import shortened
 from support.audits import made
@@ -42,7 +42,7 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
         audit = drawn(seed)
         fits(repr(audit))
         above, heading, table, more = parts(repr(audit))
-        assert above.endswith(headline(audit))
+        assert above.endswith(" ".join([headline(audit), *of_rest(audit)]))
         assert above.startswith("Audit of Forest: ")
         n = audit.share.size
         assert len(table) == min(n, 10)

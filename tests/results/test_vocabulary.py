@@ -12,12 +12,12 @@ from rich.console import Console
 
 from debias.results import vocabulary
 from debias.results.console import print_audit, print_changes, print_folds, print_gate
-from debias.results.vocabulary import ChangeVerdict, Dependence, GateStatus, Verdict
+from debias.results.vocabulary import ChangeVerdict, Dependence, Finding, GateStatus, Verdict
 from results.test_changes import changes
 from support.drawn_audits import drawn
 from support.made_over_time import made_folds
 
-KINDS = (Verdict, Dependence, ChangeVerdict, GateStatus)
+KINDS = (Verdict, Dependence, Finding, ChangeVerdict, GateStatus)
 ORDINARY = {"untested", "not tested", "failed", "passed", "not judged", "not compared", "not detected", "changed"}
 """Words that sentences also use for other things, such as rows that were not compared."""
 PAGES = (0, 1, 2, 3, 4, 5, 7, 8, 10, 12, 13)

@@ -38,7 +38,7 @@ def drawn(seed):
         explained = np.random.default_rng([seed, 2]).choice(
             [None, 0.2, 0.9499, 0.9501, 1.0], p=[0.1, 0.1, 0.1, 0.4, 0.3]
         )
-        scores = replace(scores, details={**scores.details, "explained_alone": explained})
+        scores = replace(scores, details={**scores.details, "explained_alone": explained, **_rest(seed, scores)})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:
@@ -47,6 +47,17 @@ def drawn(seed):
     name = str(rng.choice(["gain", "mean decrease in impurity", "number of splits (of all)"]))
     audit = debias.Audit.of(reported, name, {"mdi_oob": scores, **others}, n_values)
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
+
+
+def _rest(seed, scores):
+    """Return a random test of the features that were not found, as one group; nothing as in older audits."""
+    rng = np.random.default_rng([seed, 3])
+    alpha = scores.details.get("test", {}).get("alpha")
+    if (~scores.selected).sum() < 2 or alpha is None or rng.random() < 0.2:
+        return {}
+    if rng.random() < 0.2:
+        return {"rest": {"untested_because": "the rows came in 2 batches. Audit them again"}}
+    return {"rest": {"p_value": float(rng.choice([4e-4, 0.004, alpha, np.nextafter(alpha, 1), 0.4, 1.0]))}}
 
 
 def _near_duplicates(rng, audit):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from debias.results.report.figures import BAND, GRID, INK, MUTED, settings
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Verdict
+from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Finding, Verdict
 from debias.text import escaped
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def render(template: str, styles: Styles, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"Verdict": Verdict, "Dependence": Dependence}
+    environment.globals |= {"Verdict": Verdict, "Dependence": Dependence, "Finding": Finding}
     if "reading" in content:
         content["reading"] = [
             (term.text.capitalize() if isinstance(term, ChangeVerdict) else term, meaning)
