@@ -334,7 +334,7 @@ def significance(
     node_weight, started = evidence.node_weight * shrinking, perf_counter()
     tested = method.test(evidence, node_weight, procedure, log)
     found, seconds = tested.p_adjusted <= procedure.alpha, perf_counter() - started
-    rest = rest_of(found, evidence, method, node_weight, procedure, seconds) if together else None
+    rest = rest_of(found, evidence, method, node_weight, procedure, seconds, log) if together else None
     details: dict[str, object] = {
         "method": method.name,
         "alpha": float(procedure.alpha),

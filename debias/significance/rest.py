@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from debias.significance.method import Method
     from debias.significance.procedure import Procedure
 
+THE_REST = "the rest"
 IN_BATCHES = (
     "the rows came in batches, and such a group needs another pass over them. Audit them again with these features as "
     "one group (groups=)"
@@ -47,6 +48,7 @@ def rest_of(
     node_weight: NDArray[np.float64],
     procedure: Procedure,
     seconds: float,
+    log: WarningLog,
 ) -> dict[str, Any]:
     """Test the features that were not found as one group.
 
@@ -64,6 +66,8 @@ def rest_of(
         `alpha` is the error rate of this test too, whatever the kind of error rate of the test of features.
     seconds : float
         How long the test of features took, which counts against a time budget.
+    log : WarningLog
+        Receives the warnings about the group.
 
     Returns
     -------
@@ -80,10 +84,14 @@ def rest_of(
         if seconds >= limits.budget:
             return {UNTESTED_BECAUSE: OUT_OF_TIME}
         limits = replace(limits, budget=limits.budget - seconds)
-    group = Grouping(("the rest", "the features that were found"), found[evidence.grouping.index].astype(np.int64))
+    group = Grouping((THE_REST, "the features that were found"), found[evidence.grouping.index].astype(np.int64))
     together = replace(evidence, grouping=group, n_tested=1, kept={})
     if isinstance(method, StudentMethod):
-        tested = method.test_splits(together, node_weight, procedure, WarningLog(quiet=True))
+        noted = WarningLog(quiet=True)
+        tested = method.test_splits(together, node_weight, procedure, noted)
+        for text in noted.texts:
+            if THE_REST in text:  # others are about the other group, or were issued before
+                log.warn(text)
         return {"p_value": float(tested.p_value[0])}
     of_residuals = isinstance(method, ResidualMethod)
     drawings = [drawing_of(together.rows, group, 1)] if of_residuals else together.drawings(node_weight)

@@ -31,7 +31,7 @@ audit.to_frame()[["reported", "share", "p_adjusted", "verdict"]].round(3)
 # %%
 # ``row`` was among the real measurements and is now at the bottom. ``visit`` stays, because it does have information
 # about the response. In the figure a diamond is the reported share, and a point the debiased share with its 95%
-# interval. An orange cross is indistinguishable from noise.
+# interval. A feature with an orange cross is not confirmed alone.
 audit.plot(ax=plt.figure(figsize=(7, 5)).subplots())
 plt.tight_layout()
 

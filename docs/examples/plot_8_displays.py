@@ -33,8 +33,8 @@ display = debias.plot.ImportanceDisplay.from_audit(audit)
 display = debias.plot.EffectsDisplay.from_estimator(model, X_test, audit=audit)
 
 # %%
-# The same for the features that are indistinguishable from noise: the model does use them, but for nothing that holds
-# on new rows.
+# The same for the features that are not confirmed alone: these rows do not show that what the model does with them
+# holds on new rows.
 noise = audit.to_frame().query("verdict == 'indistinguishable'").index
 display = debias.plot.EffectsDisplay.from_estimator(model, X_test, audit=audit, features=noise)
 

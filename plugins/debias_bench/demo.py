@@ -133,7 +133,8 @@ def command(seed: int, jobs: int, html: str) -> None:
     )
     for number, audit in enumerate(demo_audits(seed, jobs)):
         print_table(console, audit)
-        told = (audit.summary()[0], on_noise(audit), audit.test_summary())
+        first = audit.summary()[: 1 if audit.rest is None else 2]  # the headline, and the other features together
+        told = (*first, on_noise(audit), audit.test_summary())
         console.print("".join(f"=> {sentence}\n" for sentence in told), highlight=False)
         if number == 0:
             audit.to_html(html)

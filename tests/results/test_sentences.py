@@ -351,7 +351,7 @@ SUMMARY = {
     rf"Even together {REST} are not confirmed in this model \((p [=<] [\d.]+)\)\. This does not prove that they carry "
     r"no information\.": unconfirmed_rest,
     rf"{REST} were not tested together: (.+)\.": untested_rest,
-    rf"(.+) (has|have) an oob_loss below 0 and (is|are) informative: the splits on (it|them) point the right way on "
+    r"(.+) (has|have) an oob_loss below 0 and (is|are) informative: the splits on (it|them) point the right way on "
     r"these rows, but go too far, and so they raise the loss of the trees\. Larger leaves or stronger regularisation "
     r"may help\. This is no reason to drop (it|them)\.": losing,
     r"No feature was tested: (.+)\.": not_tested,

@@ -70,7 +70,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     Notes
     -----
     A threshold of 0 keeps the features that help the model, and about half of the noise features. "informative" keeps
-    noise in at most one fit in twenty (for error_rate=0.05). It drops features that are indistinguishable from noise
+    noise in at most one fit in twenty (for error_rate=0.05). It drops features that are not confirmed alone
     with these rows, which may cost accuracy: docs/selector.md shows how much on real data. A search can choose the
     threshold.
 

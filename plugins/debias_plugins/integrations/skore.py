@@ -1,4 +1,4 @@
-"""skore: a check of how much reported importance falls on features indistinguishable from noise."""
+"""skore: a check of how much reported importance falls on features that are not confirmed alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from debias import InBagUnavailableError, UnsupportedModelError
 
 
 class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed for us
-    """Warn if importance falls on features that are indistinguishable from noise.
+    """Warn if importance falls on features that are not confirmed alone.
 
     Add it to the report of one estimator: ``report.checks.add([DebiasCheck()])``. A forest is scored on its out-of-bag
     rows, another model on the test rows of the report.
@@ -21,14 +21,14 @@ class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed
     Parameters
     ----------
     max_unsupported_share : float
-        The check reports an issue if a larger share of the reported importance falls on features indistinguishable from
-        noise.
+        The check reports an issue if a larger share of the reported importance falls on features that are not
+        confirmed alone.
     **options
         Further arguments of :func:`debias.audit`: ``error_rate``, ``test``, ``random_state``, ...
     """
 
     code = "DEB001"
-    title = "Importance of features indistinguishable from noise"
+    title = "Importance of features that are not confirmed alone"
     report_types = ["estimator"]
     docs_url = None
     severity = "tip"
