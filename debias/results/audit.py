@@ -30,7 +30,7 @@ _FINDINGS = {Verdict.INFORMATIVE: Finding.CONFIRMED, Verdict.UNTESTED: Finding.U
 _NOT_INFORMATIVE = {
     Dependence.DEPENDENT: Finding.RELATED,
     Dependence.NOT_DETECTED: Finding.NO_EVIDENCE,
-    Dependence.UNTESTED: Finding.NOT_CONFIRMED,
+    Dependence.UNTESTED: Finding.UNCONFIRMED,
 }
 """and about an indistinguishable one by the test of dependence."""
 
@@ -213,8 +213,8 @@ class Audit(ReportedResult):
         """What :attr:`verdict` and :attr:`dependence` say together, in words, for each feature.
 
         "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
-        not confirmed": the response depends on the feature, but what this model does with it is not more than noise on
-        these rows (indistinguishable, but dependent). "no evidence alone": these rows show neither. "not confirmed
+        unconfirmed": the response depends on the feature, but what this model does with it is not more than noise on
+        these rows (indistinguishable, but dependent). "no evidence alone": these rows show neither. "unconfirmed
         alone": they do not show a use that holds, and dependence was not tested. "untested".
         """
         dependence = self.dependence or [Dependence.UNTESTED] * self.share.size

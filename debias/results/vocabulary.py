@@ -107,9 +107,9 @@ class Finding(Word):
     """
 
     CONFIRMED = "used and confirmed"
-    RELATED = "related, use not confirmed"
+    RELATED = "related, use unconfirmed"
     NO_EVIDENCE = "no evidence alone"
-    NOT_CONFIRMED = "not confirmed alone"
+    UNCONFIRMED = "unconfirmed alone"
     UNTESTED = "untested"
 
 
@@ -144,7 +144,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     Verdict: {
         Verdict.INFORMATIVE: Display("informative", colour=BLUE, mark="●", marker="o"),
         Verdict.INDISTINGUISHABLE: Display(
-            "not confirmed alone", colour=VERMILION, mark="✕", marker="x", hatch="////", dashes=(0, (4, 2))
+            "unconfirmed alone", "not confirmed alone", VERMILION, "✕", "x", "////", (0, (4, 2))
         ),
         Verdict.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
     },
@@ -155,9 +155,9 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     },
     Finding: {
         Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
-        Finding.RELATED: Display("related, use not confirmed", colour=BLUE, mark="◐"),
+        Finding.RELATED: Display("related, use unconfirmed", colour=BLUE, mark="◐"),
         Finding.NO_EVIDENCE: Display("no evidence alone", colour=VERMILION, mark="✕"),
-        Finding.NOT_CONFIRMED: Display("not confirmed alone", colour=VERMILION, mark="✕"),
+        Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
     },
     ChangeVerdict: {

@@ -58,7 +58,7 @@ def test_the_drift_example_names_what_changed_and_fails(home):
     assert in_words[0] == in_words[1]
     np.testing.assert_allclose(*percents, atol=0.5)  # they differ between versions of XGBoost
     assert "humidity: rank 2" in done.stdout
-    assert "indistinguishable" in done.stdout
+    assert "unconfirmed alone" in done.stdout
 
 
 @pytest.mark.thorough

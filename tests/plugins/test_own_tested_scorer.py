@@ -60,12 +60,12 @@ def test_verdicts_and_shares_are_of_this_scorer(audit):
 def test_the_table_and_the_sentences_are_of_this_scorer(audit):
     assert list(audit.to_frame().columns) == [
         *("reported", "share", TESTED, "oob_loss", "honest_effects", "standard_error", "z", "p_value", "p_adjusted"),
-        *("verdict", "dependence_p_adjusted", "dependence"),
+        *("verdict", "dependence_p_adjusted", "dependence", "finding"),
     ]
     np.testing.assert_array_equal(
         audit.to_frame()[TESTED].sort_index(), audit.tested_scores.to_frame()[TESTED].sort_index()
     )
-    assert any("indistinguishable from noise" in sentence for sentence in audit.summary())
+    assert any("not confirmed alone" in sentence for sentence in audit.summary())
 
 
 def test_an_own_scorer_is_tested_on_held_out_rows_of_a_boosted_model(rows):

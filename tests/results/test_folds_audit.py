@@ -171,7 +171,7 @@ def test_sentences_are_true_of_the_table():
 @pytest.mark.parametrize(
     ("p_adjusted", "found", "expected"),
     [
-        ([0.9] * 4, 0, ["All 4 features are indistinguishable from noise over 3 folds."]),
+        ([0.9] * 4, 0, ["None of the 4 features is informative over 3 folds."]),
         ([0.01] * 4, 1, ["All 4 features are informative over 3 folds.", "All of them are informative in every fold"]),
         (
             [0.01, 0.9, 0.9, 0.9],

@@ -306,8 +306,8 @@ def test_drift_names_features_whose_standing_changed_with_the_numbers():
     assert sorted(words) == sorted(
         [
             "age: rank 1, 50.0%, informative -> rank 3, 20.0%, informative",
-            "customer_id: rank 4, 0.0%, not confirmed alone -> rank 2, 30.0%, informative",
-            "city: rank 3, 20.0%, informative -> rank 4, 0.0%, not confirmed alone",
+            "customer_id: rank 4, 0.0%, unconfirmed alone -> rank 2, 30.0%, informative",
+            "city: rank 3, 20.0%, informative -> rank 4, 0.0%, unconfirmed alone",
             "income: rank 2, 30.0%, informative -> rank 1, 50.0%, informative",
         ]
     )
@@ -322,7 +322,7 @@ def test_changed_verdicts_are_counted_among_the_features_of_both():
     old, new = audit_of([1, 1, 1, 0, 0, 0]), audit_of([1, 1, 0, 1, 0, 0])
     (result,) = new.check({"max_verdict_changes": 1}, old).results
     assert (result.status, result.value) == ("failed", "2")
-    assert "city from informative to not confirmed alone" in result.reason
+    assert "city from informative to unconfirmed alone" in result.reason
     assert new.check({"max_verdict_changes": 2}, old).passed
 
 
@@ -338,7 +338,7 @@ def test_features_that_come_and_go_are_named():
     old, new = audit_of([1, 0], [1, 0], names=["a", "b"]), audit_of([1, 1], [1, 1], names=["a", "c"])
     words = [change.in_words() for change in new.check({"max_rank_change": 0}, old).changes]
     assert "c: not in the model -> rank 1, 50.0%, informative" in words
-    assert "b: rank 2, 0.0%, not confirmed alone -> not in the model" in words
+    assert "b: rank 2, 0.0%, unconfirmed alone -> not in the model" in words
     assert not audit_of([1], [1], names=["z"]).check({"max_rank_change": 9}, old).passed
 
 
@@ -359,7 +359,7 @@ def test_junit_has_a_case_a_rule_and_survives_any_name():
     counts = {key: suite.get(key) for key in ("tests", "failures", "skipped", "errors")}
     assert counts == {"tests": "4", "failures": "2", "skipped": "0", "errors": "1"}
     failed = {case.get("name"): case.find("failure") for case in suite}
-    assert "not confirmed alone" in failed["must_be_informative: age"].get("message")
+    assert "unconfirmed alone" in failed["must_be_informative: age"].get("message")
     assert failed["max_unsupported_share"] is None
     (unjudged,) = (case for case in suite if case.find("error") is not None)
     assert unjudged.get("name") == "max_unsupported_share"

@@ -712,7 +712,7 @@ def test_a_terminal_of_80_columns_shows_every_verdict_whole(name):
     print_audit(console, made([name, f"{name} 2", f"{name} 3"]))
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    rows = [line for line in lines if re.search(r"(used and confirmed|not confirmed alone) +│$", line)]
+    rows = [line for line in lines if re.search(r"(used and confirmed|unconfirmed alone) +│$", line)]
     assert len(rows) == 3
 
 

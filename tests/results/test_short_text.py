@@ -52,9 +52,9 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
         kept = ["share"] if audit.reported is None else ["reported", "share"]
         for place, name in enumerate(kept, start=1):
             assert [row[place] for row in rows(table)] == cells(name, audit.to_frame()[name])[:10]
-        assert heading.endswith("verdict") == audit.tested
+        assert heading.endswith("finding") == audit.tested
         if audit.tested:
-            assert [row[-1] for row in rows(table)] == expected["verdict"].tolist()
+            assert [row[-1] for row in rows(table)] == cells("finding", expected["finding"])
 
 
 def test_scores_are_their_largest():

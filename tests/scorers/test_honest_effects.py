@@ -292,7 +292,7 @@ def test_the_test_finds_what_a_model_does_not_use(kind):
 
 @pytest.mark.thorough
 def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
-    """The model may make much use of a feature that is indistinguishable from noise: here a quarter of the reported."""
+    """The model may make much use of a feature that is not confirmed alone: here a quarter of the reported."""
     X = np.random.default_rng(0).normal(size=(700, 4))[100:400]
     audits = []
     for seed in range(12):
@@ -300,7 +300,7 @@ def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
         model = RandomForestRegressor(20, random_state=0, n_jobs=1).fit(X, y)
         audits.append(debias.audit(model, X, y, [], random_state=0, test=debias.Permutation(50)))
     said = [
-        (audit.reported[k], f"One of them is indistinguishable from noise in this model: x{k}.", audit.summary())
+        (audit.reported[k], f"What this model does with one of them is not confirmed: x{k}.", audit.summary())
         for audit in audits
         for k in range(4)
         if (audit.verdict[k], audit.dependence[k]) == ("indistinguishable", "dependent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,8 +186,20 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     if audit.n_values is not None:
         last = "dependence" if audit.dependence is not None else "finding"
         extra[last] = Column("values", "values", [f"{count:,}" for count in audit.n_values[features]])
-    columns = [each for column in table.columns for each in (column, extra.get(column.name)) if each is not None]
+    columns = [each for column in _with_reasons(table, audit) for each in (column, extra.get(column.name)) if each]
     return Table(table.names, columns).to_html() | {"left_out": audit.share.size - len(features)}
+
+
+def _with_reasons(table: Table, audit: Audit) -> list[Column]:
+    """Return the columns of a table, in which the finding says why a feature was not tested."""
+    reasons = audit.untested_features
+    told = [f": {reasons[name]}" if name in reasons else "" for name in table.names.cells]
+    return [
+        replace(each, cells=[cell + reason for cell, reason in zip(each.cells, told, strict=True)])
+        if each.name == "finding"
+        else each
+        for each in table.columns
+    ]
 
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:

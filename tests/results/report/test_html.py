@@ -81,7 +81,7 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
         cells = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1)
         assert f">{escape(percent_in_table(row['reported']))}<" in cells
         assert f">{escape(percent_in_table(row['share']))}<" in cells
-        assert row["verdict"] in cells
+        assert row["finding"] in cells
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
     assert audit.fingerprints["model_blake3"] in text
     assert audit.test_summary() in text
@@ -93,7 +93,7 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
     [
         ({"informative": [1, 1, 1]}, "All 3 features are informative. Strongest first: a, b and c."),
         ({"informative": [0, 1, 0]}, "1 of 3 features is informative: b."),
-        ({"informative": [0, 0, 0]}, "All 3 features are indistinguishable from noise."),
+        ({"informative": [0, 0, 0]}, "None of the 3 features is informative."),
         ({"tested": False}, "No feature was tested"),
         ({"rows": "train", "tested": False}, "Scored on training rows"),
         ({"reported": False}, "1 of 3 features is informative: a."),
@@ -219,7 +219,7 @@ def test_the_command_writes_the_report(tmp_path, diabetes, models, monkeypatch):
     given = [str(tmp_path / "model.txt"), str(tmp_path / "data.csv"), "--target", "outcome"]
     done = CliRunner().invoke(main, ["audit", *given, "--html", str(tmp_path / "report.html")])
     assert done.exit_code == 0, done.output
-    assert "indistinguishable from noise" in (tmp_path / "report.html").read_text()
+    assert "not confirmed alone" in (tmp_path / "report.html").read_text()
 
 
 def test_the_band_of_noise_is_that_of_the_test():
