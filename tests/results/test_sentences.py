@@ -465,8 +465,8 @@ CAPTIONS = {
     r"Rank of (?:each feature|((\d+) of ([\d,]+) features, ranked among themselves,)) by the reported importance "
     r"\(left\) and after debiasing \(right\)\.(?: (Dashed lines mark features that are not confirmed "
     r"alone\.))?": ranks_shown,
-    r"Interval and mark differ for (.+): an interval is about the size of one score, and the mark is from a test that "
-    r"allows for all ([\d,]+) features\. Go by the mark\.": interval_or_mark,
+    r"Interval and mark differ for (.+): an interval is about the size of one score, and the mark is from a test with "
+    r"another statistic \(z\), which allows for all ([\d,]+) features\. Go by the mark\.": interval_or_mark,
     r"Share of each feature against its number of distinct values\. Impurity-based importance grows with this number, "
     r"whether or not the feature matters\.": values_shown,
     r"The rank correlation between share and number of values is (-?[\d.]+) as reported and (-?[\d.]+) after "

@@ -245,7 +245,8 @@ def _interval_or_mark(audit: Audit) -> str:
         return ""
     return (
         f" Interval and mark differ for {enumerated(names, MOST_IN_HEADLINE)}: an interval is about the size of one "
-        f"score, and the mark is from a test that allows for all {audit.share.size:,} features. Go by the mark."
+        "score, and the mark is from a test with another statistic (z), which allows for all "
+        f"{audit.share.size:,} features. Go by the mark."
     )
 
 
