@@ -155,7 +155,7 @@ def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
                 call(model, X, y, rows="held-out", test="naive")
 
 
-def undecided(scores, rows, *rest, aside=False):
+def undecided(scores, rows, *rest, **_):
     rest[-1].warn(CONSTANT)
     return replace(scores, warnings=tuple(rest[-1].texts))
 
