@@ -240,7 +240,7 @@ def of_rest(audit: Audit) -> list[str]:
     rest = audit.rest
     if rest is None:
         return []
-    others = "" if len(rest.features) == audit.share.size else "other "
+    others = "other " if audit.which(Verdict.INFORMATIVE).any() else ""
     them = f"the {others}{len(rest.features):,} {'tested ' if audit.untested_features else ''}features"
     if rest.p_value is None:
         return [f"{them.capitalize()} were not tested together: {rest.untested_because}."]

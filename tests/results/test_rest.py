@@ -129,6 +129,15 @@ def test_a_loss_of_informative_features_is_explained():
     assert "oob_loss" not in " ".join(replace(audit, scores={**audit.scores, "oob_loss": gains}).summary())
 
 
+def test_the_other_features_are_others_than_informative_ones():
+    told = [with_rest({"p_value": 0.4}, found, "d").summary() for found in ([True, False, False, False], [False] * 4)]
+    assert told[0][1].startswith(
+        "Even together the other 2 tested features are not confirmed in this model (p = 0.400)"
+    )
+    assert told[1][:1] == ["3 of 4 features are not confirmed alone."]
+    assert told[1][1].startswith("Even together the 3 tested features are not confirmed in this model (p = 0.400)")
+
+
 def test_the_group_that_was_not_confirmed_is_never_called_noise():
     """The words of a verdict invite nobody to delete: no summary, and no word of the table, says "noise"."""
     words = " ".join(word.text + word.phrase for kind in (Verdict, Finding) for word in kind)

@@ -157,7 +157,7 @@ def untested_rest(facts, others, n, tested, reason):
 
 def rest(facts, others, n, tested):
     assert whole(n) == len(facts.noise) >= 2
-    assert (others is None) == (len(facts.noise) == facts.n)
+    assert (others is None) == (len(facts.informative) == 0)
     assert tested is None
 
 
