@@ -36,8 +36,8 @@ plt.tight_layout()
 
 # %%
 # The ten measurements are strongly correlated (especially radius, perimeter and area), and the model uses one in place
-# of another. "Not confirmed alone" means that *this model* has no clear gain from a column in addition to the others. It
-# does not mean that the column has no information about the disease. ``debias.compare`` shows which columns are
+# of another. "Not confirmed alone" means that *this model* has no clear gain from a column in addition to the others.
+# It does not mean that the column has no information about the disease. ``debias.compare`` shows which columns are
 # correlated.
 comparison = debias.compare(model, X_test, y_test, random_state=0, n_jobs=2)
 comparison.traits.round(2)
