@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Verdict, displayed_verdict
-from debias.text import UNKNOWN, escaped, percent_in_table, shortened
+from debias.results.vocabulary import (
+    BLUE,
+    GREY,
+    VERMILION,
+    ChangeVerdict,
+    Dependence,
+    DropStatus,
+    Verdict,
+    displayed_verdict,
+)
+from debias.text import UNKNOWN, escaped, percent_in_table, rounded_up, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,10 +35,15 @@ HEADING = {
     "highest_rank": "highest rank",
     "response_change": "response change",
     "rows_change": "rows change",
+    "also_dropped": "also dropped",
+    "lost": "share of the gain lost",
+    "lost_low": "lower bound",
+    "lost_high": "upper bound",
+    "rows_needed": "needed to decide",
 }
 FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
-WORDS = ("verdict", "dependence", "result", "model", "from", "to")
+WORDS = ("verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
 DASH = "\N{EN DASH}"
 """Stands in pages about folds and histories for a number that is not known."""
@@ -271,12 +285,30 @@ def _dependence(values: object) -> list[str]:
     return [Dependence(value).text for value in np.asarray(values, dtype=object)]
 
 
+def _as_they_are(values: object) -> list[str]:
+    return [str(value) for value in np.asarray(values, dtype=object)]
+
+
+def _statuses(values: object) -> list[str]:
+    return [DropStatus(value).text for value in np.asarray(values, dtype=object)]
+
+
 def _yes(values: object) -> list[str]:
     return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
 
 
 def _percent(values: object) -> list[str]:
     return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
+
+
+def _percent_or_more(values: object) -> list[str]:
+    """Format shares that may be negative or above 1, or have no bound."""
+    return ["none" if np.isinf(value) else f"{value:z.1%}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _needed(values: object) -> list[str]:
+    """Format numbers of rows as plans: two digits, NaN for none."""
+    return ["" if np.isnan(value) else f"{rounded_up(value):,}" for value in np.asarray(values, dtype=np.float64)]
 
 
 def _counts(values: object) -> list[str]:
@@ -313,4 +345,11 @@ FORMAT = {
     "highest_rank": _counts,
     "informative_folds": _counts,
     "folds": _counts,
+    "kept": _counts,
+    "lost": _percent_or_more,
+    "lost_low": _percent_or_more,
+    "lost_high": _percent_or_more,
+    "rows_needed": _needed,
+    "also_dropped": _as_they_are,
+    "status": _statuses,
 }

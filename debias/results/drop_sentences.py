@@ -1,0 +1,133 @@
+"""Sentences about features that may be dropped together, all made from the table of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.performance import three_digits
+from debias.results.vocabulary import DropStatus
+from debias.text import counted, listed, rounded_up
+
+if TYPE_CHECKING:
+    from debias.results.droppable import Droppable
+
+
+def headline(result: Droppable) -> str:
+    """Return what may be dropped, in one sentence or two."""
+    of_all = f"of {counted(len(result.feature_names), 'feature')}"
+    size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain over a constant"
+    if size:
+        which = f"{size:,} {of_all} may be dropped together: {listed(result.dropped(size))}."
+        return f"{which} A model refitted without {_them(size)} loses at most {allowed} {_bounds(result, size)}."
+    first = int(result.sizes[0])
+    smallest = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
+    what = f"{smallest} ({listed(result.dropped(first))})"
+    if result.status[0] is DropStatus.HARMFUL:
+        return (
+            f"Do not drop {_these(result, first)}: a model refitted without {_them(first)} loses more than {allowed} "
+            f"{_bounds(result, first)}."
+        )
+    return (
+        f"These rows certify no set of features. {what} is not shown to lose at most {allowed} "
+        f"{_bounds(result, first)}."
+    )
+
+
+def summary(result: Droppable) -> list[str]:
+    """Return the sentences of :meth:`Droppable.summary`."""
+    sentences = [headline(result), _of_metric(result), *_of_undecided(result), *_of_harmful(result), _of_order(result)]
+    if result.at_a_time > 1:
+        sentences.append(
+            f"There are many features, so {result.at_a_time} were dropped at a time, and not one by one. Another order "
+            "may allow more."
+        )
+    return [*sentences, LIMITS]
+
+
+LIMITS = (
+    "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. It "
+    "is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "
+    "beforehand, and if these rows were not used before to choose features or settings."
+)
+
+
+def _of_metric(result: Droppable) -> str:
+    performance, size = result.performance, result.size
+    assert performance.value is not None
+    assert performance.constant is not None
+    n = len(result.feature_names)
+    values = [f"{three_digits(performance.value)} with all {counted(n, 'feature')}"]
+    if size:
+        values.append(
+            f"{three_digits(float(result.metric_at(result.lost[result.place(size)])))} with the {n - size} kept"
+        )
+    values.append(f"{three_digits(performance.constant)} for the best constant")
+    return f"The {performance.metric} on these rows is {', '.join(values[:-1])}, and {values[-1]}."
+
+
+def _of_undecided(result: Droppable) -> list[str]:
+    """Tell which sets are undecided, and how many rows would decide the first of them."""
+    undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
+    if not undecided:
+        return []
+    sizes = [f"{result.sizes[k]:,}" for k in undecided]
+    sentences = [] if result.path == "given" else [f"Undecided: the sets of {listed(sizes)} features."]
+    first = undecided[0]
+    if np.isfinite(result.needed[first]):
+        side = "at most" if result.lost[first] < result.tolerance else "more than"
+        sentences.append(
+            f"If the estimate for {_these(result, int(result.sizes[first]))} is right, about "
+            f"{rounded_up(result.needed[first]):,} {result.units} are needed to show that dropping {_them(2)} loses "
+            f"{side} {100 * result.tolerance:g}% of the gain."
+        )
+    later = [f"{result.sizes[k]:,}" for k in undecided[1:] if result.high[k] < result.tolerance]
+    if later:
+        sentences.append(
+            f"The upper bound of {listed(later)} features is below the tolerance too, but the tests end at the first "
+            "set that is not certified, so that their error rates need not be divided."
+        )
+    return [" ".join(sentences)]
+
+
+def _of_harmful(result: Droppable) -> list[str]:
+    harmful = [k for k, status in enumerate(result.status) if status is DropStatus.HARMFUL]
+    if not harmful or harmful[0] == 0:
+        return []
+    size = int(result.sizes[harmful[0]])
+    kept = [name for name in result.feature_names if name not in result.dropped(size)]
+    more = ", and the same holds for the larger sets" if len(harmful) > 1 else ""
+    return [
+        f"Do not drop the first {size:,} features together, so that only {listed(kept)} "
+        f"{'is' if len(kept) == 1 else 'are'} kept: that loses more than {100 * result.tolerance:g}% of the gain "
+        f"{_bounds(result, size)}{more}."
+    ]
+
+
+def _of_order(result: Droppable) -> str:
+    if result.path == "given":
+        return "The set was given, so one model was refitted."
+    how = "at each number of features" if result.path == "refitted" else "with all features"
+    return (
+        f"The order was found on the training rows alone: models of {result.folds} folds were trained {how}, and each "
+        f"time the feature was dropped whose splits save the least loss on the rows left out. {result.n_fits} models "
+        "were trained in all."
+    )
+
+
+def _bounds(result: Droppable, size: int) -> str:
+    """Return the estimate and the bounds in brackets."""
+    k = result.place(size)
+    low, high = (f"{value:z.1%}" if np.isfinite(value) else "not bounded" for value in (result.low[k], result.high[k]))
+    confidence = f"{100 * (1 - result.alpha):g}%"
+    return f"(estimate {result.lost[k]:z.1%}, lower bound {low}, upper bound {high}, each with {confidence} confidence)"
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
+
+
+def _these(result: Droppable, size: int) -> str:
+    names = listed(result.dropped(size))
+    return names if size == 1 else f"these {size:,} features together ({names})"
