@@ -128,10 +128,10 @@ def droppable(
     Notes
     -----
     Let d be the loss of a refit minus that of the model on a row, and g the loss of the best constant minus that of the
-    model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)`` at level `alpha`, and
-    so it does for all smaller sets. Tests in a fixed sequence, which ends at the first that does not reject, need no
-    correction (Maurer, Hothorn and Lehmacher 1995). The order of the features and the sizes come from the training rows
-    alone.
+    model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)`` at level `alpha`,
+    and so it does for all smaller sets. Tests in a fixed sequence, which ends at the first that does not reject, need
+    no correction (Maurer, Hothorn and Lehmacher 1995). The order of the features and the sizes come from the training
+    rows alone.
 
     Examples
     --------
@@ -282,8 +282,8 @@ class _Problem:
         p_value = float(row_test(gain[:, None], self.rows.weight, self.rows.blocks).p_value[0])
         if p_value > alpha:
             raise RowsError(
-                f"the model does not predict these rows better than a constant, beyond chance (p = {p_value:.2g}), so it "
-                "has no gain of which a share could be lost. Check that y belongs to these rows, or pass more rows"
+                f"the model does not predict these rows better than a constant, beyond chance (p = {p_value:.2g}), so "
+                "it has no gain of which a share could be lost. Check that y belongs to these rows, or pass more rows"
             )
         return gain
 
@@ -411,8 +411,8 @@ def _refuse_rows(rows: Rows) -> None:
     objective = rows.ensemble.objective
     if not objective.has_loss:
         raise CompositionError(
-            f"droppable compares losses row by row, and {objective.no_loss}. Of such models debias tells which features "
-            "matter (debias.audit), and not which may be dropped"
+            f"droppable compares losses row by row, and {objective.no_loss}. Of such models debias tells which "
+            "features matter (debias.audit), and not which may be dropped"
         )
     if rows.train is None:
         raise UnsupportedModelError(

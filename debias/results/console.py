@@ -205,8 +205,8 @@ def short_droppable(result: Droppable) -> str:
     """Return what may be dropped, and the sets that were tried."""
     table = table_of_drops(result)
     kept = [column for column in table.columns if column.name not in ("also_dropped", "rows_needed")]
-    of = f"{escaped(result.settings['model'])}: {counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
-    lines = [f"Features to drop from {of}", escaped(result.summary()[0])]
+    of = f"{counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
+    lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", escaped(result.summary()[0])]
     return _short(lines, Table(table.names, kept), result.sizes.size)
 
 

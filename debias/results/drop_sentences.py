@@ -46,9 +46,11 @@ def summary(result: Droppable) -> list[str]:
     return [*sentences, LIMITS]
 
 
+MOST_NEEDED = 100
+"""If more than this many times the rows are needed, their number is not told."""
 LIMITS = (
-    "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. It "
-    "is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "
+    "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. "
+    "It is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "
     "beforehand, and if these rows were not used before to choose features or settings."
 )
 
@@ -68,27 +70,38 @@ def _of_metric(result: Droppable) -> str:
 
 
 def _of_undecided(result: Droppable) -> list[str]:
-    """Tell which sets are undecided, and how many rows would decide the first of them."""
+    """Tell which sets are undecided, what to do, and how many rows would decide the first of them."""
     undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
     if not undecided:
         return []
-    sizes = [f"{result.sizes[k]:,}" for k in undecided]
-    sentences = [] if result.path == "given" else [f"Undecided: the sets of {listed(sizes)} features."]
-    first = undecided[0]
-    if np.isfinite(result.needed[first]):
-        side = "at most" if result.lost[first] < result.tolerance else "more than"
+    sizes, first = [f"{result.sizes[k]:,}" for k in undecided], undecided[0]
+    which = "the set that was asked for" if result.path == "given" else _sets(sizes)
+    sentences = [f"Undecided: {which}. Keep these features, or pass more rows that the model has not seen."]
+    needed, allowed = result.needed[first], f"{100 * result.tolerance:g}% of the gain"
+    side = "at most" if result.lost[first] < result.tolerance else "more than"
+    if needed > MOST_NEEDED * result.n_independent:
         sentences.append(
-            f"If the estimate for {_these(result, int(result.sizes[first]))} is right, about "
-            f"{rounded_up(result.needed[first]):,} {result.units} are needed to show that dropping {_them(2)} loses "
-            f"{side} {100 * result.tolerance:g}% of the gain."
+            f"The estimate for {_sets(sizes[:1])} is so near to the tolerance that {MOST_NEEDED} times as many rows "
+            "would probably not decide."
+        )
+    else:
+        sentences.append(
+            f"If the estimate for {_sets(sizes[:1])} is right, about {rounded_up(needed):,} {result.units} are needed "
+            f"to show that its refit loses {side} {allowed}."
         )
     later = [f"{result.sizes[k]:,}" for k in undecided[1:] if result.high[k] < result.tolerance]
     if later:
         sentences.append(
-            f"The upper bound of {listed(later)} features is below the tolerance too, but the tests end at the first "
-            "set that is not certified, so that their error rates need not be divided."
+            f"The upper bound of {_sets(later)} is below the tolerance too, but the tests end at the first set that is "
+            "not certified: that is why they need no correction."
         )
     return [" ".join(sentences)]
+
+
+def _sets(sizes: list[str]) -> str:
+    """Return "the set of 7 features", or "the sets of 7, 8 features"."""
+    noun = "feature" if sizes == ["1"] else "features"
+    return f"the set{'s' if sizes[1:] else ''} of {listed(sizes)} {noun}"
 
 
 def _of_harmful(result: Droppable) -> list[str]:

@@ -113,8 +113,8 @@ class Droppable(ReportedResult):
         """One status for each set.
 
         - "certified": the refit loses less than the tolerance, and so do those of all smaller sets that were tried.
-          Each is tested at `alpha`, the smallest first, and the tests end at the first that does not show it. So any set
-          is certified by error with probability at most `alpha`.
+          Each is tested at `alpha`, the smallest first, and the tests end at the first that does not show it. So any
+          set is certified by error with probability at most `alpha`.
         - "do not drop together": the refit loses more than the tolerance, and so do those of all larger sets, tested in
           the same way from the largest on.
         - "undecided": neither.
@@ -170,9 +170,9 @@ class Droppable(ReportedResult):
         """Return a data frame with a row for each set, and the number of features dropped as its index ``dropped``.
 
         Columns: ``kept``, the number of features kept; ``also_dropped``, the features that the smaller set before does
-        not have; the metric of the refit, called by its name; ``lost``, the share of the gain that the refit loses, with
-        ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set the number of rows
-        (of blocks) that would decide if the estimate is right, else NaN; and ``status``.
+        not have; the metric of the refit, called by its name; ``lost``, the share of the gain that the refit loses,
+        with ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set the number of
+        rows (of blocks) that would decide if the estimate is right, else NaN; and ``status``.
         """
         import pandas as pd
 

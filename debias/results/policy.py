@@ -79,7 +79,8 @@ class Policy:
         (:class:`debias.results.performance.Performance`), which for numbers is R2, must also be at least this.
     may_drop : list of str, Feature or mapping
         Features that were dropped, or are to be: a model refitted without all of them must be certified. Only
-        :func:`debias.droppable` can tell, so :meth:`debias.Droppable.check` checks it, and for an audit it is not judged.
+        :func:`debias.droppable` can tell, so :meth:`debias.Droppable.check` checks it, and for an audit it is not
+        judged.
 
     Raises
     ------

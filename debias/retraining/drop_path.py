@@ -21,7 +21,7 @@ import numpy as np
 from debias.data.user_columns import chosen_columns
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.models.refitting import refit
-from debias.models.wrappers import unwrap
+from debias.models.wrappers import is_wrapper, unwrap
 from debias.parallel import current
 from debias.positions import evenly_spaced
 from debias.results.vocabulary import RowsKind
@@ -116,13 +116,15 @@ class FewerFeatures:
         try:
             return refit(self.model, X, part.y, weight, random_state=seed, n_jobs=1, params=self.params)
         except RowsError as error:
+            if not dropped:
+                raise
             names = listed([self.grouping.names[k] for k in dropped])
+            hint = (
+                ". If a step names its columns, choose them by type (sklearn.compose.make_column_selector), or pass "
+                "the model inside, with the rows as the steps transform them"
+            )
             raise RowsError(
-                f"the model cannot be trained without {names}: {error}. If steps of a pipeline name their columns, "
-                "pass the model inside with the rows as the steps transform them, or steps that choose their columns "
-                "by type (sklearn.compose.make_column_selector)"
-                if dropped
-                else str(error)
+                f"the model cannot be trained without {names}: {error}{hint if is_wrapper(self.model) else ''}"
             ) from error
 
     def loss(self, fitted: Any, dropped: Sequence[int], rows: NDArray[np.int64]) -> FrozenLoss:
@@ -179,8 +181,8 @@ def columns_in_X(member: Member, n_columns: int) -> NDArray[np.int64]:
     shared = [name for name in member.columns.names if name not in place]
     if shared:
         raise CompositionError(
-            f"the {member.path[0]} makes columns of several columns of X ({listed(shared)}), so these cannot be dropped "
-            "one by one. Pass the model inside, with the rows as its steps transform them"
+            f"the {member.path[0]} makes columns of several columns of X ({listed(shared)}), so these cannot be "
+            "dropped one by one. Pass the model inside, with the rows as its steps transform them"
         )
     of_group = np.array([place[name] for name in member.columns.names])
     return of_group[member.columns.index]
@@ -301,7 +303,7 @@ class DropPath:
     def _charges(self, losses: list[FrozenLoss], dropped: list[int], candidates: list[int]) -> list[float]:
         """Return what it costs to drop each of some features too, as far as no twin that stays replaces it."""
         gone = set(dropped)
-        without = [(j, None, 1.0) for j in candidates]
+        without: list[tuple[int, int | None, float]] = [(j, None, 1.0) for j in candidates]
         without += [(j, t, left) for j in candidates for t, left in self.twins.get(j, ()) if t not in gone]
         left_out = np.zeros((1 + len(without), self.of.n_features), dtype=bool)
         left_out[:, dropped] = True

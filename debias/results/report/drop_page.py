@@ -99,9 +99,9 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
 
 def _figure(result: Droppable, styles: Styles) -> dict[str, Any]:
     caption = (
-        "Each point is one refitted model. Its line has the bounds of its metric, given the metric of the model with all "
-        "features (diamond) and of the best constant. A set is certified if its line ends on the better side of the "
-        "dashed line, and so do those of all smaller sets."
+        "Each point is one refitted model. Its line has the bounds of its metric, given the metric of the model with "
+        "all features (diamond) and of the best constant. A set is certified if its line ends on the better side of "
+        "the dashed line, and so do those of all smaller sets."
     )
     return picture(
         "drops",
@@ -118,8 +118,8 @@ def _reading(result: Droppable) -> tuple[tuple[str, str], ...]:
     return (
         (
             "The gain",
-            "is how much less loss the model has than the best constant, on rows that it has not seen. A refit that loses "
-            "0% of it is as good as the model; below 0% it is better.",
+            "is how much less loss the model has than the best constant, on rows that it has not seen. A refit that "
+            "loses 0% of it is as good as the model; below 0% it is better.",
         ),
         (
             DropStatus.CERTIFIED.text.capitalize(),
@@ -132,7 +132,7 @@ def _reading(result: Droppable) -> tuple[tuple[str, str], ...]:
         ),
         (
             DropStatus.HARMFUL.text.capitalize(),
-            "means that the refit loses more than the tolerance. Single features of the set may be useless all the same.",
+            "means that the refit loses more than the tolerance. Single features of the set may still be useless.",
         ),
         ("The limits.", LIMITS),
     )
