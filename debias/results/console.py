@@ -100,17 +100,18 @@ def print_changes(console: Console, changes: Changes) -> None:
 
 def print_droppable(console: Console, result: Droppable) -> None:
     """Print what may be dropped, the table of the sets, and then the rest of the summary."""
-    first, *rest = result.summary()
-    _print_lines(console, [first])
+    sentences = result.summary()
+    _print_lines(console, sentences[:2])
     of = f"{result.settings['model']}, {counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
     _print_table(console, table_of_drops(result), 0, of)
-    _print_lines(console, rest)
+    _print_lines(console, sentences[2:])
 
 
 def table_of_drops(result: Droppable) -> Table:
     """Return the table of the sets that were tried, for a reader."""
     frame = result.to_frame()
     names = [name for name in frame.columns if name != "rows_needed" or frame[name].notna().any()]
+    names.append(names.pop(names.index("also_dropped")))  # it may be long
     frame.index = frame.index.map("{:,}".format)
     needed = f"{'blocks' if result.blocks else 'rows'} needed to decide"
     return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
@@ -206,7 +207,7 @@ def short_droppable(result: Droppable) -> str:
     table = table_of_drops(result)
     kept = [column for column in table.columns if column.name not in ("also_dropped", "rows_needed")]
     of = f"{counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
-    lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", escaped(result.summary()[0])]
+    lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", *map(escaped, result.summary()[:2])]
     return _short(lines, Table(table.names, kept), result.sizes.size)
 
 

@@ -15,35 +15,42 @@ if TYPE_CHECKING:
 
 
 def headline(result: Droppable) -> str:
-    """Return what may be dropped, in one sentence or two."""
-    of_all = f"of {counted(len(result.feature_names), 'feature')}"
-    size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain over a constant"
+    """Return what may be dropped, in one sentence."""
+    size, first = result.size, int(result.sizes[0])
     if size:
-        which = f"{size:,} {of_all} may be dropped together: {listed(result.dropped(size))}."
-        return f"{which} A model refitted without {_them(size)} loses at most {allowed} {_bounds(result, size)}."
-    first = int(result.sizes[0])
-    smallest = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
-    what = f"{smallest} ({listed(result.dropped(first))})"
+        of_all = f"of {counted(len(result.feature_names), 'feature')}"
+        return f"{size:,} {of_all} may be dropped{_together(size)}: {listed(result.dropped(size))}."
     if result.status[0] is DropStatus.HARMFUL:
-        return (
-            f"Do not drop {_these(result, first)}: a model refitted without {_them(first)} loses more than {allowed} "
-            f"{_bounds(result, first)}."
-        )
-    return (
-        f"These rows certify no set of features. {what} is not shown to lose at most {allowed} "
-        f"{_bounds(result, first)}."
-    )
+        return f"Do not drop {listed(result.dropped(first))}{_together(first)}."
+    return "These rows certify no set of features to drop."
 
 
 def summary(result: Droppable) -> list[str]:
     """Return the sentences of :meth:`Droppable.summary`."""
-    sentences = [headline(result), _of_metric(result), *_of_undecided(result), *_of_harmful(result), _of_order(result)]
+    sentences = [headline(result), _of_refit(result), _of_metric(result)]
+    sentences += [*_of_undecided(result), *_of_harmful(result), _of_order(result)]
     if result.at_a_time > 1:
         sentences.append(
             f"There are many features, so {result.at_a_time} were dropped at a time, and not one by one. Another order "
             "may allow more."
         )
     return [*sentences, LIMITS]
+
+
+def _of_refit(result: Droppable) -> str:
+    """Return what the refit of the headline loses."""
+    size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain of this model over a constant"
+    again = "The model that was trained again without"
+    if size:
+        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}."
+    first = int(result.sizes[0])
+    if result.status[0] is DropStatus.HARMFUL:
+        return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
+    tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
+    return (
+        f"{tried} is {listed(result.dropped(first))}, and it is not shown that the model without {_them(first)} loses "
+        f"at most {allowed} {_bounds(result, first)}."
+    )
 
 
 MOST_NEEDED = 100
@@ -76,7 +83,7 @@ def _of_undecided(result: Droppable) -> list[str]:
         return []
     sizes, first = [f"{result.sizes[k]:,}" for k in undecided], undecided[0]
     which = "the set that was asked for" if result.path == "given" else _sets(sizes)
-    sentences = [f"Undecided: {which}. Keep these features, or pass more rows that the model has not seen."]
+    sentences = [f"Undecided: {which}. Keep what only these drop, or pass more rows that the model has not seen."]
     needed, allowed = result.needed[first], f"{100 * result.tolerance:g}% of the gain"
     side = "at most" if result.lost[first] < result.tolerance else "more than"
     if needed > MOST_NEEDED * result.n_independent:
@@ -141,6 +148,5 @@ def _them(number: int) -> str:
     return "it" if number == 1 else "them"
 
 
-def _these(result: Droppable, size: int) -> str:
-    names = listed(result.dropped(size))
-    return names if size == 1 else f"these {size:,} features together ({names})"
+def _together(number: int) -> str:
+    return "" if number == 1 else " together"

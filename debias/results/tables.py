@@ -36,12 +36,23 @@ HEADING = {
     "response_change": "response change",
     "rows_change": "rows change",
     "also_dropped": "also dropped",
-    "lost": "share of the gain lost",
+    "lost": "gain lost",
     "lost_low": "lower bound",
     "lost_high": "upper bound",
     "rows_needed": "needed to decide",
 }
-FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
+FIRST = (
+    "verdict",
+    "status",
+    "lost",
+    "selected",
+    "share",
+    "reported",
+    "p_adjusted",
+    "informative_folds",
+    "z",
+    "dependence",
+)
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 WORDS = ("verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
@@ -200,7 +211,7 @@ class Table:
         return {
             "headings": list(columns),
             "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-            "words": WORDS,
+            "words": [each.title for each in self.columns if each.is_text],
             "marks": {
                 verdict.text: (MARK_CLASS[verdict.display.colour], verdict.display.mark)
                 for kind in (Verdict, ChangeVerdict)

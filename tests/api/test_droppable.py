@@ -306,8 +306,8 @@ def test_models_that_cannot_be_compared_are_refused(booster):
             train=Dataset(X[:400], grade[:400], qid=query[:400]),
             rows="held-out",
         )
+    weighted = RandomForestRegressor(9, random_state=0).fit(X[:400], y[:400], np.linspace(1, 2, 400))
     with pytest.raises(ProvenanceError, match="trained with sample_weight"):
-        weighted = RandomForestRegressor(9, random_state=0).fit(X[:400], y[:400], np.linspace(1, 2, 400))
         asked(weighted, X, y, rows="held-out")
 
 

@@ -15,7 +15,7 @@ def drawn(seed, n=200, mean=0.1, spread=0.5):
 
 @pytest.mark.quick
 def test_the_bounds_by_hand():
-    """d = (1, 3, 2, 2), g = (8, 12, 8, 12): means 2 and 10, variances of the means 1/6 and 4/3, covariance 1/3 x 1/2."""
+    """d = (1, 3, 2, 2), g = (8, 12, 8, 12): means 2 and 10; variances of the means 1/6 and 4/3, covariance 1/3."""
     d, g = np.array([1.0, 3.0, 2.0, 2.0]), np.array([8.0, 12.0, 8.0, 12.0])
     found = lost_gain(d[:, None], g, np.ones(4), None, tolerance=0.4, alpha=0.05)
     t = stats.t.ppf(0.95, 3)

@@ -123,8 +123,9 @@ def _reading(result: Droppable) -> tuple[tuple[str, str], ...]:
         ),
         (
             DropStatus.CERTIFIED.text.capitalize(),
-            "means: if the true loss of any of these refits is above the tolerance, the tests call a set of that kind "
-            f"certified with probability at most {100 * result.alpha:g}%.",
+            "means that the tests show a loss below the tolerance, for this set and for all smaller ones. If a refit "
+            f"truly loses more, they show this wrongly with probability at most {100 * result.alpha:g}%, for all sets "
+            "together.",
         ),
         (
             DropStatus.UNDECIDED.text.capitalize(),
