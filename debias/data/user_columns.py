@@ -99,7 +99,7 @@ def chosen_columns(X: Any, positions: NDArray[np.int64]) -> Any:
         return frame[:, positions.tolist()].to_native()
     if hasattr(X, "tocsr"):
         return X.tocsr()[:, positions].asformat(X.format)
-    return np.asarray(X)[:, positions]
+    return np.take(np.asarray(X), positions, axis=1)
 
 
 def with_column_from(X: Any, position: int, rows: NDArray[np.int64], source: NDArray[np.int64]) -> Any:

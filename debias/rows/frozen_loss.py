@@ -50,7 +50,7 @@ class FrozenLoss:
         ensemble = rows.ensemble
         assert rows.margins is not None
         self._ensemble, self._feature = ensemble, feature
-        self._matrix = rows.table.matrix(ensemble)
+        self._matrix = np.ascontiguousarray(rows.table.matrix(ensemble))
         self._share = child_shares(ensemble, rows.node_sums.n)
         self._margin = rows.margins
         self._measure = Measure.of(ensemble, rows.response)
@@ -82,7 +82,7 @@ class FrozenLoss:
         return rises
 
     def _outputs(self, left_out: NDArray[np.bool_]) -> Array:
-        return outputs_without(self._ensemble, self._matrix, self._share, left_out[:, self._feature])
+        return outputs_without(self._ensemble, self._matrix, self._share, np.take(left_out, self._feature, axis=1))
 
 
 def mean_rises(losses: Sequence[FrozenLoss], left_out: NDArray[np.bool_]) -> Array:

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from catboost import CatBoostRegressor
 from lightgbm import LGBMRegressor
 from scipy import stats
@@ -292,6 +293,11 @@ def test_models_that_cannot_be_compared_are_refused(booster):
     monotone = XGBRegressor(monotone_constraints=(1, 0, 0, 0, 0), **BOOSTER).fit(X[:400], y[:400])
     with pytest.raises(UnsupportedModelError, match="setting monotone_constraints"):
         asked(monotone, X, y)
+    for constraints in ("(1,0,0,0,0)", "(1,0)"):
+        settings = {"max_depth": 3, "monotone_constraints": constraints}
+        trained = xgboost.train(settings, xgboost.DMatrix(X[:400], y[:400]), 20)
+        with pytest.raises(RowsError, match="has monotone_constraints by the positions of its 5 columns"):
+            asked(trained, X, y, columns=["noise 1"])
     time = np.exp(y / 3) * np.where(np.arange(len(y)) % 4 == 0, -1, 1)
     cox = XGBRegressor(objective="survival:cox", **BOOSTER).fit(X[:400], time[:400])
     with pytest.raises(CompositionError, match="droppable compares losses row by row"):

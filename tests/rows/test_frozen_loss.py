@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.models.wrappers import unwrap
+from debias.rows import without
 from debias.rows.frozen_loss import FrozenLoss, mean_rises
 from debias.rows.preparation import prepare
 from debias.rows.request import Request
@@ -64,3 +66,18 @@ def test_several_models_are_averaged_by_the_weights_of_their_rows(models):
     sets = np.eye(5, dtype=bool)
     expected = (parts[0].rises(sets) + parts[1].rises(sets)) / 60
     np.testing.assert_allclose(mean_rises(parts, sets), expected, rtol=1e-12)
+
+
+def test_large_trees_are_followed_row_by_row_with_the_same_result(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 4)), rng.normal(size=500)
+    model = RandomForestRegressor(3, random_state=0).fit(X[:400], y[:400])
+    assert np.diff(debias.plugin.extract(model).tree_start).min() > without.MOST_NODES
+    sets = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]], dtype=bool)
+
+    def rises():
+        return FrozenLoss(prepared(model, X[400:], y[400:]), np.array([0, 1, 2, 1]), 3).rises(sets)
+
+    by_row = rises()
+    monkeypatch.setattr(without, "MOST_NODES", 10**6)
+    np.testing.assert_allclose(by_row, rises(), rtol=1e-9)
