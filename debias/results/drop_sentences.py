@@ -77,36 +77,45 @@ def _of_metric(result: Droppable) -> str:
 
 
 def _of_undecided(result: Droppable) -> list[str]:
-    """Tell which sets are undecided, what to do, and how many rows would decide the first of them."""
+    """Tell which sets are undecided, what to do, and how many rows would decide the first that no bound decides."""
     undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
     if not undecided:
         return []
-    sizes, first = [f"{result.sizes[k]:,}" for k in undecided], undecided[0]
-    which = "the set that was asked for" if result.path == "given" else _sets(sizes)
-    sentences = [f"Undecided: {which}. Keep what only these drop, or pass more rows that the model has not seen."]
-    needed, allowed = result.needed[first], f"{100 * result.tolerance:g}% of the gain"
-    side = "at most" if result.lost[first] < result.tolerance else "more than"
-    if needed > MOST_NEEDED * result.n_independent:
-        sentences.append(
-            f"The estimate for {_sets(sizes[:1])} is so near to the tolerance that {MOST_NEEDED} times as many rows "
-            "would probably not decide."
-        )
-    else:
-        sentences.append(
-            f"If the estimate for {_sets(sizes[:1])} is right, about {rounded_up(needed):,} {result.units} are needed "
-            f"to show that its refit loses {side} {allowed}."
-        )
-    later = [f"{result.sizes[k]:,}" for k in undecided[1:] if result.high[k] < result.tolerance]
-    if later:
-        sentences.append(
-            f"The upper bound of {_sets(later)} is below the tolerance too, but the tests end at the first set that is "
-            "not certified: that is why they need no correction."
-        )
+    which = "the set that was asked for" if result.path == "given" else _sets(result, undecided)
+    sentences = [
+        f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep what only these drop, or pass more rows that the model has not seen."
+    ]
+    allowed = f"{100 * result.tolerance:g}% of the gain"
+    between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
+    if between:
+        first = between[0]
+        needed = result.needed[first]
+        side = "at most" if result.lost[first] < result.tolerance else "more than"
+        if needed > MOST_NEEDED * result.n_independent:
+            sentences.append(
+                f"The estimate for {_sets(result, [first])} is so near to the tolerance that {MOST_NEEDED} times as "
+                "many rows would probably not decide."
+            )
+        else:
+            sentences.append(
+                f"If the estimate for {_sets(result, [first])} is right, about {rounded_up(needed):,} {result.units} "
+                f"are needed to show that its refit loses {side} {allowed}."
+            )
+    for name, others in (
+        ("upper bound", [k for k in undecided if result.high[k] < result.tolerance]),
+        ("lower bound", [k for k in undecided if result.low[k] > result.tolerance]),
+    ):
+        if others:
+            sentences.append(
+                f"The {name} of {_sets(result, others)} is on one side of the tolerance, but the tests ended before: "
+                "each sequence of tests ends at the first set that it does not decide, and so it needs no correction."
+            )
     return [" ".join(sentences)]
 
 
-def _sets(sizes: list[str]) -> str:
+def _sets(result: Droppable, which: list[int]) -> str:
     """Return "the set of 7 features", or "the sets of 7, 8 features"."""
+    sizes = [f"{result.sizes[k]:,}" for k in which]
     noun = "feature" if sizes == ["1"] else "features"
     return f"the set{'s' if sizes[1:] else ''} of {listed(sizes)} {noun}"
 

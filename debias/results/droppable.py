@@ -171,13 +171,15 @@ class Droppable(ReportedResult):
 
         Columns: ``kept``, the number of features kept; ``also_dropped``, the features that the smaller set before does
         not have; the metric of the refit, called by its name; ``lost``, the share of the gain that the refit loses,
-        with ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set the number of
-        rows (of blocks) that would decide if the estimate is right, else NaN; and ``status``.
+        with ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set with bounds on
+        both sides of the tolerance the number of rows (of blocks) that would decide if the estimate is right, else NaN;
+        and ``status``.
         """
         import pandas as pd
 
         undecided = np.array([status is DropStatus.UNDECIDED for status in self.status])
-        known = undecided & np.isfinite(self.needed)
+        between = (self.low <= self.tolerance) & (self.tolerance <= self.high)
+        known = undecided & between & np.isfinite(self.needed)
         added = zip((0, *self.sizes[:-1]), self.sizes, strict=True)
         return pd.DataFrame(
             {

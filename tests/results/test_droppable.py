@@ -10,6 +10,7 @@ import pytest
 
 from debias import DebiasError, Droppable
 from debias.errors import PolicyError
+from debias.results import vocabulary
 from debias.results.performance import Performance, three_digits
 from debias.text import listed, rounded_up
 from results.test_short_text import fits
@@ -186,7 +187,6 @@ def expected_sentences(result):
         f"The {metric} on these rows is {', '.join(parts)}, and {three_digits(constant)} for the best constant."
     )
     if undecided:
-        k = undecided[0]
 
         def sets(which):
             each = [f"{sizes[k]:,}" for k in which]
@@ -195,24 +195,30 @@ def expected_sentences(result):
 
         what = "the set that was asked for" if result.path == "given" else sets(undecided)
         text = f"Undecided: {what}. Keep what only these drop, or pass more rows that the model has not seen."
-        if result.needed[k] > 100 * result.n_independent:
-            text += (
-                f" The estimate for {sets([k])} is so near to the tolerance that 100 times as many rows would probably "
-                "not decide."
-            )
-        else:
-            units = "blocks of held-out rows" if result.blocks else "held-out rows"
-            side = "at most" if result.lost[k] < result.tolerance else "more than"
-            text += (
-                f" If the estimate for {sets([k])} is right, about {rounded_up(result.needed[k]):,} {units} are needed "
-                f"to show that its refit loses {side} {allowed}."
-            )
-        later = [k for k in undecided[1:] if result.high[k] < result.tolerance]
-        if later:
-            text += (
-                f" The upper bound of {sets(later)} is below the tolerance too, but the tests end at the first set "
-                "that is not certified: that is why they need no correction."
-            )
+        between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
+        for k in between[:1]:
+            if result.needed[k] > 100 * result.n_independent:
+                text += (
+                    f" The estimate for {sets([k])} is so near to the tolerance that 100 times as many rows would "
+                    "probably not decide."
+                )
+            else:
+                units = "blocks of held-out rows" if result.blocks else "held-out rows"
+                side = "at most" if result.lost[k] < result.tolerance else "more than"
+                assert frame["rows_needed"].iloc[k] == np.ceil(result.needed[k])
+                text += (
+                    f" If the estimate for {sets([k])} is right, about {rounded_up(result.needed[k]):,} {units} are "
+                    f"needed to show that its refit loses {side} {allowed}."
+                )
+        above = [k for k in undecided if result.low[k] > result.tolerance]
+        below = [k for k in undecided if k not in between and k not in above]
+        for name, which in (("upper", below), ("lower", above)):
+            if which:
+                text += (
+                    f" The {name} bound of {sets(which)} is on one side of the tolerance, but the tests ended before: "
+                    "each sequence of tests ends at the first set that it does not decide, and so it needs no "
+                    "correction."
+                )
         sentences.append(text)
     if harmful and harmful[0] > 0:
         k = harmful[0]
@@ -348,3 +354,17 @@ def test_an_audit_does_not_judge_what_may_be_dropped():
     (rule,) = [each for each in gate.results if each.rule == "may_drop"]
     assert (rule.status, rule.value) == ("not judged", "untested")
     assert not gate.passed
+
+
+def test_other_words_for_a_status_are_shown_everywhere(monkeypatch):
+    result = made([0.0, 0.06, 0.3], [0.01, 0.05, 0.1])
+    table = {word: replace(display, text=f"W{k}", phrase=f"W{k}") for k, (word, display) in enumerate(TABLE.items())}
+    monkeypatch.setitem(vocabulary.DISPLAYS, vocabulary.DropStatus, table)
+    page = re.sub(r"<[^>]+>", " ", result.to_html())
+    for shown in (repr(result), page):
+        assert {"W0", "W1", "W2"} <= set(re.findall(r"W\d", shown))
+    assert "W1: the set of 2 features." in " ".join(result.summary())
+    assert result.to_frame()["status"].tolist() == ["certified", "undecided", "do not drop together"]
+
+
+TABLE = vocabulary.DISPLAYS[vocabulary.DropStatus]
