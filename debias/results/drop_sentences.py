@@ -83,7 +83,8 @@ def _of_undecided(result: Droppable) -> list[str]:
         return []
     which = "the set that was asked for" if result.path == "given" else _sets(result, undecided)
     sentences = [
-        f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep what only these drop, or pass more rows that the model has not seen."
+        f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep what only these drop, or pass more rows that the "
+        "model has not seen."
     ]
     allowed = f"{100 * result.tolerance:g}% of the gain"
     between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
