@@ -102,14 +102,19 @@ def _of_undecided(result: Droppable) -> list[str]:
                 f"If the estimate for {_sets(result, [first])} is right, about {rounded_up(needed):,} {result.units} "
                 f"are needed to show that its refit loses {side} {allowed}."
             )
-    for name, others in (
-        ("upper bound", [k for k in undecided if result.high[k] < result.tolerance]),
-        ("lower bound", [k for k in undecided if result.low[k] > result.tolerance]),
+    for name, others, next_step in (
+        (
+            "upper bound",
+            [k for k in undecided if result.high[k] < result.tolerance],
+            " To certify such a set, try it as the only one on other held-out rows.",
+        ),
+        ("lower bound", [k for k in undecided if result.low[k] > result.tolerance], ""),
     ):
         if others:
             sentences.append(
                 f"The {name} of {_sets(result, others)} is on one side of the tolerance, but the tests ended before: "
                 "each sequence of tests ends at the first set that it does not decide, and so it needs no correction."
+                f"{next_step}"
             )
     return [" ".join(sentences)]
 

@@ -331,6 +331,18 @@ def test_the_refitted_path_trains_the_models_of_folds_at_each_size(booster):
     assert set(result.columns) == {"noise 1", "noise 2"}
 
 
+def test_of_many_features_several_are_dropped_at_a_time_and_it_is_said():
+    X, y = drawn()
+    noise = np.random.default_rng(5).normal(size=(len(X), 37))
+    X = X.join(pd.DataFrame(noise, columns=[f"z{k}" for k in range(37)]))
+    model = XGBRegressor(**BOOSTER | {"n_estimators": 60}).fit(X[:400], y[:400])
+    result = asked(model, X, y, tolerance=0.2)
+    assert result.at_a_time == 2
+    assert "so 2 were dropped at a time" in " ".join(result.summary())
+    assert not {"a", "b", "c"} & set(result.columns)
+    assert len(result.columns) >= 20
+
+
 @pytest.mark.slow
 def test_certificates_of_whole_runs_are_wrong_in_at_most_alpha_of_draws():
     """Each draw has new training rows and held-out rows; the true loss of the refit is that on 20,000 rows."""

@@ -219,6 +219,7 @@ def expected_sentences(result):
                     "each sequence of tests ends at the first set that it does not decide, and so it needs no "
                     "correction."
                 )
+                text += " To certify such a set, try it as the only one on other held-out rows." * (name == "upper")
         sentences.append(text)
     if harmful and harmful[0] > 0:
         k = harmful[0]
