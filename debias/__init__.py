@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from debias.api.audit import audit
     from debias.api.audit_folds import audit_folds
     from debias.api.compare import compare
+    from debias.api.droppable import droppable
     from debias.api.partial_dependence import partial_dependence
     from debias.api.score import contributions, score
     from debias.data.user_rows import Dataset
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.changes import Changes
     from debias.results.comparison import Comparison
+    from debias.results.droppable import Droppable
     from debias.results.folds_audit import FoldsAudit
     from debias.results.partial_dependence import PartialDependence
     from debias.results.scores import Scores
@@ -54,6 +56,7 @@ else:
             "debias.api.audit": "audit",
             "debias.api.audit_folds": "audit_folds",
             "debias.api.compare": "compare",
+            "debias.api.droppable": "droppable",
             "debias.api.partial_dependence": "partial_dependence",
             "debias.api.score": "contributions score",
             "debias.data.user_rows": "Dataset",
@@ -69,6 +72,7 @@ else:
             "debias.results.audit": "Audit",
             "debias.results.changes": "Changes",
             "debias.results.comparison": "Comparison",
+            "debias.results.droppable": "Droppable",
             "debias.results.folds_audit": "FoldsAudit",
             "debias.results.partial_dependence": "PartialDependence",
             "debias.results.scores": "Scores",
@@ -85,6 +89,7 @@ __all__ = [
     "Dataset",
     "DebiasError",
     "DebiasWarning",
+    "Droppable",
     "FoldsAudit",
     "History",
     "InBagUnavailableError",
@@ -102,6 +107,7 @@ __all__ = [
     "audit_folds",
     "compare",
     "contributions",
+    "droppable",
     "load_model",
     "partial_dependence",
     "refit",

@@ -229,6 +229,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def rounded_up(number: float, digits: int = 2) -> int:
+    """Return a number of rows as a plan, which is no more precise than this many digits.
+
+    Examples
+    --------
+    >>> rounded_up(1234.5), rounded_up(7)
+    (1300, 7)
+    """
+    whole = math.ceil(number)
+    step: int = 10 ** max(0, len(str(whole)) - digits)
+    return -(-whole // step) * step
+
+
 def all_are(number: int, noun: str) -> str:
     """Return the beginning of a sentence about all items: "All 12 features are"."""
     return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number:,} {noun}s are")

@@ -78,6 +78,30 @@ def column_values(X: Any, position: int) -> NDArray[Any]:
     return values
 
 
+def chosen_columns(X: Any, positions: NDArray[np.int64]) -> Any:
+    """Return some columns of X, in the same container.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+    positions : array of int64 of shape (n_chosen,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chosen_columns(np.array([[1, 2, 3]]), np.array([2, 0]))
+    array([[3, 1]])
+    """
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame[:, positions.tolist()].to_native()
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[:, positions].asformat(X.format)
+    return np.take(np.asarray(X), positions, axis=1)
+
+
 def with_column_from(X: Any, position: int, rows: NDArray[np.int64], source: NDArray[np.int64]) -> Any:
     """Return rows of X in which one column comes from other rows, in the same container.
 

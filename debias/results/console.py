@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.changes import Changes
     from debias.results.comparison import Comparison
+    from debias.results.droppable import Droppable
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
     from debias.results.scores import Scores
@@ -96,6 +97,25 @@ def print_changes(console: Console, changes: Changes) -> None:
         frame = changes.to_frame()
         _print_table(console, Table.of(frame[:MOST_DRAWN], OF_CHANGES), len(frame) - MOST_DRAWN)
     _print_lines(console, rest)
+
+
+def print_droppable(console: Console, result: Droppable) -> None:
+    """Print what may be dropped, the table of the sets, and then the rest of the summary."""
+    sentences = result.summary()
+    _print_lines(console, sentences[:2])
+    of = f"{result.settings['model']}, {counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
+    _print_table(console, table_of_drops(result), 0, of)
+    _print_lines(console, sentences[2:])
+
+
+def table_of_drops(result: Droppable) -> Table:
+    """Return the table of the sets that were tried, for a reader."""
+    frame = result.to_frame()
+    names = [name for name in frame.columns if name != "rows_needed" or frame[name].notna().any()]
+    names.append(names.pop(names.index("also_dropped")))  # it may be long
+    frame.index = frame.index.map("{:,}".format)
+    needed = f"{'blocks' if result.blocks else 'rows'} needed to decide"
+    return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
 
 
 def print_gate(console: Console, gate: Gate) -> None:
@@ -186,6 +206,15 @@ def short_changes(changes: Changes) -> str:
     names = [name for name in ("before", "after", "p_adjusted", "shift", "verdict") if name in frame.columns]
     of = f"{escaped(changes.series)} ({escaped(changes.model)}): {counted(len(frame), 'feature')}"
     return _short([f"Changes of {of}", changes.summary()[0]], Table.of(frame[:MOST], names), len(frame))
+
+
+def short_droppable(result: Droppable) -> str:
+    """Return what may be dropped, and the sets that were tried."""
+    table = table_of_drops(result)
+    kept = [column for column in table.columns if column.name not in ("also_dropped", "rows_needed")]
+    of = f"{counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
+    lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", *map(escaped, result.summary()[:2])]
+    return _short(lines, Table(table.names, kept), result.sizes.size)
 
 
 def short_gate(gate: Gate) -> str:

@@ -23,7 +23,7 @@ from debias.results.gate_outcome import (
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, reports_anything
 from debias.results.stored import check_audit
-from debias.results.vocabulary import REPEATED, UNSEEN, GateStatus, RowsKind, Verdict
+from debias.results.vocabulary import REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
 from debias.text import counted, listed, p_value_in_words
 
 if TYPE_CHECKING:
@@ -138,6 +138,9 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         yield _shift(audit, rules.max_shift)
     if rules.must_predict is not None:
         yield _predicts(audit, rules.must_predict)
+    if rules.may_drop is not None:
+        reason = "an audit cannot tell: debias.droppable can, and Droppable.check (debias drop) checks this rule"
+        yield Result("may_drop", GateStatus.NOT_JUDGED, Verdict.UNTESTED, DropStatus.CERTIFIED, reason)
     if rules.max_unsupported_share is not None:
         yield _unsupported(audit, rules.max_unsupported_share, rules.min_rows if not enough else None)
     no_verdicts = _no_verdicts(audit)

@@ -79,6 +79,10 @@ class Policy:
     must_predict : True or float
         True: the model must predict these rows better than the best constant does, beyond chance. A number: its skill
         (:class:`debias.results.performance.Performance`), which for numbers is R2, must also be at least this.
+    may_drop : list of str, Feature or mapping
+        Features that were dropped, or are to be: a model refitted without all of them must be certified. Only
+        :func:`debias.droppable` can tell, so :meth:`debias.Droppable.check` checks it, and for an audit it is not
+        judged.
 
     Raises
     ------
@@ -101,6 +105,7 @@ class Policy:
     max_unseen: float | None = None
     max_repeated: float | None = None
     must_predict: bool | float | None = None
+    may_drop: tuple[Feature, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, value in _limits(self, RULES).items():
@@ -297,7 +302,7 @@ _KINDS = dict.fromkeys(
 )
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
 _KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
-_KINDS |= {"must_predict": "skill", "rest_must_not_matter": "yes"}
+_KINDS |= {"must_predict": "skill", "rest_must_not_matter": "yes", "may_drop": "names"}
 _OF_PYPROJECT = ("project", "build-system", "dependency-groups", "tool")
 """Tables of a pyproject.toml. They may also be in a file of another name."""
 

@@ -22,7 +22,7 @@ import numpy as np
 from debias.errors import CompositionError, DebiasError
 from debias.results import sentences, untested
 from debias.results.vocabulary import RESPONSE_VARIANCE, RowsKind, Verdict
-from debias.text import percent
+from debias.text import percent, rounded_up
 
 if TYPE_CHECKING:
     from debias.results.audit import Audit
@@ -70,7 +70,7 @@ class RowsNeeded:
         )
         return (
             f"With these {self.n_rows:,} {unit} {least} found with probability {self.power:.2g}; for "
-            f"{_percent(self.effect)} you need about {_rounded(self.rows):,} {unit}."
+            f"{_percent(self.effect)} you need about {rounded_up(self.rows, DIGITS):,} {unit}."
         )
 
 
@@ -175,8 +175,3 @@ def _of_noise_and_effect(audit: Audit, n: int, variance: float) -> tuple[float, 
 
 def _percent(share: float) -> str:
     return percent(share, max(1, -math.floor(math.log10(share)) - 2 + DIGITS - 1))
-
-
-def _rounded(rows: int) -> int:
-    digits = max(0, len(str(rows)) - DIGITS)
-    return -(-rows // 10**digits) * 10**digits

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
     from debias.results.changes import Changes
+    from debias.results.droppable import Droppable
     from debias.results.fields import Reader
     from debias.results.folds_audit import FoldsAudit
     from debias.results.scores import Scores
@@ -54,6 +55,7 @@ DERIVED = ("share", "verdict", "unsupported_share", "provenance", "warnings")
 WORDS = ("untested_because",)
 """Sentences in an audit. Another version may word them differently or not have them."""
 FOLDS, COMPARISON, CURVES = "folds audit", "comparison", "partial dependence"
+DROPPABLE = "droppable"
 """The field ``kind`` of the JSON of these results, by which it differs from that of one audit."""
 OF_FOLDS = ("n_train", "test", "no_error_because", "notes", "audits")
 TESTS_OF_FOLDS = ("standard_error", "z", "p_value", "p_adjusted")
@@ -213,6 +215,39 @@ def curves_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
     if (twice := repeated([curve["feature"] for curve in curves])) is not None:
         raise Malformed(f"curves has {twice!r} twice")
     return fields, curves
+
+
+def droppable_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of features to drop, and those that follow from them."""
+    _require_kind(plain, DROPPABLE)
+    plain = without_version(plain, "features to drop")
+    derived = {name: plain.pop(name, None) for name in ("status", "columns", "summary")}
+    fields = record(plain, OF_DROPPABLE, "")
+    del fields["kind"]
+    for name, without in (("low", -math.inf), ("high", math.inf), ("needed", math.inf)):
+        fields[name] = np.where(np.isnan(fields[name]), without, fields[name])
+    return fields, derived
+
+
+def check_read_droppable(result: Droppable, written: dict[str, Any]) -> None:
+    """Raise a Malformed if numbers of features to drop contradict each other or the fields that follow from them."""
+    names, sizes = result.feature_names, result.sizes
+    if not names or len(result.members) != len(names) or repeated(names) is not None:
+        raise Malformed("feature_names are not names of features that are all different, with the columns of each")
+    if not set(result.order) <= set(names) or repeated(result.order) is not None:
+        raise Malformed("order has features that are not in feature_names, or one twice")
+    if not sizes.size or sizes[0] < 1 or (np.diff(sizes) < 1).any() or sizes[-1] != len(result.order):
+        raise Malformed("sizes are not ascending numbers of features up to the length of order")
+    if any(getattr(result, name).size != sizes.size for name in NUMBERS_OF_SETS):
+        raise Malformed(f"{', '.join(NUMBERS_OF_SETS)} do not have a number for each of sizes")
+    if np.isnan(result.lost).any() or (result.low > result.lost).any() or (result.high < result.lost).any():
+        raise Malformed("lost is not between low and high")
+    if not 0 < result.tolerance < 1 or not 0 < result.alpha < 1:
+        raise Malformed("tolerance and alpha are not between 0 and 1")
+    if result.performance.value is None:
+        raise Malformed("performance has no value")
+    if written["status"] != result.status or written["columns"] != result.columns:
+        raise Malformed("status and columns do not follow from low, high and tolerance")
 
 
 def _fields_by_scorer(plain: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -458,6 +493,26 @@ OF_CURVES: dict[str, Reader] = {
     "curves": list_of,
 }
 """of a partial dependence,"""
+NUMBERS_OF_SETS = ("lost", "low", "high", "needed")
+"""Fields of features to drop with a number for each set that was tried, null where there is none."""
+OF_DROPPABLE: dict[str, Reader] = {
+    "kind": text_of,
+    "feature_names": texts,
+    "members": lambda value, at: tuple(texts(columns, at) for columns in list_of(value, at)),
+    "order": texts,
+    "sizes": whole_numbers,
+    **dict.fromkeys(NUMBERS_OF_SETS, or_missing),
+    "tolerance": number,
+    "alpha": number,
+    "performance": _performance,
+    **dict.fromkeys(("n_rows", "n_independent", "n_train", "folds", "at_a_time", "n_fits"), whole),
+    "blocks": _flag,
+    "path": text_of,
+    "provenance": tree,
+    "settings": tree,
+    "warnings": texts,
+}
+"""of features to drop,"""
 OF_CURVE: dict[str, Reader] = {
     "feature": text_of,
     "is_numeric": _flag,

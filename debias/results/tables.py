@@ -14,11 +14,12 @@ from debias.results.vocabulary import (
     VERMILION,
     ChangeVerdict,
     Dependence,
+    DropStatus,
     Finding,
     Verdict,
     displayed_verdict,
 )
-from debias.text import UNKNOWN, escaped, percent_in_table, shortened
+from debias.text import UNKNOWN, escaped, percent_in_table, rounded_up, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,10 +36,27 @@ HEADING = {
     "highest_rank": "highest rank",
     "response_change": "response change",
     "rows_change": "rows change",
+    "also_dropped": "also dropped",
+    "lost": "gain lost",
+    "lost_low": "lower bound",
+    "lost_high": "upper bound",
+    "rows_needed": "needed to decide",
 }
-FIRST = ("finding", "verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
+FIRST = (
+    "finding",
+    "verdict",
+    "status",
+    "lost",
+    "selected",
+    "share",
+    "reported",
+    "p_adjusted",
+    "informative_folds",
+    "z",
+    "dependence",
+)
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
-WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to")
+WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
 DASH = "\N{EN DASH}"
 """Stands in pages about folds and histories for a number that is not known."""
@@ -199,7 +217,7 @@ class Table:
         return {
             "headings": list(columns),
             "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-            "words": WORDS,
+            "words": [each.title for each in self.columns if each.is_text],
             "marks": {
                 word.text: (MARK_CLASS[word.display.colour], word.display.mark)
                 for kind in (Verdict, Finding, ChangeVerdict)
@@ -288,12 +306,30 @@ def _findings(values: object) -> list[str]:
     return [Finding(value).text for value in np.asarray(values, dtype=object)]
 
 
+def _as_they_are(values: object) -> list[str]:
+    return [str(value) for value in np.asarray(values, dtype=object)]
+
+
+def _statuses(values: object) -> list[str]:
+    return [DropStatus(value).text for value in np.asarray(values, dtype=object)]
+
+
 def _yes(values: object) -> list[str]:
     return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
 
 
 def _percent(values: object) -> list[str]:
     return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
+
+
+def _percent_or_more(values: object) -> list[str]:
+    """Format shares that may be negative or above 1, or have no bound."""
+    return ["none" if np.isinf(value) else f"{value:z.1%}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _needed(values: object) -> list[str]:
+    """Format numbers of rows as plans: two digits, NaN for none."""
+    return ["" if np.isnan(value) else f"{rounded_up(value):,}" for value in np.asarray(values, dtype=np.float64)]
 
 
 def _counts(values: object) -> list[str]:
@@ -331,4 +367,11 @@ FORMAT = {
     "highest_rank": _counts,
     "informative_folds": _counts,
     "folds": _counts,
+    "kept": _counts,
+    "lost": _percent_or_more,
+    "lost_low": _percent_or_more,
+    "lost_high": _percent_or_more,
+    "rows_needed": _needed,
+    "also_dropped": _as_they_are,
+    "status": _statuses,
 }

@@ -124,6 +124,14 @@ class ChangeVerdict(Word):
     NOT_COMPARED = "not compared"
 
 
+class DropStatus(Word):
+    """What the tests say about a set of features that a refit was trained without."""
+
+    CERTIFIED = "certified"
+    UNDECIDED = "undecided"
+    HARMFUL = "do not drop together"
+
+
 class GateStatus(Word):
     """The outcome of a gate, or of one of its rules."""
 
@@ -176,6 +184,11 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         ),
         ChangeVerdict.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
         ChangeVerdict.NOT_COMPARED: Display("not compared", mark="\N{BLACK SQUARE}", marker="s"),
+    },
+    DropStatus: {
+        DropStatus.CERTIFIED: Display("certified", "certified", BLUE, "●", "o"),
+        DropStatus.UNDECIDED: Display("undecided", "undecided", GREY, "■", "s"),
+        DropStatus.HARMFUL: Display("do not drop together", "do not drop together", VERMILION, "✕", "X"),
     },
     GateStatus: {
         GateStatus.FAILED: Display("failed", mark="❌"),

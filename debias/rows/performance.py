@@ -102,25 +102,57 @@ class Losses(NamedTuple):
 
 
 def _losses(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> tuple[str, Losses]:
-    if ensemble.averaged:
+    measure = Measure.of(ensemble, response)
+    least = measure.factor * least_loss(measure.objective, measure.target)
+    return measure.metric, Losses(measure.loss(margin), measure.loss_of_constant(weight), least)
+
+
+class Measure(NamedTuple):
+    """The loss by which predictions of some rows are measured, in the unit of its metric.
+
+    Parameters
+    ----------
+    metric : str
+        As in :class:`debias.results.performance.Performance`.
+    objective : Objective
+    target : array of shape (n_rows, n_outputs)
+    factor : float
+        Of the loss of the objective, for the unit of the metric.
+    centre : array
+        What is subtracted from margins.
+    """
+
+    metric: str
+    objective: Objective
+    target: Array
+    factor: float
+    centre: Array
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, response: Response) -> Measure:
+        """Return the loss that trees were grown for; it must be known for single rows."""
+        if not ensemble.averaged:
+            assert response.target is not None
+            metric = METRICS.get(ensemble.objective.name, f"{ensemble.objective.name.replace('_', ' ')} loss")
+            factor = 2.0 if metric.endswith("deviance") else 1.0
+            return cls(metric, ensemble.objective, response.target, factor, ensemble.centre)
         if response.codes is not None:
-            target = np.eye(ensemble.n_outputs)[response.codes]
-        else:
-            assert response.values is not None
-            target, margin = response.values, margin - ensemble.centre
-        is_number = response.codes is None and ensemble.class_sets is None
-        metric, objective = "R2" if is_number else "Brier score", SQUARED_ERROR
-        factor = 0.5 if response.codes is not None and ensemble.n_outputs == 2 else 1.0  # both columns say the same
-    else:
-        assert response.target is not None
-        target, objective = response.target, ensemble.objective
-        metric = METRICS.get(objective.name, f"{objective.name.replace('_', ' ')} loss")
-        factor = 2.0 if metric.endswith("deviance") else 1.0
-    constant = np.tile(best_constant(objective, target, weight), (len(target), 1))
-    least = least_loss(objective, target)
-    return metric, Losses(
-        factor * objective.loss(target, margin), factor * objective.loss(target, constant), factor * least
-    )
+            factor = 0.5 if ensemble.n_outputs == 2 else 1.0  # both columns say the same
+            return cls(
+                "Brier score", SQUARED_ERROR, np.eye(ensemble.n_outputs)[response.codes], factor, ensemble.centre
+            )
+        assert response.values is not None
+        metric = "R2" if ensemble.class_sets is None else "Brier score"
+        return cls(metric, SQUARED_ERROR, response.values, 1.0, ensemble.centre)
+
+    def loss(self, margin: Array) -> Array:
+        """Return the loss of each row at raw outputs of shape (n_rows, n_outputs)."""
+        return self.factor * self.objective.loss(self.target, margin - self.centre)
+
+    def loss_of_constant(self, weight: Array) -> Array:
+        """Return the loss of each row at the constant with the least weighted loss."""
+        constant = np.tile(best_constant(self.objective, self.target, weight), (len(self.target), 1))
+        return self.factor * self.objective.loss(self.target, constant)
 
 
 def best_constant(objective: Objective, target: Array, weight: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
+from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
@@ -286,6 +286,20 @@ def _summed_up(
     return total
 
 
+def _categories(model: Any, X: Any) -> list[int] | None:
+    """Return the positions in X of the columns with categories, by their names if X has fewer columns."""
+    positions, names = model.get_cat_feature_indices(), list(model.feature_names_)
+    if not positions or X.shape[1] == len(names):
+        return positions or None
+    if not hasattr(X, "columns"):
+        raise RowsError(
+            f"the model has categories in some of its {len(names)} columns by position, and these rows have "
+            f"{X.shape[1]} columns without names: pass a data frame, also in training"
+        )
+    kept = [str(name) for name in X.columns]
+    return [kept.index(names[k]) for k in positions if names[k] in kept] or None
+
+
 def _refitted(
     model: Any,
     X: Any,
@@ -306,7 +320,7 @@ def _refitted(
     settings |= {name: all_settings[name] for name in automatic_names if name in all_settings and name not in settings}
     settings |= {
         "iterations": model.tree_count_,
-        "cat_features": model.get_cat_feature_indices() or None,
+        "cat_features": _categories(model, X),
         "allow_writing_files": False,
         "logging_level": "Silent",
     }

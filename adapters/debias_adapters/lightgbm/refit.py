@@ -132,4 +132,14 @@ def _categorical(text: ModelText, X: Any) -> Any:
     """Return the categorical features: by the dtypes of a pandas frame, otherwise by the settings of the model."""
     if text.pandas_categories and hasattr(X, "dtypes") and hasattr(X, "iloc"):
         return "auto"
-    return [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k] or "auto"
+    positions = [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k]
+    names = text.head["feature_names"].split()
+    if not positions or X.shape[1] == len(names):
+        return positions or "auto"
+    if not hasattr(X, "columns"):
+        raise RowsError(
+            f"the model has categories in some of its {len(names)} columns by position, and these rows have "
+            f"{X.shape[1]} columns without names: pass a data frame with columns of dtype category, also in training"
+        )
+    kept = [str(name).replace(" ", "_") for name in X.columns]
+    return [kept.index(names[k]) for k in positions if names[k] in kept] or "auto"

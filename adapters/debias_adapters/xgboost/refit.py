@@ -93,6 +93,7 @@ def refit_booster(
     train_params = {ALIASES.get(name, name): value for name, value in user_params.items() if name not in WRAPPER_ONLY}
     train_params = {name: value for name, value in train_params.items() if value is not None}
     settings = {**_settings(json.loads(model.save_config())["learner"]), **train_params, "verbosity": 0}
+    _refuse_constraints_of_other_columns(settings, X.shape[1], model.num_features())
     if seed is not None:
         settings["seed"] = seed
     matrix_settings = (
@@ -105,6 +106,16 @@ def refit_booster(
         response = dict(zip(("label_lower_bound", "label_upper_bound"), np.asarray(y, np.float64).T, strict=True))
     data = xgboost.DMatrix(X, **response, weight=sample_weight, enable_categorical=True, **matrix_settings)
     return xgboost.train(settings, data, num_boost_round=rounds)
+
+
+def _refuse_constraints_of_other_columns(settings: Mapping[str, Any], n_columns: int, n_trained: int) -> None:
+    """Refuse constraints, which a Booster keeps by the positions of its columns, for rows with fewer columns."""
+    for name in ("monotone_constraints", "interaction_constraints"):
+        if n_columns != n_trained and str(settings.get(name) or "").strip("()[]"):
+            raise RowsError(
+                f"this Booster has {name} by the positions of its {n_trained} columns, and these rows have "
+                f"{n_columns}: train it without them"
+            )
 
 
 def restored(booster: Any, params: Any) -> Any:

@@ -24,6 +24,7 @@ from debias_plugins.estimators import page, validate_data
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+STRATEGIES = ("all-relevant", "droppable")
 SEEDS = np.iinfo(np.int32).max
 
 
@@ -41,6 +42,13 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         (``guide``, ``threshold(...)``); if it does not select, keep those with a score above 0, the mean of ``mdi_oob``
         for noise. "informative": keep the features that the scorer itself selects, or that the test of
         :func:`debias.audit` finds informative, for ``mdi_oob`` and other scorers that an audit can test.
+    strategy : {"all-relevant", "droppable"} or None
+        What is kept, instead of what `scorer` and `threshold` say. "all-relevant": every feature with evidence, those
+        that an audit calls informative and those that the response depends on, although the estimator may hardly use
+        them. "droppable": all but the features of a set that :func:`debias.droppable` certifies, so that a model
+        without them loses at most `tolerance` of the gain; it needs `validation_fraction`. None: `threshold`.
+    tolerance : float
+        For "droppable": largest share of the gain that may be lost.
     validation_fraction : float or None
         None: score on out-of-bag rows, for forests with bootstrap. Boosted models have no out-of-bag rows; for them
         pass the share of the rows that is held out from the fit and used for scoring.
@@ -61,7 +69,10 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     estimator_ : estimator
         The fitted clone; None if the scorer needs no model.
     scores_ : debias.Scores
-        The scores on which the selection is based, with p-values if there are any, and warnings.
+        The scores on which the selection is based, with p-values if there are any, and warnings. Not for the strategy
+        "droppable", which has `droppable_`.
+    droppable_ : debias.Droppable
+        Only for the strategy "droppable".
     support_ : array of bool of shape (n_features_in_,)
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
@@ -93,6 +104,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     estimator_: Any
     scores_: debias.Scores
+    droppable_: debias.Droppable
     support_: NDArray[np.bool_]
 
     def __init__(
@@ -101,6 +113,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         scorer: Any = "mdi_oob",
         threshold: Any = None,
+        strategy: str | None = None,
+        tolerance: float = 0.05,
         validation_fraction: float | None = None,
         test: Any = "auto",
         error_rate: Any = 0.05,
@@ -112,6 +126,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.estimator = estimator
         self.scorer = scorer
         self.threshold = threshold
+        self.strategy = strategy
+        self.tolerance = tolerance
         self.validation_fraction = validation_fraction
         self.test = test
         self.error_rate = error_rate
@@ -150,6 +166,9 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
         if getattr(self, "n_features_in_", None) == 0:
             raise ValueError(f"X has 0 feature(s) (shape={np.shape(X)}) while a minimum of 1 is required.")
+        if self.strategy is not None:
+            self.support_ = self._by_strategy(X, y, fit_params)
+            return self
         scorer = debias.plugin.scorer(self.scorer)
         self.estimator_ = None
         if isinstance(scorer, debias.plugin.DataScorer):
@@ -191,9 +210,43 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         return self.support_
 
+    def _by_strategy(self, X: Any, y: Any, fit_params: dict[str, Any]) -> NDArray[np.bool_]:
+        """Return which features a strategy keeps."""
+        scored, response, options = self._fitted(X, y, fit_params)
+        if self.strategy == "all-relevant":
+            test: dict[str, Any] = {"test": self.test, "dependence": True, "error_rate": self.error_rate}
+            audit = debias.audit(self.estimator_, scored, response, [], **test, **options)
+            self.scores_ = audit.tested_scores
+            if audit.untested_because is not None:
+                raise CompositionError(f"no feature was tested: {audit.untested_because}")
+            assert audit.dependence is not None
+            dependent = np.array([each == "dependent" for each in audit.dependence])
+            return audit.which("informative") | dependent
+        self.droppable_ = debias.droppable(
+            self.estimator_, scored, response, tolerance=self.tolerance, alpha=self.error_rate, **options
+        )
+        gone = set(self.droppable_.columns)
+        return np.array([name not in gone for name in self.droppable_.feature_names])
+
     def _of_model(self, X: Any, y: Any, scorer: debias.plugin.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
         if self.estimator is None:
             raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
+        scored, response, options = self._fitted(X, y, fit_params)
+        decides = debias.plugin.Gives.DECISION in scorer.gives
+        try:
+            if self.threshold == "informative" and isinstance(scorer, debias.plugin.TreeScorer) and not decides:
+                test: dict[str, Any] = {"test": self.test, "dependence": False, "error_rate": self.error_rate}
+                return debias.audit(
+                    self.estimator_, scored, response, [], tested=scorer, **test, **options
+                ).tested_scores
+            return debias.score(self.estimator_, scored, response, scorer, **options)
+        except InBagUnavailableError as error:
+            raise InBagUnavailableError(
+                f"{error} A DebiasedSelector can hold rows out itself: validation_fraction=0.25"
+            ) from None
+
+    def _fitted(self, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """Fit the estimator; return the rows to score it on, their response, and options of the call."""
         options: dict[str, Any] = {"random_state": self._seed(), "n_jobs": self.n_jobs}
         if self.validation_fraction is None:
             options |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
@@ -212,18 +265,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             X, scored, y, response = train_test_split(X, y, **split)
             options |= {"rows": "held-out", "train": (X, y)}
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-        decides = debias.plugin.Gives.DECISION in scorer.gives
-        try:
-            if self.threshold == "informative" and isinstance(scorer, debias.plugin.TreeScorer) and not decides:
-                test: dict[str, Any] = {"test": self.test, "dependence": False, "error_rate": self.error_rate}
-                return debias.audit(
-                    self.estimator_, scored, response, [], tested=scorer, **test, **options
-                ).tested_scores
-            return debias.score(self.estimator_, scored, response, scorer, **options)
-        except InBagUnavailableError as error:
-            raise InBagUnavailableError(
-                f"{error} A DebiasedSelector can hold rows out itself: validation_fraction=0.25"
-            ) from None
+        return scored, response, options
 
     def _chosen(self) -> NDArray[np.bool_]:
         if self.threshold is None and self.scores_.selected is None:
@@ -246,6 +288,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not is_number and threshold is not None and str(threshold) != "informative":
             raise ValueError(f"threshold must be 'informative', a number or None, not {threshold!r}")
         least, most = self.min_features_to_select, self.max_features
+        if self.strategy is not None:
+            self._refuse_with_strategy()
         for name, number in (("min_features_to_select", least), ("max_features", most)):
             wrong = isinstance(number, bool) or not isinstance(number, Integral) or number < 0
             if wrong and not (name == "max_features" and number is None):
@@ -253,6 +297,26 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if most is not None and most < least:
             raise ValueError(f"max_features={most} is less than min_features_to_select={least}")
         return least, most
+
+    def _refuse_with_strategy(self) -> None:
+        """Refuse an unknown strategy, and parameters that it does not use."""
+        if self.strategy not in STRATEGIES:
+            raise ValueError(
+                f"strategy must be one of {', '.join(map(repr, STRATEGIES))} or None, not {self.strategy!r}"
+            )
+        unused = {"scorer": "mdi_oob", "threshold": None, "min_features_to_select": 1, "max_features": None}
+        unused |= {"test": "auto"} if self.strategy == "droppable" else {}
+        for name, default in unused.items():
+            value = getattr(self, name)
+            if not isinstance(value, type(default)) or value != default:
+                raise ValueError(f"strategy={self.strategy!r} does not use {name}: leave it out")
+        if self.estimator is None:
+            raise ValueError(f"strategy={self.strategy!r} needs a model: pass an estimator")
+        if self.strategy == "droppable" and self.validation_fraction is None:
+            raise ValueError(
+                "strategy='droppable' compares losses on rows that the estimator has not seen: pass the share of the "
+                "rows that is held out, such as validation_fraction=0.3"
+            )
 
     def _seed(self) -> int | None:
         if self.random_state is None or isinstance(self.random_state, Integral):

@@ -293,3 +293,54 @@ def test_the_importance_of_an_estimator_that_was_trained_again_is_its_own():
     np.testing.assert_array_equal(again, np.maximum(debias.score(forest, X, y).values, 0))
     with pytest.raises(debias.ProvenanceError):
         importance(forest.fit(X, -X[:, 2]))
+
+
+def graded(n=500, seed=0):
+    """Two strong features, one that the forest hardly uses, and three of noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    return X, X[:, 0] + X[:, 1] + 0.25 * X[:, 2] + rng.normal(size=n)
+
+
+def test_droppable_keeps_all_but_a_certified_set():
+    X, y = graded()
+    forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0)
+    selector = DebiasedSelector(
+        forest, strategy="droppable", tolerance=0.2, validation_fraction=0.4, random_state=0
+    ).fit(X, y)
+    result = selector.droppable_
+    assert result.columns
+    assert selector.support_.tolist() == [f"x{k}" not in result.columns for k in range(6)]
+    assert (result.tolerance, result.alpha, result.n_rows) == (0.2, 0.05, 200)
+    assert selector.support_[:2].all()
+    pipeline = make_pipeline(clone(selector), forest).fit(X, y)
+    assert pipeline[-1].n_features_in_ == selector.support_.sum()
+
+
+def test_all_relevant_keeps_what_is_informative_or_dependent():
+    X, y = graded()
+    forest = RandomForestRegressor(60, random_state=0)
+    selector = DebiasedSelector(forest, strategy="all-relevant", random_state=0).fit(X, y)
+    audit = debias.audit(selector.estimator_, X, y, [], rows="oob", dependence=True, random_state=0)
+    table = audit.to_frame().loc[list(audit.tested_scores.feature_names)]
+    expected = (table["verdict"] == "informative") | (table["dependence"] == "dependent")
+    assert selector.support_.tolist() == expected.tolist()
+    assert selector.support_[:2].all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"strategy": "some"}, "strategy must be one of 'all-relevant', 'droppable' or None"),
+        ({"strategy": "droppable"}, "validation_fraction=0.3"),
+        ({"strategy": "all-relevant", "threshold": 0.1}, "does not use threshold"),
+        ({"strategy": "all-relevant", "max_features": 3}, "does not use max_features"),
+        ({"strategy": "droppable", "validation_fraction": 0.3, "test": "naive"}, "does not use test"),
+        ({"strategy": "droppable", "validation_fraction": 0.3, "scorer": "mdi"}, "does not use scorer"),
+        ({"strategy": "all-relevant", "estimator": None}, "pass an estimator"),
+    ],
+)
+def test_parameters_that_a_strategy_does_not_use_are_refused(settings, match):
+    X, y = graded(100)
+    with pytest.raises(ValueError, match=match):
+        DebiasedSelector(**{"estimator": FOREST} | settings).fit(X, y)

