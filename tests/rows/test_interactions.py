@@ -26,6 +26,7 @@ def parts(ensemble, X, weight, group=GROUP):
 def test_interactions_and_main_effects_are_sums_over_leaves(models, library, kind):
     model, X, _ = fitted(models, library, kind)
     ensemble = debias.plugin.extract(model)
+    X = X.astype(ensemble.routing_dtype)
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     reached = evaluation_weight(ensemble, X, weight)
     pairs, found, alone = parts(ensemble, X, weight)
