@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from debias.api.audit import audit
     from debias.api.audit_folds import audit_folds
     from debias.api.compare import compare
+    from debias.api.interactions import interactions
     from debias.api.partial_dependence import partial_dependence
     from debias.api.score import contributions, score
     from debias.data.user_rows import Dataset
@@ -54,6 +55,7 @@ else:
             "debias.api.audit": "audit",
             "debias.api.audit_folds": "audit_folds",
             "debias.api.compare": "compare",
+            "debias.api.interactions": "interactions",
             "debias.api.partial_dependence": "partial_dependence",
             "debias.api.score": "contributions score",
             "debias.data.user_rows": "Dataset",
@@ -102,6 +104,7 @@ __all__ = [
     "audit_folds",
     "compare",
     "contributions",
+    "interactions",
     "load_model",
     "partial_dependence",
     "refit",

@@ -110,6 +110,14 @@ class ChangeVerdict(Word):
     NOT_COMPARED = "not compared"
 
 
+class Confirmation(Word):
+    """What the test of interactions says about a pair: whether unseen rows confirm what the model does with both."""
+
+    CONFIRMED = "confirmed"
+    NO_EVIDENCE = "no evidence"
+    UNTESTED = "untested"
+
+
 class GateStatus(Word):
     """The outcome of a gate, or of one of its rules."""
 
@@ -138,6 +146,11 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         Dependence.DEPENDENT: Display("dependent"),
         Dependence.NOT_DETECTED: Display("not detected"),
         Dependence.UNTESTED: Display("untested", "not tested"),
+    },
+    Confirmation: {
+        Confirmation.CONFIRMED: Display("confirmed", colour=BLUE, mark="●", marker="o"),
+        Confirmation.NO_EVIDENCE: Display("no evidence", "without evidence", VERMILION, "✕", "x", "////", (0, (4, 2))),
+        Confirmation.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
     },
     ChangeVerdict: {
         ChangeVerdict.FADED: Display("faded", colour=VERMILION, mark="\N{HEAVY MULTIPLICATION X}", marker="X"),

@@ -1,0 +1,262 @@
+"""Which pairs of features a model uses together in a way that unseen rows confirm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from debias import p_values
+from debias.results.base import ReportedResult
+from debias.results.fields import (
+    SCHEMA_VERSION,
+    Malformed,
+    number,
+    or_missing,
+    record,
+    text_of,
+    texts,
+    tree,
+    whole,
+    whole_numbers,
+    without_version,
+)
+from debias.results.vocabulary import Confirmation
+from debias.text import counted, listed, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+KIND = "interactions"
+ADJUSTMENTS = {
+    "fwer": p_values.holm,
+    "fdr": p_values.false_discovery,
+    "fdr_by": lambda p: p_values.false_discovery(p, any_dependence=True),
+}
+RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
+TOO_FEW_ROWS = "other pairs vary more, and only one pair is tested for every 20 rows"
+NULL_HYPOTHESIS = (
+    "given additive functions of all columns and the other interactions of the model, the response does not go with "
+    "what the model does with the two features together"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Interactions(ReportedResult):
+    """Pairs of features, and whether unseen rows confirm what the model does with both together.
+
+    :func:`debias.interactions` makes it.
+
+    Parameters
+    ----------
+    feature_names : tuple of str
+    pairs : array of int64 of shape (n_pairs, 2)
+        Positions in `feature_names` of the pairs whose features the model uses together on a path of a tree, of those
+        that were asked for. All other pairs have no interaction in the model, exactly.
+    score : array of shape (n_pairs,)
+        Mean over rows of the response times the interaction, both freed of additive functions of all columns and of the
+        other interactions. 0 on average if there is no such interaction. NaN if the pair was not tested.
+    standard_error, z, p_value : array of shape (n_pairs,)
+        Of the score; NaN if the pair was not tested. The p-value is one-sided.
+    spread : array of shape (n_pairs,)
+        Standard deviation over rows of what the model does with both features together, in the unit of its output.
+    total : float
+        Covariance of the response and the output of the model on these rows.
+    n_asked : int
+        Number of pairs that were asked for.
+    n_rows : int
+    n_functions : int
+        Number of additive functions.
+    error, alpha
+        Error rate of the verdicts: "fwer" (Holm), "fdr" or "fdr_by", and its level.
+    provenance, settings : dict
+        What is known about the rows; the model, versions and the seed.
+    warnings : tuple of str
+    """
+
+    WRITTEN_AS: ClassVar[str] = "interactions written by debias (Interactions.to_json)"
+
+    feature_names: tuple[str, ...]
+    pairs: NDArray[np.int64]
+    score: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    z: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    total: float
+    n_asked: int
+    n_rows: int
+    n_functions: int
+    error: str = "fwer"
+    alpha: float = 0.05
+    provenance: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([self.headline, "", str(self.to_frame().head(10))])
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """Whether each pair was tested, shape (n_pairs,)."""
+        return ~np.isnan(self.p_value)
+
+    @property
+    def p_adjusted(self) -> NDArray[np.float64]:
+        """P-values adjusted for the number of tested pairs, shape (n_pairs,)."""
+        adjusted = np.full(len(self.pairs), np.nan)
+        if self.tested.any():
+            adjusted[self.tested] = ADJUSTMENTS[self.error](self.p_value[self.tested])
+        return adjusted
+
+    @property
+    def verdict(self) -> list[Confirmation]:
+        """One verdict per pair."""
+        found = self.p_adjusted <= self.alpha
+        return [
+            (Confirmation.CONFIRMED if yes else Confirmation.NO_EVIDENCE) if tested else Confirmation.UNTESTED
+            for yes, tested in zip(found, self.tested, strict=True)
+        ]
+
+    @property
+    def confirmed(self) -> list[tuple[str, str]]:
+        """The confirmed pairs, the largest share first."""
+        return self._named(Confirmation.CONFIRMED)
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Score of each pair as a share of `total`, shape (n_pairs,); NaN if that is not above 0."""
+        return self.score / self.total if self.total > 0 else np.full(len(self.pairs), np.nan)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with a row for each pair, the confirmed pairs and the largest shares first.
+
+        The index has the levels ``feature`` and ``other``. Columns: ``share``, ``score``, ``standard_error``, ``z``,
+        ``p_value``, ``p_adjusted``, ``spread`` and ``verdict``.
+        """
+        import pandas as pd
+
+        names = np.array(self.feature_names, dtype=object)
+        index = pd.MultiIndex.from_arrays([names[self.pairs[:, 0]], names[self.pairs[:, 1]]], names=["feature", "other"])
+        columns = {name: getattr(self, name) for name in ("share", "score", "standard_error", "z", "p_value")}
+        columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
+        frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
+        return frame.iloc[self._order()]
+
+    @property
+    def headline(self) -> str:
+        """The most important sentence."""
+        pairs, n_tested = self.confirmed, int(self.tested.sum())
+        if not len(self.pairs):
+            return "The model uses no two of these features together: no interaction to test."
+        if not n_tested:
+            return "No interaction was tested."
+        if not pairs:
+            return f"These {self.n_rows:,} rows confirm none of the {counted(n_tested, 'tested interaction')} of the model."
+        shares = dict(zip(self._named(Confirmation.CONFIRMED), self.share[self._which(Confirmation.CONFIRMED)], strict=True))
+        named = [
+            f"{one} with {other}" + (f" ({percent(shares[one, other])})" if np.isfinite(shares[one, other]) else "")
+            for one, other in pairs
+        ]
+        verb = "is" if len(pairs) == 1 else "are"
+        return f"{len(pairs)} of {counted(n_tested, 'tested interaction')} {verb} confirmed: {listed(named)}."
+
+    def summary(self) -> list[str]:
+        """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
+        sentences = [self.headline]
+        n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
+        if self.confirmed and self.total > 0:
+            sentences.append(
+                "A share is the part of the covariance of the response and the model's output that needs both features, "
+                "beyond additive functions of all columns and the other interactions."
+            )
+        if n_tested:
+            sentences.append(
+                f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {RATES[self.error].capitalize()} "
+                f"{percent(self.alpha, 0)}, {self.n_functions:,} additive functions, {self.n_rows:,} rows."
+            )
+        if n_untested:
+            sentences.append(f"{counted(n_untested, 'pair')} not tested: {TOO_FEW_ROWS}.".replace(" not", " not", 1))
+        n_apart = self.n_asked - len(self.pairs)
+        if n_apart:
+            sentences.append(
+                f"The model does not use {counted(n_apart, 'other pair')} together on any path of a tree. It has no "
+                "interaction of these, and nothing is said about them."
+            )
+        sentences.append(
+            "An interaction that the model does not use cannot be found here, and one that is not confirmed may be found "
+            "with more rows."
+        )
+        return [*sentences, *self.warnings]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with a schema version. What was not tested is None."""
+        arrays = {
+            name: [None if each != each else each for each in getattr(self, name).tolist()]
+            for name in ("score", "standard_error", "z", "p_value", "spread")
+        }
+        return {
+            "kind": KIND,
+            "schema_version": SCHEMA_VERSION,
+            "feature_names": list(self.feature_names),
+            "pairs": self.pairs.tolist(),
+            **arrays,
+            **{name: getattr(self, name) for name in ("total", "n_asked", "n_rows", "n_functions", "error", "alpha")},
+            "provenance": self.provenance,
+            "settings": self.settings,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def _read(cls, plain: dict[str, Any]) -> Interactions:
+        if plain.get("kind") != KIND:
+            raise Malformed("it has another kind")
+        fields = record(without_version(plain, "interactions"), FIELDS, "")
+        del fields["kind"]
+        pairs, n_pairs = fields["pairs"], len(fields["pairs"])
+        if any(len(fields[name]) != n_pairs for name in ("score", "standard_error", "z", "p_value", "spread")):
+            raise Malformed(f"its columns do not have {n_pairs} entries")
+        if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
+            raise Malformed("error or alpha is not an error rate")
+        if n_pairs and (pairs.max() >= len(fields["feature_names"]) or (pairs[:, 0] == pairs[:, 1]).any()):
+            raise Malformed("pairs are not of two features")
+        return cls(**fields)
+
+    def _which(self, verdict: Confirmation) -> NDArray[np.int64]:
+        order = self._order()
+        return order[[self.verdict[k] is verdict for k in order]]
+
+    def _named(self, verdict: Confirmation) -> list[tuple[str, str]]:
+        names = self.feature_names
+        return [(names[one], names[other]) for one, other in self.pairs[self._which(verdict)].tolist()]
+
+    def _order(self) -> NDArray[np.int64]:
+        """Confirmed pairs first, then the tested ones by score, then the others by how much the model does with them."""
+        rank = {Confirmation.CONFIRMED: 0, Confirmation.NO_EVIDENCE: 1, Confirmation.UNTESTED: 2}
+        verdict = [rank[each] for each in self.verdict]
+        order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))
+        return order
+
+
+def _pairs(value: Any, at: str) -> NDArray[np.int64]:
+    read = [whole_numbers(pair, at) for pair in value] if isinstance(value, list) else None
+    if read is None or any(pair.size != 2 for pair in read):
+        raise Malformed(f"{at} is not a list of pairs")
+    return np.array(read, dtype=np.int64).reshape(-1, 2)
+
+
+FIELDS = {
+    "kind": text_of,
+    "feature_names": texts,
+    "pairs": _pairs,
+    **dict.fromkeys(("score", "standard_error", "z", "p_value", "spread"), or_missing),
+    "total": number,
+    **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
+    "error": text_of,
+    "alpha": number,
+    "provenance": tree,
+    "settings": tree,
+    "warnings": texts,
+}

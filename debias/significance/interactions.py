@@ -1,0 +1,328 @@
+"""The test of interactions: does the response go with what the model does with two features together?
+
+It is Tukey's (1949) one degree of freedom for non-additivity, with the direction from the model. The response and the
+interaction of a pair, e_j + e_k - e_jk on each row, are freed of additive functions of all columns and of the other
+interactions by least squares; the mean of their product is tested, one-sided, with standard errors that allow for the
+many functions (HC2, MacKinnon and White 1985). Classes and counts are regressed with the logistic and the log link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from debias.errors import CompositionError, RowsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+
+FUNCTIONS_PER_ROW = 0.25
+"""So many additive functions for each row, of all columns together. With half as many, curves of correlated columns that
+the functions cannot follow were found as interactions."""
+MOST_PER_COLUMN = 60
+"""At most this many functions of a column."""
+FEWEST_PER_COLUMN = 4
+MOST_PER_ROW = 0.5
+"""With more functions than this for each row, nothing is tested."""
+HINGES = 0.55
+"""This part of the functions of a column are hinges, the others steps."""
+ROWS_PER_PAIR = 20
+"""One pair is tested for so many rows: those whose interactions vary most, which does not depend on the response."""
+RIDGE = 1.0
+"""Of the logistic and the log link: added to the sums of squares of standardised functions."""
+LEAST_RIDGE = 1e-6
+"""Of the identity link, for each row and pair: interactions that are the same share their slope."""
+MOST_LEVERAGE = 0.98
+ITERATIONS = 50
+
+
+class Link(NamedTuple):
+    """How the mean of a response depends on an additive function of the columns."""
+
+    name: str
+
+    def mean(self, eta: Array) -> Array:
+        """Return the mean."""
+        if self.name == "logit":
+            return 1 / (1 + np.exp(-np.clip(eta, -30, 30)))
+        return np.exp(np.clip(eta, -30, 30)) if self.name == "log" else eta
+
+    def weight(self, mean: Array) -> Array:
+        """Return the derivative of the mean, which is also the variance of a class and of a count."""
+        if self.name == "logit":
+            return mean * (1 - mean)
+        return mean if self.name == "log" else np.ones_like(mean)
+
+
+IDENTITY, LOGIT, LOG = Link("identity"), Link("logit"), Link("log")
+LINKS = {"logistic": LOGIT, "softmax": LOGIT, "hinge": LOGIT, "exponential": LOGIT} | dict.fromkeys(
+    ("poisson", "gamma", "tweedie"), LOG
+)
+"""The links of objectives; that of the others with a loss is the identity."""
+
+
+@dataclass(frozen=True, eq=False)
+class InteractionTest:
+    """The result of :func:`test_interactions`; the arrays have shape (n_pairs,).
+
+    Parameters
+    ----------
+    score : array
+        Mean over rows of the interaction times the response, both freed of everything else; summed over outputs. NaN if
+        not tested.
+    standard_error : array
+    z : array
+        The largest one over outputs.
+    p_value : array
+        One-sided; the smallest one over outputs times their number.
+    total : float
+        Covariance of the response and the output of the model, summed over outputs.
+    n_functions : int
+        Number of additive functions.
+    """
+
+    score: Array
+    standard_error: Array
+    z: Array
+    p_value: Array
+    total: float
+    n_functions: int
+
+
+def test_interactions(rows: Rows, interaction: Array, alone: Array, output: Array) -> InteractionTest:
+    """Test the interaction of each pair.
+
+    Parameters
+    ----------
+    rows : Rows
+        Held-out rows.
+    interaction : array of shape (n_rows, n_pairs, n_outputs)
+        From :func:`debias.rows.interactions.interactions`.
+    alone : array of shape (n_rows, n_groups, n_outputs)
+        From :func:`debias.rows.interactions.main_effects`.
+    output : array of shape (n_rows, n_outputs)
+        Output of the model.
+
+    Returns
+    -------
+    InteractionTest
+
+    Raises
+    ------
+    RowsError
+        There are too few rows for additive functions of all columns.
+    """
+    weight = rows.weight
+    used = weight > 0
+    share = weight[used] / weight[used].mean()
+    X, categorical = rows.table.matrix(rows.ensemble)[used], categorical_columns(rows.ensemble)
+    response, link = responses(rows)
+    additive = additive_functions(X, categorical)
+    outputs = range(1, 2) if link is LOGIT and response.shape[1] == 2 else range(response.shape[1])
+    tests, total, n_functions = [], 0.0, 0
+    for c in outputs:
+        y = response[used, c]
+        functions = np.column_stack([additive, alone[used, :, c]])
+        offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used, c]
+        of_output, n_functions = _tested(interaction[used, :, c], functions, y, share, offset, link)
+        tests.append(of_output)
+        total += float(np.average((y - np.average(y, weights=share)) * output[used, c], weights=share))
+    score, variance, z, p_value = (np.array(part) for part in zip(*tests, strict=True))
+    tested = ~np.isnan(z).all(axis=0)
+    best = np.full(z.shape[1], np.nan)
+    best[tested] = np.nanmax(z[:, tested], axis=0)
+    smallest = np.full(z.shape[1], np.nan)
+    smallest[tested] = np.minimum(1.0, len(tests) * np.nanmin(p_value[:, tested], axis=0))
+    sums = [np.where(tested, np.nansum(part, axis=0), np.nan) for part in (score, variance)]
+    return InteractionTest(sums[0], np.sqrt(sums[1]), best, smallest, total, n_functions)
+
+
+def responses(rows: Rows) -> tuple[Array, Link]:
+    """Return the response of each output, shape (n_rows, n_outputs), and how its mean depends on additive functions.
+
+    Raises
+    ------
+    CompositionError
+        The response has no mean of its own on each row: survival times, ranks, the user's own objective.
+    """
+    ensemble, response = rows.ensemble, rows.response
+    objective = ensemble.objective
+    if response.codes is not None:
+        return np.eye(max(ensemble.n_outputs, 2))[response.codes][:, -ensemble.n_outputs :], LOGIT
+    if ensemble.averaged:
+        if response.values is None or objective.compares_rows:
+            raise CompositionError("interactions are tested for numbers, classes and counts, not for survival times")
+        return response.values, IDENTITY
+    if objective.compares_rows or not objective.has_loss or response.target is None:
+        raise CompositionError(
+            "interactions are tested where each row has a response and a loss of its own: not for rankers, survival "
+            "models and objectives of the user"
+        )
+    target = response.target
+    if target.shape[1] != ensemble.n_outputs:
+        target = np.broadcast_to(target[:, :1], (len(target), ensemble.n_outputs))
+    return target, LINKS.get(objective.name, IDENTITY)
+
+
+def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
+    """Return which columns are codes without an order."""
+    categorical = np.zeros(ensemble.n_features, dtype=bool)
+    if ensemble.category_set is not None:
+        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
+    return categorical
+
+
+def additive_functions(X: NDArray[np.floating], categorical: NDArray[np.bool_]) -> Array:  # type: ignore[type-arg]
+    """Return additive functions of all columns, shape (n_rows, n_functions).
+
+    A column of few values, or of categories, has an indicator of each frequent value. Others have themselves, hinges at
+    normal quantiles, which are dense in the tails, and steps at even quantiles. Missing values have an indicator, and
+    are the median in the other functions.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        Missing values are NaN.
+    categorical : array of bool of shape (n_columns,)
+    """
+    n_rows, n_columns = X.shape
+    per_column = int(FUNCTIONS_PER_ROW * n_rows / n_columns) - 1
+    most = min(MOST_PER_COLUMN, max(FEWEST_PER_COLUMN, per_column))
+    return np.column_stack([_functions(X[:, j], bool(categorical[j]), most) for j in range(n_columns)])
+
+
+def _functions(column: NDArray[np.floating], is_category: bool, most: int) -> Array:  # type: ignore[type-arg]
+    from scipy.special import ndtr, ndtri
+
+    x = np.asarray(column, dtype=np.float64)
+    missing = np.isnan(x)
+    known = x[~missing]
+    functions = [missing] if missing.any() else []
+    if not known.size:
+        return np.column_stack(functions)
+    values, count = np.unique(known, return_counts=True)
+    if is_category or values.size <= most:
+        frequent = values[np.argsort(-count, kind="stable")[:most]]
+        return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
+    x = np.where(missing, np.median(known), x)
+    n_hinges = max(2, round(HINGES * most))
+    n_steps, tail = max(1, most - n_hinges - 1), max(0.01, 5 / known.size)
+    at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
+    knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
+    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges)]
+    return np.column_stack(parts).astype(np.float64)
+
+
+def _tested(
+    interaction: Array, functions: Array, y: Array, share: Array, offset: Array, link: Link
+) -> tuple[tuple[Array, Array, Array, Array], int]:
+    """Return scores, their variances, z and p-values of one output, NaN where not tested; and the number of functions."""
+    from scipy.special import stdtr
+
+    n, n_pairs = interaction.shape
+    standardised = _standardised(functions, share)
+    basis = _orthonormal(standardised, share)
+    size = basis.shape[1]
+    if size > MOST_PER_ROW * n:
+        raise RowsError(
+            f"{size} additive functions of the columns are too many for {n} rows: interactions need about "
+            f"{int(np.ceil(size / MOST_PER_ROW))} rows, or fewer columns"
+        )
+    result = np.full((4, n_pairs), np.nan)
+    freed = interaction - basis @ (basis.T @ (share[:, None] * interaction))
+    variance = np.average(freed**2, axis=0, weights=share)
+    tested = np.argsort(-variance, kind="stable")[: max(1, n // ROWS_PER_PAIR)]
+    whole = np.average(interaction**2, axis=0, weights=share)
+    tested = np.sort(tested[variance[tested] > 1e-12 * np.maximum(whole[tested], 1e-300)])
+    if tested.size and y.min() < y.max():
+        scale = np.sqrt(variance[tested])
+        pairs = freed[:, tested] / scale
+        if link is IDENTITY:
+            all_functions, ridge = np.column_stack([basis, pairs]), np.repeat([0.0, LEAST_RIDGE * n], [size, tested.size])
+        else:
+            # Functions that are alike share a large coefficient at a small price: the ridge keeps the fit smooth.
+            all_functions = np.column_stack([np.ones(n), standardised, pairs])
+            ridge = np.repeat([0.0, RIDGE], [1, all_functions.shape[1] - 1])
+        eta, coefficient, inverse = _fit(all_functions, y, share, offset, ridge, link)
+        first = all_functions.shape[1] - tested.size
+        direction = all_functions @ (inverse[:, first:] / np.diag(inverse)[first:])
+        leverage = share * link.weight(link.mean(eta)) * ((all_functions @ inverse) * all_functions).sum(axis=1)
+        # What is left of the response without the pair, with everything else as it is.
+        left = y[:, None] - link.mean(eta[:, None] - direction * coefficient[first:])
+        products = share[:, None] * direction * left
+        total = products.sum(axis=0)
+        squares = (products**2 / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]).sum(axis=0)
+        z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
+        result[0, tested], result[1, tested] = total * scale / n, squares * scale**2 / n**2
+        result[2, tested], result[3, tested] = z, stdtr(max(n - size - tested.size, 5), -z)
+    return (result[0], result[1], result[2], result[3]), size
+
+
+def _standardised(functions: Array, share: Array) -> Array:
+    """Return the functions that vary, with weighted mean 0 and standard deviation 1."""
+    centred = functions - np.average(functions, axis=0, weights=share)
+    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
+    varies = deviation > 1e-10 * np.abs(functions).max(axis=0, initial=0.0)
+    standardised: Array = centred[:, varies] / deviation[varies]
+    return standardised
+
+
+def _orthonormal(standardised: Array, share: Array) -> Array:
+    """Return functions that span the constant and the given ones: weighted sums of products are 0, of squares 1."""
+    from scipy.linalg import qr
+
+    root = np.sqrt(share)[:, None]
+    stacked = np.column_stack([np.ones(len(standardised)), standardised]) * root
+    q, r, _ = qr(stacked, mode="economic", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diag(r))
+    orthonormal: Array = q[:, diagonal > 1e-7 * diagonal[0]] / root
+    return orthonormal
+
+
+def _fit(
+    functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link
+) -> tuple[Array, Array, Array]:
+    """Return the linear predictor, the coefficients, and the inverse of the information, by Newton's method.
+
+    It minimises the loss of the link plus half of the sum of `ridge` times squared coefficients.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    coefficient = np.zeros(functions.shape[1])
+    eta, identity = offset.copy(), np.eye(functions.shape[1])
+
+    def loss(eta: Array, coefficient: Array) -> float:
+        if link is LOGIT:
+            of_rows = np.logaddexp(0, eta) - y * eta
+        else:
+            of_rows = np.exp(np.clip(eta, -30, 30)) - y * eta if link is LOG else (y - eta) ** 2 / 2
+        return float(share @ of_rows + ridge @ coefficient**2 / 2)
+
+    before = loss(eta, coefficient)
+    for _ in range(ITERATIONS):
+        mean = link.mean(eta)
+        working = share * np.maximum(link.weight(mean), 1e-9)
+        information = functions.T @ (working[:, None] * functions) + np.diag(ridge)
+        factor = cho_factor(information + 1e-10 * np.trace(information) / len(ridge) * identity)
+        step = cho_solve(factor, functions.T @ (share * (y - mean)) - ridge * coefficient)
+        part = 1.0
+        while part > 1e-4:
+            tried = coefficient + part * step
+            after = loss(offset + functions @ tried, tried)
+            if after <= before:
+                break
+            part /= 2
+        else:
+            break
+        coefficient, eta = tried, offset + functions @ tried
+        converged, before = before - after < 1e-8 * max(1.0, abs(before)), after
+        if converged:
+            break
+    return eta, coefficient, cho_solve(factor, identity)
