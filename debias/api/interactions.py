@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
 from debias.significance.procedure import Procedure
+from debias.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,36 +139,38 @@ def interactions(
     names, group = prepared.grouping.names, prepared.grouping.index
     asked = _asked(names, features, with_)
     meets = pairs_on_paths(evaluated.ensemble, group, len(names))
-    pairs = asked[meets[asked[:, 0], asked[:, 1]]]
+    pairs = np.argwhere(np.triu(meets))
     n_values = evaluated.n_rows * len(pairs) * evaluated.ensemble.n_outputs
     if n_values > MOST_VALUES:
         raise RowsError(
-            f"rows times pairs times outputs are {n_values:.1e}, more than {MOST_VALUES:.1e}: pass a sample of the rows, "
-            "or features= or with_="
+            f"rows times pairs times outputs are {n_values:.1e}, more than {MOST_VALUES:.1e}: pass a sample of the rows"
         )
-    return _tested(prepared, evaluated, pairs, len(asked), procedure)
+    return _tested(prepared, evaluated, pairs, asked, procedure)
 
 
-def _tested(prepared: Any, rows: Rows, pairs: NDArray[np.int64], n_asked: int, procedure: Procedure) -> Interactions:
+def _tested(
+    prepared: Any, rows: Rows, pairs: NDArray[np.int64], asked: NDArray[np.bool_], procedure: Procedure
+) -> Interactions:
     ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
     X, n, seed = rows.table.matrix(ensemble), rows.node_sums.n, prepared.request.seed
     interaction = interactions_of_rows(ensemble, X, n, group, pairs, len(names))
     alone = main_effects(ensemble, X, n, group, len(names))
     output = effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0]
-    test = test_interactions(rows, interaction, alone, output)
+    is_asked = asked[pairs[:, 0], pairs[:, 1]]
+    test = test_interactions(rows, interaction, alone, output, is_asked)
     share = rows.weight / rows.weight.sum()
     deviation = interaction - np.tensordot(share, interaction, axes=1)
     spread = np.sqrt(np.tensordot(share, deviation**2, axes=1).sum(axis=1))
     return Interactions(
         feature_names=names,
-        pairs=pairs,
-        score=test.score,
-        standard_error=test.standard_error,
-        z=test.z,
-        p_value=test.p_value,
-        spread=spread,
+        pairs=pairs[is_asked],
+        score=test.score[is_asked],
+        standard_error=test.standard_error[is_asked],
+        z=test.z[is_asked],
+        p_value=test.p_value[is_asked],
+        spread=spread[is_asked],
         total=test.total,
-        n_asked=n_asked,
+        n_asked=int(asked.sum()),
         n_rows=int((rows.weight > 0).sum()),
         n_functions=test.n_functions,
         error=procedure.error,
@@ -185,17 +187,25 @@ def _tested(prepared: Any, rows: Rows, pairs: NDArray[np.int64], n_asked: int, p
     )
 
 
-def _asked(names: tuple[str, ...], features: Iterable[str] | None, with_: str | None) -> NDArray[np.int64]:
-    """Return the pairs of features that were asked for, shape (n_pairs, 2)."""
+def _asked(names: tuple[str, ...], features: Iterable[str] | None, with_: str | None) -> NDArray[np.bool_]:
+    """Return the pairs that were asked for, shape (n_features, n_features), True above the diagonal only."""
     if isinstance(features, str):
         raise RowsError(f"features must be a list of two names or more: use with_={features!r} for its pairs")
-    wanted = list(names) if features is None else [str(name) for name in features]
-    for name in [*wanted, *([] if with_ is None else [str(with_)])]:
-        if name not in names:
-            raise RowsError(f"there is no feature {name!r}.{nearest(name, names)}")
     position = {name: k for k, name in enumerate(names)}
-    places = sorted({position[name] for name in wanted} | (set() if with_ is None else {position[str(with_)]}))
-    if len(places) < 2:
-        raise RowsError("an interaction is of two features: pass two names or more in features")
-    pairs = np.array(list(combinations(places, 2)), dtype=np.int64)
-    return pairs if with_ is None else pairs[(pairs == position[str(with_)]).any(axis=1)]
+
+    def place(name: str) -> int:
+        if str(name) not in position:
+            raise RowsError(f"there is no feature {name!r}.{nearest(str(name), names)} There are: {listed(names)}")
+        return position[str(name)]
+
+    wanted = np.zeros(len(names), dtype=bool)
+    wanted[slice(None) if features is None else [place(name) for name in features]] = True
+    if with_ is None:
+        asked = np.outer(wanted, wanted)
+    else:
+        asked = np.zeros((len(names), len(names)), dtype=bool)
+        asked[place(with_)] = asked[:, place(with_)] = wanted
+    asked = np.triu(asked, 1) | np.tril(asked, -1).T
+    if not asked.any():
+        raise RowsError("an interaction is of two features: pass two names or more in features, or one and with_")
+    return asked

@@ -139,7 +139,9 @@ class Interactions(ReportedResult):
         import pandas as pd
 
         names = np.array(self.feature_names, dtype=object)
-        index = pd.MultiIndex.from_arrays([names[self.pairs[:, 0]], names[self.pairs[:, 1]]], names=["feature", "other"])
+        index = pd.MultiIndex.from_arrays(
+            [names[self.pairs[:, 0]], names[self.pairs[:, 1]]], names=["feature", "other"]
+        )
         columns = {name: getattr(self, name) for name in ("share", "score", "standard_error", "z", "p_value")}
         columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
@@ -155,7 +157,9 @@ class Interactions(ReportedResult):
             return "No interaction was tested."
         if not pairs:
             return f"These {self.n_rows:,} rows confirm none of the {counted(n_tested, 'tested interaction')} of the model."
-        shares = dict(zip(self._named(Confirmation.CONFIRMED), self.share[self._which(Confirmation.CONFIRMED)], strict=True))
+        shares = dict(
+            zip(self._named(Confirmation.CONFIRMED), self.share[self._which(Confirmation.CONFIRMED)], strict=True)
+        )
         named = [
             f"{one} with {other}" + (f" ({percent(shares[one, other])})" if np.isfinite(shares[one, other]) else "")
             for one, other in pairs
@@ -223,6 +227,31 @@ class Interactions(ReportedResult):
         if n_pairs and (pairs.max() >= len(fields["feature_names"]) or (pairs[:, 0] == pairs[:, 1]).any()):
             raise Malformed("pairs are not of two features")
         return cls(**fields)
+
+    def _page(self, title: str | None) -> str:
+        from debias.results.report.interactions import interactions_page
+
+        return interactions_page(self, title)
+
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
+        """Draw the share of each tested pair with its interval, the confirmed pairs on top.
+
+        Parameters
+        ----------
+        kind : {"interval"}
+        ax : matplotlib Axes, optional
+            New axes by default.
+        max_features : int
+            Draw at most this many pairs. A last line stands for the others.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.results.report.figures import draw_interactions, on_axes, refuse_kind
+
+        refuse_kind(kind, ("interval",))
+        return on_axes(draw_interactions, self, ax, max_features)
 
     def _which(self, verdict: Confirmation) -> NDArray[np.int64]:
         order = self._order()

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Verdict, displayed_verdict
+from debias.results.vocabulary import (
+    BLUE,
+    GREY,
+    VERMILION,
+    ChangeVerdict,
+    Confirmation,
+    Dependence,
+    Verdict,
+    displayed_verdict,
+)
 from debias.text import UNKNOWN, escaped, percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -189,7 +198,7 @@ class Table:
             "words": WORDS,
             "marks": {
                 verdict.text: (MARK_CLASS[verdict.display.colour], verdict.display.mark)
-                for kind in (Verdict, ChangeVerdict)
+                for kind in (Verdict, ChangeVerdict, Confirmation)
                 for verdict in kind
             },
         }

@@ -110,4 +110,3 @@ def main_effects(
         value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
         kernels.add_main_effects(X, tree_nodes(ensemble, tree), share[at], value, first, group, effect)
     return effect / ensemble.n_trees if ensemble.averaged else effect
-

@@ -96,8 +96,10 @@ class InteractionTest:
     n_functions: int
 
 
-def test_interactions(rows: Rows, interaction: Array, alone: Array, output: Array) -> InteractionTest:
-    """Test the interaction of each pair.
+def test_interactions(
+    rows: Rows, interaction: Array, alone: Array, output: Array, asked: NDArray[np.bool_]
+) -> InteractionTest:
+    """Test the interactions of the pairs that are asked for; the others are freed from these.
 
     Parameters
     ----------
@@ -109,6 +111,8 @@ def test_interactions(rows: Rows, interaction: Array, alone: Array, output: Arra
         From :func:`debias.rows.interactions.main_effects`.
     output : array of shape (n_rows, n_outputs)
         Output of the model.
+    asked : array of bool of shape (n_pairs,)
+        Which pairs are tested.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def test_interactions(rows: Rows, interaction: Array, alone: Array, output: Arra
         y = response[used, c]
         functions = np.column_stack([additive, alone[used, :, c]])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used, c]
-        of_output, n_functions = _tested(interaction[used, :, c], functions, y, share, offset, link)
+        of_output, n_functions = _tested(interaction[used, :, c], functions, y, share, offset, link, asked)
         tests.append(of_output)
         total += float(np.average((y - np.average(y, weights=share)) * output[used, c], weights=share))
     score, variance, z, p_value = (np.array(part) for part in zip(*tests, strict=True))
@@ -221,7 +225,13 @@ def _functions(column: NDArray[np.floating], is_category: bool, most: int) -> Ar
 
 
 def _tested(
-    interaction: Array, functions: Array, y: Array, share: Array, offset: Array, link: Link
+    interaction: Array,
+    functions: Array,
+    y: Array,
+    share: Array,
+    offset: Array,
+    link: Link,
+    asked: NDArray[np.bool_],
 ) -> tuple[tuple[Array, Array, Array, Array], int]:
     """Return scores, their variances, z and p-values of one output, NaN where not tested; and the number of functions."""
     from scipy.special import stdtr
@@ -238,14 +248,17 @@ def _tested(
     result = np.full((4, n_pairs), np.nan)
     freed = interaction - basis @ (basis.T @ (share[:, None] * interaction))
     variance = np.average(freed**2, axis=0, weights=share)
-    tested = np.argsort(-variance, kind="stable")[: max(1, n // ROWS_PER_PAIR)]
-    whole = np.average(interaction**2, axis=0, weights=share)
-    tested = np.sort(tested[variance[tested] > 1e-12 * np.maximum(whole[tested], 1e-300)])
+    varies = np.flatnonzero(variance > 1e-12 * np.maximum(np.average(interaction**2, axis=0, weights=share), 1e-300))
+    # Those that are asked for first, then those that vary most: a choice without the response.
+    tested = varies[np.lexsort((-variance[varies], ~asked[varies]))][: max(1, n // ROWS_PER_PAIR)]
     if tested.size and y.min() < y.max():
         scale = np.sqrt(variance[tested])
         pairs = freed[:, tested] / scale
         if link is IDENTITY:
-            all_functions, ridge = np.column_stack([basis, pairs]), np.repeat([0.0, LEAST_RIDGE * n], [size, tested.size])
+            all_functions, ridge = (
+                np.column_stack([basis, pairs]),
+                np.repeat([0.0, LEAST_RIDGE * n], [size, tested.size]),
+            )
         else:
             # Functions that are alike share a large coefficient at a small price: the ridge keeps the fit smooth.
             all_functions = np.column_stack([np.ones(n), standardised, pairs])
@@ -260,8 +273,9 @@ def _tested(
         total = products.sum(axis=0)
         squares = (products**2 / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]).sum(axis=0)
         z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
-        result[0, tested], result[1, tested] = total * scale / n, squares * scale**2 / n**2
-        result[2, tested], result[3, tested] = z, stdtr(max(n - size - tested.size, 5), -z)
+        p_value = stdtr(max(n - size - tested.size, 5), -z)
+        result[:, tested] = total * scale / n, squares * scale**2 / n**2, z, p_value
+        result[:, ~asked] = np.nan
     return (result[0], result[1], result[2], result[3]), size
 
 
