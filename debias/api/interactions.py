@@ -122,8 +122,8 @@ def interactions(
     request.passed.refuse_batches("debias.interactions")
     if request.blocks is not None:
         raise RowsError(
-            "debias.interactions treats rows as independent, and these have blocks: pass one row of each block, without "
-            "blocks"
+            "debias.interactions treats rows as independent, and these have blocks: pass one row of each block, "
+            "without blocks"
         )
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
@@ -143,7 +143,7 @@ def interactions(
     n_values = evaluated.n_rows * len(pairs) * evaluated.ensemble.n_outputs
     if n_values > MOST_VALUES:
         raise RowsError(
-            f"rows times pairs times outputs are {n_values:.1e}, more than {MOST_VALUES:.1e}: pass a sample of the rows"
+            f"rows times pairs times outputs are {n_values:.1e}, more than {MOST_VALUES:.1e}: pass fewer rows"
         )
     return _tested(prepared, evaluated, pairs, asked, procedure)
 
@@ -157,7 +157,7 @@ def _tested(
     alone = main_effects(ensemble, X, n, group, len(names))
     output = effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0]
     is_asked = asked[pairs[:, 0], pairs[:, 1]]
-    test = test_interactions(rows, interaction, alone, output, is_asked)
+    test = test_interactions(rows, interaction, alone, output, is_asked, procedure.alpha)
     share = rows.weight / rows.weight.sum()
     deviation = interaction - np.tensordot(share, interaction, axes=1)
     spread = np.sqrt(np.tensordot(share, deviation**2, axes=1).sum(axis=1))

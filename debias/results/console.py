@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from debias.results.comparison import Comparison
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
+    from debias.results.interactions import Interactions
     from debias.results.scores import Scores
 
 HIDDEN = {"standard_error", "p_value", "untested_because", "dependence_p_adjusted"}
@@ -94,6 +95,15 @@ def print_changes(console: Console, changes: Changes) -> None:
     if changes.compared:
         frame = changes.to_frame()
         _print_table(console, Table.of(frame[:MOST_DRAWN], OF_CHANGES), len(frame) - MOST_DRAWN)
+    _print_lines(console, rest)
+
+
+def print_interactions(console: Console, found: Interactions) -> None:
+    """Print what is confirmed, the table of pairs, and then the rest of the summary."""
+    first, *rest = found.summary()
+    _print_lines(console, [first])
+    if len(found.pairs):
+        _print_table(console, found.to_table(MOST_DRAWN), len(found.pairs) - MOST_DRAWN, noun="pair")
     _print_lines(console, rest)
 
 
@@ -182,6 +192,12 @@ def short_changes(changes: Changes) -> str:
     return _short([f"Changes of {of}", changes.summary()[0]], Table.of(frame[:MOST], names), len(frame))
 
 
+def short_interactions(found: Interactions) -> str:
+    """Return what is confirmed, and the first pairs."""
+    of = f"Interactions of {escaped(str(found.settings.get('model')))}"
+    return _short([of, found.headline], found.to_table(MOST), len(found.pairs), LONGEST_RULE)
+
+
 def short_gate(gate: Gate) -> str:
     """Return whether a gate passed, and the results of its rules, failures first."""
     results = sorted(gate.results, key=lambda result: list(GateStatus).index(result.status))
@@ -207,13 +223,13 @@ def _short(lines: list[str], table: Table, n_rows: int, longest_name: int = LONG
     return "\n".join([*folded, *table.to_text(WIDTH, longest_name), *more])
 
 
-def _print_table(console: Console, table: Table, n_left: int, of: str | None = None) -> None:
-    """Print what a table is of, the table, and how many features it leaves out."""
+def _print_table(console: Console, table: Table, n_left: int, of: str | None = None, noun: str = "feature") -> None:
+    """Print what a table is of, the table, and how many rows it leaves out."""
     if of is not None:
         console.print(plain(of), style="bold")
     console.print(table.to_terminal(console.width))
     if n_left > 0:
-        _print_lines(console, [f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."])
+        _print_lines(console, [f"... {counted(n_left, f'more {noun}')}; CSV, JSON and data frames have all."])
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias import p_values
+from debias.results import console
 from debias.results.base import ReportedResult
 from debias.results.fields import (
     SCHEMA_VERSION,
@@ -22,6 +23,7 @@ from debias.results.fields import (
     whole_numbers,
     without_version,
 )
+from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Confirmation
 from debias.text import counted, listed, percent
 
@@ -96,7 +98,7 @@ class Interactions(ReportedResult):
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return "\n".join([self.headline, "", str(self.to_frame().head(10))])
+        return console.short_interactions(self)
 
     @property
     def tested(self) -> NDArray[np.bool_]:
@@ -147,6 +149,18 @@ class Interactions(ReportedResult):
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
         return frame.iloc[self._order()]
 
+    def to_table(self, most: int | None = None) -> Table:
+        """Return the table of the first pairs, or of all, for people."""
+        frame = self.to_frame()[:most]
+        of_total = 1 / self.total if self.total > 0 else 1.0
+        columns = {"pair": [f"{one} with {other}" for one, other in frame.index]}
+        columns["share"] = cells("share", frame["share"], DASH)
+        columns["standard error"] = cells("share", frame["standard_error"] * of_total, DASH)
+        for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
+            columns[heading] = cells(name, frame[name], DASH)
+        columns["verdict"] = [Confirmation(each).text for each in frame["verdict"]]
+        return Table.of_cells(columns)
+
     @property
     def headline(self) -> str:
         """The most important sentence."""
@@ -156,13 +170,11 @@ class Interactions(ReportedResult):
         if not n_tested:
             return "No interaction was tested."
         if not pairs:
-            return f"These {self.n_rows:,} rows confirm none of the {counted(n_tested, 'tested interaction')} of the model."
-        shares = dict(
-            zip(self._named(Confirmation.CONFIRMED), self.share[self._which(Confirmation.CONFIRMED)], strict=True)
-        )
+            return f"None of {counted(n_tested, 'tested interaction')} is confirmed on these {self.n_rows:,} rows."
+        shares = self.share[self._which(Confirmation.CONFIRMED)]
         named = [
-            f"{one} with {other}" + (f" ({percent(shares[one, other])})" if np.isfinite(shares[one, other]) else "")
-            for one, other in pairs
+            f"{one} with {other}" + (f" ({percent(share)})" if np.isfinite(share) else "")
+            for (one, other), share in zip(pairs, shares, strict=True)
         ]
         verb = "is" if len(pairs) == 1 else "are"
         return f"{len(pairs)} of {counted(n_tested, 'tested interaction')} {verb} confirmed: {listed(named)}."
@@ -173,8 +185,8 @@ class Interactions(ReportedResult):
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
         if self.confirmed and self.total > 0:
             sentences.append(
-                "A share is the part of the covariance of the response and the model's output that needs both features, "
-                "beyond additive functions of all columns and the other interactions."
+                "A share is the part of the covariance of the response and the model's output that needs both "
+                "features, beyond additive functions of all columns and the other interactions."
             )
         if n_tested:
             sentences.append(
@@ -182,7 +194,8 @@ class Interactions(ReportedResult):
                 f"{percent(self.alpha, 0)}, {self.n_functions:,} additive functions, {self.n_rows:,} rows."
             )
         if n_untested:
-            sentences.append(f"{counted(n_untested, 'pair')} not tested: {TOO_FEW_ROWS}.".replace(" not", " not", 1))
+            were = "was" if n_untested == 1 else "were"
+            sentences.append(f"{counted(n_untested, 'pair')} {were} not tested: {TOO_FEW_ROWS}.")
         n_apart = self.n_asked - len(self.pairs)
         if n_apart:
             sentences.append(
@@ -190,8 +203,8 @@ class Interactions(ReportedResult):
                 "interaction of these, and nothing is said about them."
             )
         sentences.append(
-            "An interaction that the model does not use cannot be found here, and one that is not confirmed may be found "
-            "with more rows."
+            "An interaction that the model does not use cannot be found here, and one that is not confirmed may be "
+            "found with more rows."
         )
         return [*sentences, *self.warnings]
 
@@ -262,7 +275,7 @@ class Interactions(ReportedResult):
         return [(names[one], names[other]) for one, other in self.pairs[self._which(verdict)].tolist()]
 
     def _order(self) -> NDArray[np.int64]:
-        """Confirmed pairs first, then the tested ones by score, then the others by how much the model does with them."""
+        """Return the confirmed pairs first, then the tested ones by score, then the others by their spread."""
         rank = {Confirmation.CONFIRMED: 0, Confirmation.NO_EVIDENCE: 1, Confirmation.UNTESTED: 2}
         verdict = [rank[each] for each in self.verdict]
         order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))

@@ -1,7 +1,7 @@
 """What the trees do with two features together on each row, and with each feature alone.
 
-Without the splits on a set of features, the output is the path-dependent expectation of :mod:`debias.rows.without`. With
-e_S for the output less the output without S, the interaction of j and k is e_j + e_k - e_jk.
+Without the splits on a set of features, the output is the path-dependent expectation of :mod:`debias.rows.without`.
+With e_S for the output less the output without S, the interaction of j and k is e_j + e_k - e_jk.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""The test of interactions: does the response go with what the model does with two features together?
+"""The test of interactions: whether the response goes with what the model does with two features together.
 
 It is Tukey's (1949) one degree of freedom for non-additivity, with the direction from the model. The response and the
 interaction of a pair, e_j + e_k - e_jk on each row, are freed of additive functions of all columns and of the other
 interactions by least squares; the mean of their product is tested, one-sided, with standard errors that allow for the
-many functions (HC2, MacKinnon and White 1985). Classes and counts are regressed with the logistic and the log link.
+many functions (HC2, MacKinnon and White 1985). For classes and counts it is a score test in an additive model with the
+logistic or the log link.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 FUNCTIONS_PER_ROW = 0.25
-"""So many additive functions for each row, of all columns together. With half as many, curves of correlated columns that
-the functions cannot follow were found as interactions."""
+"""So many additive functions for each row, of all columns together. With half as many, curves of correlated columns
+that the functions cannot follow were found as interactions."""
 MOST_PER_COLUMN = 60
 """At most this many functions of a column."""
 FEWEST_PER_COLUMN = 4
@@ -97,7 +98,7 @@ class InteractionTest:
 
 
 def test_interactions(
-    rows: Rows, interaction: Array, alone: Array, output: Array, asked: NDArray[np.bool_]
+    rows: Rows, interaction: Array, alone: Array, output: Array, asked: NDArray[np.bool_], alpha: float
 ) -> InteractionTest:
     """Test the interactions of the pairs that are asked for; the others are freed from these.
 
@@ -113,6 +114,9 @@ def test_interactions(
         Output of the model.
     asked : array of bool of shape (n_pairs,)
         Which pairs are tested.
+    alpha : float
+        For classes and counts: a pair whose p-value, times the number of pairs, is at most this joins the model in
+        which the others are tested.
 
     Returns
     -------
@@ -130,12 +134,14 @@ def test_interactions(
     response, link = responses(rows)
     additive = additive_functions(X, categorical)
     outputs = range(1, 2) if link is LOGIT and response.shape[1] == 2 else range(response.shape[1])
-    tests, total, n_functions = [], 0.0, 0
+    tests, total, n_functions, n_tests = [], 0.0, 0, len(outputs)
     for c in outputs:
         y = response[used, c]
         functions = np.column_stack([additive, alone[used, :, c]])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used, c]
-        of_output, n_functions = _tested(interaction[used, :, c], functions, y, share, offset, link, asked)
+        of_output, n_functions = _tested(
+            interaction[used, :, c], functions, y, share, offset, link, asked, alpha / n_tests
+        )
         tests.append(of_output)
         total += float(np.average((y - np.average(y, weights=share)) * output[used, c], weights=share))
     score, variance, z, p_value = (np.array(part) for part in zip(*tests, strict=True))
@@ -183,7 +189,7 @@ def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
     return categorical
 
 
-def additive_functions(X: NDArray[np.floating], categorical: NDArray[np.bool_]) -> Array:  # type: ignore[type-arg]
+def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_]) -> Array:
     """Return additive functions of all columns, shape (n_rows, n_functions).
 
     A column of few values, or of categories, has an indicator of each frequent value. Others have themselves, hinges at
@@ -202,7 +208,7 @@ def additive_functions(X: NDArray[np.floating], categorical: NDArray[np.bool_]) 
     return np.column_stack([_functions(X[:, j], bool(categorical[j]), most) for j in range(n_columns)])
 
 
-def _functions(column: NDArray[np.floating], is_category: bool, most: int) -> Array:  # type: ignore[type-arg]
+def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
     from scipy.special import ndtr, ndtri
 
     x = np.asarray(column, dtype=np.float64)
@@ -232,10 +238,9 @@ def _tested(
     offset: Array,
     link: Link,
     asked: NDArray[np.bool_],
+    alpha: float,
 ) -> tuple[tuple[Array, Array, Array, Array], int]:
-    """Return scores, their variances, z and p-values of one output, NaN where not tested; and the number of functions."""
-    from scipy.special import stdtr
-
+    """Return scores, variances, z and p-values of one output, NaN where not tested, and the number of functions."""
     n, n_pairs = interaction.shape
     standardised = _standardised(functions, share)
     basis = _orthonormal(standardised, share)
@@ -255,28 +260,102 @@ def _tested(
         scale = np.sqrt(variance[tested])
         pairs = freed[:, tested] / scale
         if link is IDENTITY:
-            all_functions, ridge = (
-                np.column_stack([basis, pairs]),
-                np.repeat([0.0, LEAST_RIDGE * n], [size, tested.size]),
-            )
+            total, squares = _partial_scores(pairs, basis, y - offset, share)
+            degrees = max(n - size - tested.size, 5)
+            tests = total, squares, *_t_test(total, squares, degrees)
         else:
-            # Functions that are alike share a large coefficient at a small price: the ridge keeps the fit smooth.
-            all_functions = np.column_stack([np.ones(n), standardised, pairs])
-            ridge = np.repeat([0.0, RIDGE], [1, all_functions.shape[1] - 1])
-        eta, coefficient, inverse = _fit(all_functions, y, share, offset, ridge, link)
-        first = all_functions.shape[1] - tested.size
-        direction = all_functions @ (inverse[:, first:] / np.diag(inverse)[first:])
-        leverage = share * link.weight(link.mean(eta)) * ((all_functions @ inverse) * all_functions).sum(axis=1)
-        # What is left of the response without the pair, with everything else as it is.
-        left = y[:, None] - link.mean(eta[:, None] - direction * coefficient[first:])
-        products = share[:, None] * direction * left
-        total = products.sum(axis=0)
-        squares = (products**2 / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]).sum(axis=0)
-        z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
-        p_value = stdtr(max(n - size - tested.size, 5), -z)
-        result[:, tested] = total * scale / n, squares * scale**2 / n**2, z, p_value
+            is_asked = asked[tested]
+            tests = _forward_scores(pairs, standardised, y, share, offset, link, is_asked, alpha, max(n - size, 5))
+        result[:, tested] = tests[0] * scale / n, tests[1] * scale**2 / n**2, tests[2], tests[3]
         result[:, ~asked] = np.nan
     return (result[0], result[1], result[2], result[3]), size
+
+
+def _t_test(total: Array, squares: Array, degrees: int) -> tuple[Array, Array]:
+    """Return z and one-sided p-values of sums, given the sums of squares."""
+    from scipy.special import stdtr
+
+    z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
+    p_value: Array = stdtr(degrees, -z)
+    return z, p_value
+
+
+def _partial_scores(pairs: Array, basis: Array, y: Array, share: Array) -> tuple[Array, Array]:
+    """Return the sum over rows of each pair, freed of the other pairs, times what all else leaves of y; its variance.
+
+    Parameters
+    ----------
+    pairs : array of shape (n_rows, n_pairs)
+        Interactions that are freed of the basis, of weighted variance 1.
+    basis : array of shape (n_rows, n_functions)
+        From :func:`_orthonormal`.
+    y, share : array of shape (n_rows,)
+    """
+    n = len(y)
+    functions = np.column_stack([basis, pairs])
+    ridge = np.repeat([0.0, LEAST_RIDGE * n], [basis.shape[1], pairs.shape[1]])
+    inverse = np.linalg.inv(functions.T @ (share[:, None] * functions) + np.diag(ridge))
+    coefficient = inverse @ (functions.T @ (share * y))
+    first = basis.shape[1]
+    direction = functions @ (inverse[:, first:] / np.diag(inverse)[first:])
+    # What is left of the response without the pair, with everything else as it is.
+    left = (y - functions @ coefficient)[:, None] + direction * coefficient[first:]
+    return _sums(direction, left, share, share * ((functions @ inverse) * functions).sum(axis=1))
+
+
+def _forward_scores(
+    pairs: Array,
+    functions: Array,
+    y: Array,
+    share: Array,
+    offset: Array,
+    link: Link,
+    asked: NDArray[np.bool_],
+    alpha: float,
+    degrees: int,
+) -> tuple[Array, Array, Array, Array]:
+    """Return sums, variances, z and p-values of score tests of pairs in an additive model with a link.
+
+    The pair with the smallest p-value joins the model if that is at most `alpha` over the number of pairs that are
+    left, and the others are tested again, so that one interaction does not show in another one that resembles it. A
+    model with all pairs at once finds too many.
+
+    Parameters
+    ----------
+    pairs : array of shape (n_rows, n_pairs)
+    functions : array of shape (n_rows, n_functions)
+        From :func:`_standardised`. Functions that are alike share a large coefficient at a small price: the ridge keeps
+        the fit smooth.
+    """
+    n, n_pairs = pairs.shape
+    result, joined = np.zeros((4, n_pairs)), np.zeros(n_pairs, dtype=bool)
+    while not joined.all():
+        model = np.column_stack([np.ones(n), functions, pairs[:, joined]])
+        ridge = np.repeat([0.0, RIDGE], [1, model.shape[1] - 1])
+        eta, inverse = _fit(model, y, share, offset, ridge, link)
+        mean = link.mean(eta)
+        working = share * link.weight(mean)
+        others = pairs[:, ~joined]
+        direction = others - model @ (inverse @ (model.T @ (working[:, None] * others)))
+        leverage = working * ((model @ inverse) * model).sum(axis=1)
+        total, squares = _sums(direction, (y - mean)[:, None], share, leverage)
+        z, p_value = _t_test(total, squares, degrees)
+        result[:, ~joined] = total, squares, z, p_value
+        candidates = np.flatnonzero(~joined & asked)
+        if not candidates.size:
+            break
+        best = candidates[np.argmin(result[3, candidates])]
+        if result[3, best] * candidates.size > alpha:
+            break
+        joined[best] = True
+    return result[0], result[1], result[2], result[3]
+
+
+def _sums(direction: Array, left: Array, share: Array, leverage: Array) -> tuple[Array, Array]:
+    """Return the sums of products over rows and their variances, which allow for fitted functions (HC2)."""
+    products = share[:, None] * direction * left
+    variance = (products**2 / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]).sum(axis=0)
+    return products.sum(axis=0), variance
 
 
 def _standardised(functions: Array, share: Array) -> Array:
@@ -300,43 +379,35 @@ def _orthonormal(standardised: Array, share: Array) -> Array:
     return orthonormal
 
 
-def _fit(
-    functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link
-) -> tuple[Array, Array, Array]:
-    """Return the linear predictor, the coefficients, and the inverse of the information, by Newton's method.
+def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link) -> tuple[Array, Array]:
+    """Return the linear predictor and the inverse of the information, by Newton's method.
 
     It minimises the loss of the link plus half of the sum of `ridge` times squared coefficients.
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    coefficient = np.zeros(functions.shape[1])
-    eta, identity = offset.copy(), np.eye(functions.shape[1])
-
     def loss(eta: Array, coefficient: Array) -> float:
-        if link is LOGIT:
-            of_rows = np.logaddexp(0, eta) - y * eta
-        else:
-            of_rows = np.exp(np.clip(eta, -30, 30)) - y * eta if link is LOG else (y - eta) ** 2 / 2
-        return float(share @ of_rows + ridge @ coefficient**2 / 2)
+        of_rows = np.logaddexp(0, eta) if link is LOGIT else np.exp(np.clip(eta, -30, 30))
+        return float(share @ (of_rows - y * eta) + ridge @ coefficient**2 / 2)
 
+    coefficient, eta = np.zeros(functions.shape[1]), offset.copy()
     before = loss(eta, coefficient)
     for _ in range(ITERATIONS):
         mean = link.mean(eta)
-        working = share * np.maximum(link.weight(mean), 1e-9)
+        working = share * link.weight(mean)
         information = functions.T @ (working[:, None] * functions) + np.diag(ridge)
-        factor = cho_factor(information + 1e-10 * np.trace(information) / len(ridge) * identity)
+        information[np.diag_indices_from(information)] += 1e-10 * np.trace(information)
+        factor = cho_factor(information)
         step = cho_solve(factor, functions.T @ (share * (y - mean)) - ridge * coefficient)
-        part = 1.0
-        while part > 1e-4:
-            tried = coefficient + part * step
-            after = loss(offset + functions @ tried, tried)
-            if after <= before:
-                break
-            part /= 2
-        else:
+        size = 1.0
+        while (
+            loss(offset + functions @ (coefficient + size * step), coefficient + size * step) > before and size > 1e-4
+        ):
+            size /= 2
+        coefficient = coefficient + size * step
+        eta = offset + functions @ coefficient
+        after = loss(eta, coefficient)
+        if before - after < 1e-8 * max(1.0, abs(before)):
             break
-        coefficient, eta = tried, offset + functions @ tried
-        converged, before = before - after < 1e-8 * max(1.0, abs(before)), after
-        if converged:
-            break
-    return eta, coefficient, cho_solve(factor, identity)
+        before = after
+    return eta, cho_solve(factor, np.eye(len(ridge)))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from debias.results.report.figures import MOST_DRAWN, draw_interactions
 from debias.results.report.pages import Styles, picture, render
-from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Confirmation
 from debias.text import counted
 
@@ -18,8 +15,9 @@ if TYPE_CHECKING:
 READING = (
     (
         "Share",
-        "is the part of the covariance of the response and the model's output that needs both features, beyond additive "
-        "functions of all columns and the other interactions. It is 0 on average if there is no such interaction.",
+        "is the part of the covariance of the response and the model's output that needs both features, beyond "
+        "additive functions of all columns and the other interactions. It is 0 on average if there is no such "
+        "interaction.",
     ),
     (
         Confirmation.CONFIRMED.text.capitalize(),
@@ -29,8 +27,8 @@ READING = (
     ),
     (
         Confirmation.NO_EVIDENCE.text.capitalize(),
-        "does not prove that there is no interaction. With more rows it may be confirmed. An interaction that the model "
-        "does not use cannot be found.",
+        "does not prove that there is no interaction. With more rows it may be confirmed. An interaction that the "
+        "model does not use cannot be found.",
     ),
     ("Verdicts", "are about what goes together on these rows, not about causes."),
 )
@@ -66,7 +64,7 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
             {
                 "name": "pairs",
                 "heading": "All pairs",
-                "table": _table(found),
+                "table": found.to_table().to_html(),
                 "caption": "Confirmed pairs first, then by score. “Standard deviation of the output” is what the model "
                 "does with both features together over these rows.",
             }
@@ -87,27 +85,10 @@ def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any
     return picture(
         "interactions",
         "Interactions",
-        f"Share of each tested pair, and the 95% interval of this pair alone. The colour and marker show the verdict.{some}",
+        "Share of each tested pair, and the 95% interval of this pair alone. The colour and marker show the "
+        f"verdict.{some}",
         styles,
         (9.6, 1.3 + 0.25 * (n_drawn + (n_tested > n_drawn))),
         draw,
         legend_columns=3,
     )
-
-
-def _table(found: Interactions) -> dict[str, Any]:
-    frame = found.to_frame()
-    columns = {"pair": [f"{one} with {other}" for one, other in frame.index]}
-    for heading, name in (
-        ("share", "share"),
-        ("standard error", "standard_error"),
-        ("z", "z"),
-        ("p", "p_value"),
-        ("adjusted p", "p_adjusted"),
-        ("standard deviation of the output", "spread"),
-    ):
-        values = frame[name].to_numpy(dtype=np.float64)
-        scaled = values / found.total if name == "standard_error" and found.total > 0 else values
-        columns[heading] = cells("share" if name == "standard_error" and found.total > 0 else name, scaled, DASH)
-    columns["verdict"] = [Confirmation(each).text for each in frame["verdict"]]
-    return Table.of_cells(columns).to_html()
