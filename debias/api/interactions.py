@@ -129,13 +129,12 @@ def interactions(
     assert procedure is not None
     if not is_one(request.members):
         raise CompositionError(f"{members_in_words(request.members)} to debias.interactions")
+    if request.rows == RowsKind.TRAIN:
+        raise _seen(request.rows)
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])
     evaluated: Rows = prepared.rows
     if evaluated.kind != RowsKind.HELD_OUT:
-        raise RowsError(
-            f"debias.interactions needs rows that the model has not seen, and these are {evaluated.kind} rows: pass "
-            "held-out rows"
-        )
+        raise _seen(evaluated.kind)
     names, group = prepared.grouping.names, prepared.grouping.index
     asked = _asked(names, features, with_)
     meets = pairs_on_paths(evaluated.ensemble, group, len(names))
@@ -184,6 +183,13 @@ def _tested(
             "seed": seed,
         },
         warnings=tuple(prepared.log.texts),
+    )
+
+
+def _seen(kind: str) -> RowsError:
+    return RowsError(
+        f"debias.interactions needs rows that the model has not seen, and these are {RowsKind(kind).text} rows: pass "
+        "held-out rows"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,14 +29,16 @@ from debias.results.vocabulary import Confirmation
 from debias.text import counted, listed, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
     from numpy.typing import NDArray
 
 KIND = "interactions"
-ADJUSTMENTS = {
+ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "fwer": p_values.holm,
     "fdr": p_values.false_discovery,
-    "fdr_by": lambda p: p_values.false_discovery(p, any_dependence=True),
+    "fdr_by": partial(p_values.false_discovery, any_dependence=True),
 }
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 TOO_FEW_ROWS = "other pairs vary more, and only one pair is tested for every 20 rows"
@@ -277,7 +280,7 @@ class Interactions(ReportedResult):
     def _order(self) -> NDArray[np.int64]:
         """Return the confirmed pairs first, then the tested ones by score, then the others by their spread."""
         rank = {Confirmation.CONFIRMED: 0, Confirmation.NO_EVIDENCE: 1, Confirmation.UNTESTED: 2}
-        verdict = [rank[each] for each in self.verdict]
+        verdict = np.array([rank[each] for each in self.verdict], dtype=np.int64)
         order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))
         return order
 

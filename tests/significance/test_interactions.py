@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
@@ -163,8 +163,11 @@ def test_wrong_arguments_say_what_to_pass(arguments, message):
 def test_what_is_not_covered_is_refused():
     X, y = drawn()
     model = fitted(X, y)[0]
-    with pytest.raises(RowsError, match="has not seen, and these are train rows"):
+    with pytest.raises(RowsError, match="has not seen, and these are training rows"):
         debias.interactions(model, X[:200], y[:200], rows="train")
+    forest = RandomForestRegressor(5, random_state=0).fit(X, y)
+    with pytest.raises(RowsError, match="out-of-bag rows"):
+        debias.interactions(forest, X, y)
     X, y = X[200:], y[200:]
     with pytest.raises(RowsError, match="have blocks"):
         debias.interactions(model, debias.Dataset(X, y, blocks=np.arange(len(y)) // 2))
