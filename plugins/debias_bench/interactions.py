@@ -145,13 +145,12 @@ def _trial(setting: Setting, number: int) -> dict[str, Any]:
     model = _model(setting, seed_of(rng)).fit(X[:N_TRAINING_ROWS], y[:N_TRAINING_ROWS])
     found = debias.interactions(model, X[N_TRAINING_ROWS:], y[N_TRAINING_ROWS:], rows="held-out", error_rate=ALPHA)
     is_true = np.array([tuple(pair) in TRUTHS[setting.truth][1] for pair in found.pairs.tolist()], dtype=bool)
-    false = found.tested & ~is_true
+    false, n_true = found.tested & ~is_true, len(TRUTHS[setting.truth][1])
     confirmed = found.p_adjusted <= ALPHA
     scores = {
         "single": float((found.p_value[false] <= ALPHA).mean()) if false.any() else 0.0,
         "any false": bool(confirmed[false].any()),
-        "true found":        if TRUTHS[setting.truth][1]
-        else None,
+        "true found": float(confirmed[is_true].sum() / n_true) if n_true else None,
     }
     return {"design": setting.name, "repeat": number, "scores": scores}
 
