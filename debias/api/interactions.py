@@ -99,13 +99,14 @@ def interactions(
     --------
     >>> import debias
     >>> import numpy as np
+    >>> import pandas as pd
     >>> from xgboost import XGBRegressor
-    >>> X = np.random.default_rng(0).normal(size=(800, 4))
-    >>> y = X[:, 0] + 2 * X[:, 1] * X[:, 2] + np.random.default_rng(1).normal(size=800)
+    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(800, 4)), columns=list("abcd"))
+    >>> y = X.a + 2 * X.b * X.c + np.random.default_rng(1).normal(size=800)
     >>> model = XGBRegressor(n_estimators=50, max_depth=3).fit(X[:400], y[:400])
     >>> found = debias.interactions(model, X[400:], y[400:])
     >>> found.confirmed
-    [('x1', 'x2')]
+    [('b', 'c')]
     """
     request = Request.of(
         model,
