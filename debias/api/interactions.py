@@ -169,7 +169,7 @@ def _tested(
         z=test.z[is_asked],
         p_value=test.p_value[is_asked],
         spread=spread[is_asked],
-        total=test.total,
+        total=test.total[is_asked],
         n_asked=int(asked.sum()),
         n_rows=int((rows.weight > 0).sum()),
         n_functions=test.n_functions,

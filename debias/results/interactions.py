@@ -40,6 +40,7 @@ ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "fdr": p_values.false_discovery,
     "fdr_by": partial(p_values.false_discovery, any_dependence=True),
 }
+ARRAYS = ("score", "standard_error", "z", "p_value", "total", "spread")
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 TOO_FEW_ROWS = "other pairs vary more, and only one pair is tested for every 20 rows"
 NULL_HYPOTHESIS = (
@@ -67,8 +68,9 @@ class Interactions(ReportedResult):
         Of the score; NaN if the pair was not tested. The p-value is one-sided.
     spread : array of shape (n_pairs,)
         Standard deviation over rows of what the model does with both features together, in the unit of its output.
-    total : float
-        Covariance of the response and the output of the model on these rows.
+    total : array of shape (n_pairs,)
+        Covariance of the response and the output of the model on these rows. If there are several responses or classes,
+        everything is that of the response, or of the class against the most frequent one, with the smallest p-value.
     n_asked : int
         Number of pairs that were asked for.
     n_rows : int
@@ -90,7 +92,7 @@ class Interactions(ReportedResult):
     z: NDArray[np.float64]
     p_value: NDArray[np.float64]
     spread: NDArray[np.float64]
-    total: float
+    total: NDArray[np.float64]
     n_asked: int
     n_rows: int
     n_functions: int
@@ -133,13 +135,22 @@ class Interactions(ReportedResult):
     @property
     def share(self) -> NDArray[np.float64]:
         """Score of each pair as a share of `total`, shape (n_pairs,); NaN if that is not above 0."""
-        return self.score / self.total if self.total > 0 else np.full(len(self.pairs), np.nan)
+        return self.score / self._positive_total
+
+    @property
+    def share_error(self) -> NDArray[np.float64]:
+        """Standard error of each share, with `total` as it is, shape (n_pairs,)."""
+        return self.standard_error / self._positive_total
+
+    @property
+    def _positive_total(self) -> NDArray[np.float64]:
+        return np.where(self.total > 0, self.total, np.nan)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with a row for each pair, the confirmed pairs and the largest shares first.
 
-        The index has the levels ``feature`` and ``other``. Columns: ``share``, ``score``, ``standard_error``, ``z``,
-        ``p_value``, ``p_adjusted``, ``spread`` and ``verdict``.
+        The index has the levels ``feature`` and ``other``. Columns: ``share`` and ``share_error``, ``score``,
+        ``standard_error``, ``z``, ``p_value``, ``p_adjusted``, ``spread`` and ``verdict``.
         """
         import pandas as pd
 
@@ -147,7 +158,9 @@ class Interactions(ReportedResult):
         index = pd.MultiIndex.from_arrays(
             [names[self.pairs[:, 0]], names[self.pairs[:, 1]]], names=["feature", "other"]
         )
-        columns = {name: getattr(self, name) for name in ("share", "score", "standard_error", "z", "p_value")}
+        columns = {
+            name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
+        }
         columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
         return frame.iloc[self._order()]
@@ -155,10 +168,9 @@ class Interactions(ReportedResult):
     def to_table(self, most: int | None = None) -> Table:
         """Return the table of the first pairs, or of all, for people."""
         frame = self.to_frame()[:most]
-        of_total = 1 / self.total if self.total > 0 else 1.0
         columns = {"pair": [f"{one} with {other}" for one, other in frame.index]}
         columns["share"] = cells("share", frame["share"], DASH)
-        columns["standard error"] = cells("share", frame["standard_error"] * of_total, DASH)
+        columns["standard error"] = cells("share", frame["share_error"], DASH)
         for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
             columns[heading] = cells(name, frame[name], DASH)
         columns["verdict"] = [Confirmation(each).text for each in frame["verdict"]]
@@ -186,7 +198,7 @@ class Interactions(ReportedResult):
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
         sentences = [self.headline]
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
-        if self.confirmed and self.total > 0:
+        if self.confirmed:
             sentences.append(
                 "A share is the part of the covariance of the response and the model's output that needs both "
                 "features, beyond additive functions of all columns and the other interactions."
@@ -213,17 +225,14 @@ class Interactions(ReportedResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version. What was not tested is None."""
-        arrays = {
-            name: [None if each != each else each for each in getattr(self, name).tolist()]
-            for name in ("score", "standard_error", "z", "p_value", "spread")
-        }
+        arrays = {name: [None if each != each else each for each in getattr(self, name).tolist()] for name in ARRAYS}
         return {
             "kind": KIND,
             "schema_version": SCHEMA_VERSION,
             "feature_names": list(self.feature_names),
             "pairs": self.pairs.tolist(),
             **arrays,
-            **{name: getattr(self, name) for name in ("total", "n_asked", "n_rows", "n_functions", "error", "alpha")},
+            **{name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "error", "alpha")},
             "provenance": self.provenance,
             "settings": self.settings,
             "warnings": list(self.warnings),
@@ -236,7 +245,7 @@ class Interactions(ReportedResult):
         fields = record(without_version(plain, "interactions"), FIELDS, "")
         del fields["kind"]
         pairs, n_pairs = fields["pairs"], len(fields["pairs"])
-        if any(len(fields[name]) != n_pairs for name in ("score", "standard_error", "z", "p_value", "spread")):
+        if any(len(fields[name]) != n_pairs for name in ARRAYS):
             raise Malformed(f"its columns do not have {n_pairs} entries")
         if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
@@ -296,8 +305,7 @@ FIELDS = {
     "kind": text_of,
     "feature_names": texts,
     "pairs": _pairs,
-    **dict.fromkeys(("score", "standard_error", "z", "p_value", "spread"), or_missing),
-    "total": number,
+    **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
     "error": text_of,
     "alpha": number,

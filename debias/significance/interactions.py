@@ -76,15 +76,14 @@ class InteractionTest:
     Parameters
     ----------
     score : array
-        Mean over rows of the interaction times the response, both freed of everything else; summed over outputs. NaN if
-        not tested.
+        Mean over rows of the interaction times the response, both freed of everything else. NaN if not tested. Of
+        several responses, or classes against the most frequent one: that with the smallest p-value, here and below.
     standard_error : array
     z : array
-        The largest one over outputs.
     p_value : array
-        One-sided; the smallest one over outputs times their number.
-    total : float
-        Covariance of the response and the output of the model, summed over outputs.
+        One-sided, times the number of responses or classes.
+    total : array
+        Covariance of the response and the output of the model.
     n_functions : int
         Number of additive functions.
     """
@@ -93,7 +92,7 @@ class InteractionTest:
     standard_error: Array
     z: Array
     p_value: Array
-    total: float
+    total: Array
     n_functions: int
 
 
@@ -127,31 +126,43 @@ def test_interactions(
     RowsError
         There are too few rows for additive functions of all columns.
     """
-    weight = rows.weight
-    used = weight > 0
-    share = weight[used] / weight[used].mean()
-    X, categorical = rows.table.matrix(rows.ensemble)[used], categorical_columns(rows.ensemble)
+    X, categorical = rows.table.matrix(rows.ensemble), categorical_columns(rows.ensemble)
     response, link = responses(rows)
-    additive = additive_functions(X, categorical)
-    outputs = range(1, 2) if link is LOGIT and response.shape[1] == 2 else range(response.shape[1])
-    tests, total, n_functions, n_tests = [], 0.0, 0, len(outputs)
-    for c in outputs:
-        y = response[used, c]
-        functions = np.column_stack([additive, alone[used, :, c]])
-        offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used, c]
-        of_output, n_functions = _tested(
-            interaction[used, :, c], functions, y, share, offset, link, asked, alpha / n_tests
+    comparisons = _comparisons(response, rows.weight, link)
+    tests, n_functions = np.full((len(comparisons), 5, interaction.shape[1]), np.nan), 0
+    for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
+        share = rows.weight[used] / rows.weight[used].mean()
+        functions = np.column_stack([additive_functions(X[used], categorical), alone[used] @ contrast])
+        offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
+        of_pairs, n_functions = _tested(
+            interaction[used] @ contrast, functions, y, share, offset, link, asked, alpha / len(comparisons)
         )
-        tests.append(of_output)
-        total += float(np.average((y - np.average(y, weights=share)) * output[used, c], weights=share))
-    score, variance, z, p_value = (np.array(part) for part in zip(*tests, strict=True))
-    tested = ~np.isnan(z).all(axis=0)
-    best = np.full(z.shape[1], np.nan)
-    best[tested] = np.nanmax(z[:, tested], axis=0)
-    smallest = np.full(z.shape[1], np.nan)
-    smallest[tested] = np.minimum(1.0, len(tests) * np.nanmin(p_value[:, tested], axis=0))
-    sums = [np.where(tested, np.nansum(part, axis=0), np.nan) for part in (score, variance)]
-    return InteractionTest(sums[0], np.sqrt(sums[1]), best, smallest, total, n_functions)
+        total = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
+        of_output[:] = *of_pairs, np.full(interaction.shape[1], total)
+    p_value = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3])
+    score, variance, z, smallest, total = np.take_along_axis(tests, p_value.argmin(axis=0)[None, None], axis=0)[0]
+    adjusted = np.minimum(1.0, len(comparisons) * smallest)
+    return InteractionTest(score, np.sqrt(variance), z, adjusted, total, n_functions)
+
+
+def _comparisons(response: Array, weight: Array, link: Link) -> list[tuple[Array, NDArray[np.int64], Array]]:
+    """Return the response of each test, its rows, and the contrast of the outputs that it is about.
+
+    The log odds of a class against the most frequent one, among the rows of the two, are additive if the margins of all
+    classes are. Those of a class against all others are not.
+    """
+    used, n_outputs = np.flatnonzero(weight > 0), response.shape[1]
+    if link is not LOGIT or n_outputs == 1:
+        return [(response[used, c], used, np.eye(n_outputs)[c]) for c in range(n_outputs)]
+    most = int((weight @ response).argmax()) if n_outputs > 2 else 0
+    comparisons = []
+    for c in range(n_outputs):
+        of_two = used[(response[used][:, [c, most]] > 0).any(axis=1)]
+        if c != most:
+            # Probabilities of two classes sum to 1: the second one says all.
+            contrast = np.eye(n_outputs)[c] - (np.eye(n_outputs)[most] if n_outputs > 2 else 0.0)
+            comparisons.append((response[of_two, c], of_two, contrast))
+    return comparisons
 
 
 def responses(rows: Rows) -> tuple[Array, Link]:

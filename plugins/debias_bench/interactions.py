@@ -212,7 +212,7 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
 def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for setting, of_setting in _rates(trials).items():
-        row = {"truth": setting.truth, "response": setting.response, "model": setting.model}
+        row: dict[str, Any] = {"truth": setting.truth, "response": setting.response, "model": setting.model}
         row |= {"correlation": setting.correlation, "n_rows": setting.n_rows, "sets": of_setting["sets"]}
         for name in ("single", "any false", "true found"):
             if of_setting[name] is not None:

@@ -71,6 +71,25 @@ def test_the_additive_model_of_classes_is_a_ridge_logistic_regression():
     np.testing.assert_allclose(eta, expected, atol=1e-3)
 
 
+def test_classes_are_compared_with_the_most_frequent_one():
+    """Log odds of two classes are additive where the margins are; those of one against all others are not."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3))
+    margins = np.column_stack([np.full(3000, 1.0), 1.5 * x[:, 0], 1.5 * x[:, 1]])
+    shares = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    y = (rng.random((3000, 1)) > shares.cumsum(axis=1)).sum(axis=1)
+    X = pd.DataFrame(x, columns=list("abc"))
+    model, X, y = fitted(X, y, 1500, XGBClassifier, n_estimators=20)
+    response = np.eye(3)[y]
+    comparisons = of_test._comparisons(response, np.ones(1500), of_test.LOGIT)
+    most = np.bincount(y).argmax()
+    for (one, rows, contrast), c in zip(comparisons, [c for c in range(3) if c != most], strict=True):
+        np.testing.assert_array_equal(rows, np.flatnonzero((y == c) | (y == most)))
+        np.testing.assert_array_equal(one, y[rows] == c)
+        np.testing.assert_array_equal(contrast, np.eye(3)[c] - np.eye(3)[most])
+    assert debias.interactions(model, X, y).confirmed == []
+
+
 def test_functions_of_a_column_follow_its_kind():
     rng = np.random.default_rng(0)
     few, many, missing = rng.integers(0, 3, 200).astype(float), rng.normal(size=200), rng.normal(size=200)

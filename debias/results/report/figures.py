@@ -404,13 +404,12 @@ def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) ->
     table = found.to_frame()
     table = table[table["verdict"] != Confirmation.UNTESTED.value]
     drawn, n_left = table.iloc[:most], max(0, len(table) - most)
-    scale = 1 / found.total if found.total > 0 else 1.0
-    at, reach = drawn["score"].to_numpy() * scale, NORMAL_95 * drawn["standard_error"].to_numpy() * scale
+    at, reach = drawn["share"].to_numpy(), NORMAL_95 * drawn["share_error"].to_numpy()
     place, labels = np.arange(len(drawn)), {each: each.text for each in Confirmation}
     draw_by_verdict(axes, drawn["verdict"].to_numpy(dtype=object), place, (at - reach, at + reach), at, labels)
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     name_rows(axes, [f"{one} with {other}" for one, other in drawn.index], n_left, "with smaller shares")
-    axes.set_xlabel("share, with the 95% interval of each pair alone" if found.total > 0 else "score")
+    axes.set_xlabel("share, with the 95% interval of each pair alone")
     axes.locator_params(axis="x", nbins=6)
 
 
