@@ -203,6 +203,11 @@ class Interactions(ReportedResult):
                 "A share is the part of the covariance of the response and the model's output that needs both "
                 "features, beyond additive functions of all columns and the other interactions."
             )
+        if len(self.confirmed) > 1:
+            sentences.append(
+                "A small share beside a large one may be a part of it: the model splits on other features along the way, "
+                "and does not follow an interaction exactly."
+            )
         if n_tested:
             sentences.append(
                 f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {RATES[self.error].capitalize()} "
