@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from debias.api.audit_folds import audit_folds
     from debias.api.compare import compare
     from debias.api.droppable import droppable
+    from debias.api.interactions import interactions
     from debias.api.partial_dependence import partial_dependence
     from debias.api.score import contributions, score
     from debias.data.user_rows import Dataset
@@ -57,6 +58,7 @@ else:
             "debias.api.audit_folds": "audit_folds",
             "debias.api.compare": "compare",
             "debias.api.droppable": "droppable",
+            "debias.api.interactions": "interactions",
             "debias.api.partial_dependence": "partial_dependence",
             "debias.api.score": "contributions score",
             "debias.data.user_rows": "Dataset",
@@ -108,6 +110,7 @@ __all__ = [
     "compare",
     "contributions",
     "droppable",
+    "interactions",
     "load_model",
     "partial_dependence",
     "refit",

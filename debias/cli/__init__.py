@@ -16,7 +16,7 @@ import click
 
 from debias import __version__
 from debias.child_process import safe_path
-from debias.cli import audit, check, doctor, drop, monitor, plugins, score
+from debias.cli import audit, check, doctor, drop, interactions, monitor, plugins, score
 from debias.cli.gate import not_finished
 from debias.cli.output import COULD_NOT_RUN, defused, errors, warn
 
@@ -103,7 +103,16 @@ def main() -> None:
 
 def debias_commands() -> list[click.Command]:
     """Return the commands of debias itself: what the hook of this name returns, and no plugin has to be loaded."""
-    return [audit.command, check.command, doctor.command, drop.command, monitor.command, plugins.command, score.command]
+    return [
+        audit.command,
+        check.command,
+        doctor.command,
+        drop.command,
+        interactions.command,
+        monitor.command,
+        plugins.command,
+        score.command,
+    ]
 
 
 for each in debias_commands():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from debias.results.droppable import Droppable
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
+    from debias.results.interactions import Interactions
     from debias.results.scores import Scores
 
 HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
@@ -116,6 +117,15 @@ def table_of_drops(result: Droppable) -> Table:
     frame.index = frame.index.map("{:,}".format)
     needed = f"{'blocks' if result.blocks else 'rows'} needed to decide"
     return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
+
+
+def print_interactions(console: Console, found: Interactions) -> None:
+    """Print what is confirmed, the table of pairs, and then the rest of the summary."""
+    first, *rest = found.summary()
+    _print_lines(console, [first])
+    if len(found.pairs):
+        _print_table(console, found.to_table(MOST_DRAWN), len(found.pairs) - MOST_DRAWN, noun="pair")
+    _print_lines(console, rest)
 
 
 def print_gate(console: Console, gate: Gate) -> None:
@@ -217,6 +227,12 @@ def short_droppable(result: Droppable) -> str:
     return _short(lines, Table(table.names, kept), result.sizes.size)
 
 
+def short_interactions(found: Interactions) -> str:
+    """Return what is confirmed, and the first pairs."""
+    of = f"Interactions of {escaped(str(found.settings.get('model')))}"
+    return _short([of, found.headline], found.to_table(MOST), len(found.pairs), LONGEST_RULE)
+
+
 def short_gate(gate: Gate) -> str:
     """Return whether a gate passed, and the results of its rules, failures first."""
     results = sorted(gate.results, key=lambda result: list(GateStatus).index(result.status))
@@ -242,13 +258,13 @@ def _short(lines: list[str], table: Table, n_rows: int, longest_name: int = LONG
     return "\n".join([*folded, *table.to_text(WIDTH, longest_name), *more])
 
 
-def _print_table(console: Console, table: Table, n_left: int, of: str | None = None) -> None:
-    """Print what a table is of, the table, and how many features it leaves out."""
+def _print_table(console: Console, table: Table, n_left: int, of: str | None = None, noun: str = "feature") -> None:
+    """Print what a table is of, the table, and how many rows it leaves out."""
     if of is not None:
         console.print(plain(of), style="bold")
     console.print(table.to_terminal(console.width))
     if n_left > 0:
-        _print_lines(console, [f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."])
+        _print_lines(console, [f"... {counted(n_left, f'more {noun}')}; CSV, JSON and data frames have all."])
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:

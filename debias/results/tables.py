@@ -13,6 +13,7 @@ from debias.results.vocabulary import (
     GREY,
     VERMILION,
     ChangeVerdict,
+    Confirmation,
     Dependence,
     DropStatus,
     Finding,
@@ -220,7 +221,7 @@ class Table:
             "words": [each.title for each in self.columns if each.is_text],
             "marks": {
                 word.text: (MARK_CLASS[word.display.colour], word.display.mark)
-                for kind in (Verdict, Finding, ChangeVerdict)
+                for kind in (Verdict, Finding, ChangeVerdict, Confirmation)
                 for word in kind
             },
         }

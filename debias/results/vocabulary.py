@@ -132,6 +132,14 @@ class DropStatus(Word):
     HARMFUL = "do not drop together"
 
 
+class Confirmation(Word):
+    """What the test of interactions says about a pair: whether unseen rows confirm what the model does with both."""
+
+    CONFIRMED = "confirmed"
+    NO_EVIDENCE = "no evidence"
+    UNTESTED = "untested"
+
+
 class GateStatus(Word):
     """The outcome of a gate, or of one of its rules."""
 
@@ -167,6 +175,11 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         Finding.NO_EVIDENCE: Display("no evidence alone", colour=VERMILION, mark="✕"),
         Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
+    },
+    Confirmation: {
+        Confirmation.CONFIRMED: Display("confirmed", colour=BLUE, mark="●", marker="o"),
+        Confirmation.NO_EVIDENCE: Display("no evidence", "without evidence", VERMILION, "✕", "x", "////", (0, (4, 2))),
+        Confirmation.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
     },
     ChangeVerdict: {
         ChangeVerdict.FADED: Display("faded", colour=VERMILION, mark="\N{HEAVY MULTIPLICATION X}", marker="X"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from debias.errors import CompositionError
 from debias.results.sentences import sufficient_z
-from debias.results.vocabulary import VERMILION, Display, Verdict
+from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
     from debias.results.comparison import Comparison
+    from debias.results.interactions import Interactions
     from debias.results.scores import Scores
 
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
@@ -32,6 +33,8 @@ FEW = 2
 """A picture leaves out no features if there are at most this many, and there is room."""
 LABEL_HEIGHT = 0.19
 """Inches between two names beside a line."""
+NORMAL_95 = 1.96
+"""Half of a 95% interval, in standard errors."""
 MOST_IN_SLOPES = 16
 """The figure of ranks shows this many features."""
 SETTINGS: dict[Any, Any] = {
@@ -398,6 +401,29 @@ def draw_ranks(comparison: Comparison, axes: Any, most: int = MOST_DRAWN) -> Non
         axes.legend(loc="upper left", bbox_to_anchor=(0, 1.08), frameon=False)
 
 
+def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) -> None:
+    """Draw the share of each tested pair with its interval, in the style of its verdict, the confirmed pairs on top.
+
+    Parameters
+    ----------
+    found : Interactions
+    axes : matplotlib Axes
+    most : int
+        Draw at most this many pairs. A last line says how many others there are.
+    """
+    refuse_most(most)
+    table = found.to_frame()
+    table = table[table["verdict"] != Confirmation.UNTESTED.value]
+    drawn, n_left = table.iloc[:most], max(0, len(table) - most)
+    at, reach = drawn["share"].to_numpy(), NORMAL_95 * drawn["share_error"].to_numpy()
+    place, labels = np.arange(len(drawn)), {each: each.text for each in Confirmation}
+    draw_by_verdict(axes, drawn["verdict"].to_numpy(dtype=object), place, (at - reach, at + reach), at, labels)
+    axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
+    name_rows(axes, [f"{one} with {other}" for one, other in drawn.index], n_left, "with smaller shares")
+    axes.set_xlabel("share, with the 95% interval of each pair alone")
+    axes.locator_params(axis="x", nbins=6)
+
+
 def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
     """Draw the picture of an audit of a kind; see ``Audit.plot``."""
     pictures = {"bar": draw_bars, "interval": draw_shares, "slope": draw_slopes_of_shares, "evidence": draw_evidence}
@@ -448,6 +474,8 @@ def _n_lines(draw: Any, result: Any, most: int) -> int:
     """Return the number of lines of a picture: its features, and one for those that are left out."""
     if draw is draw_ranks:
         return min(most, len(result.ranks)) + 1
+    if draw is draw_interactions:
+        return min(most, int(result.tested.sum())) + 1
     features, n_left = drawn_of_scores(result, most) if draw is draw_scores else drawn_features(result, most)
     return len(features) + bool(n_left)
 

@@ -1,0 +1,241 @@
+"""The test of interactions against least squares by hand, scikit-learn's logistic regression, and its level."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from xgboost import XGBClassifier, XGBRanker, XGBRegressor
+
+import debias
+from debias.errors import CompositionError, RowsError
+from debias.results.interactions import Interactions
+from debias.results.vocabulary import Confirmation
+from debias.significance import interactions as of_test
+from debias.significance.interactions import additive_functions
+
+
+def drawn(n=400, rho=0.5, product=1.5, seed=0):
+    """Correlated columns, curves, a threshold and one product."""
+    rng = np.random.default_rng(seed)
+    x = np.sqrt(1 - rho) * rng.normal(size=(n, 5)) + np.sqrt(rho) * rng.normal(size=(n, 1))
+    effect = x[:, 0] + x[:, 1] + np.sin(2 * x[:, 2]) + 2 * (x[:, 3] > 0) + product * x[:, 0] * x[:, 1]
+    return pd.DataFrame(x, columns=list("abcde")), effect + rng.normal(size=n)
+
+
+def fitted(X, y, n_train=200, kind=XGBRegressor, **settings):
+    model = kind(**({"n_estimators": 40, "max_depth": 3, "n_jobs": 1} | settings)).fit(X[:n_train], y[:n_train])
+    return model, X[n_train:], y[n_train:]
+
+
+def test_the_score_and_its_error_are_those_of_least_squares(monkeypatch):
+    given = {}
+    whole = of_test.test_interactions
+    monkeypatch.setattr("debias.api.interactions.test_interactions", lambda *a: given.update(a=a) or whole(*a))
+    model, X, y = fitted(*drawn())
+    found = debias.interactions(model, X, y)
+    _, interaction, alone, _, _, _ = given["a"]
+    n, n_pairs = len(y), len(found.pairs)
+    assert n_pairs == 10
+    assert not np.isnan(found.z).any()
+    basis = np.column_stack([np.ones(n), additive_functions(X.to_numpy(), np.zeros(5, bool)), alone[:, :, 0]])
+    for k in range(n_pairs):
+        others = np.column_stack([basis, np.delete(interaction[:, :, 0], k, axis=1)])
+
+        def rest(values, on):
+            return values - on @ np.linalg.lstsq(on, values, rcond=1e-9)[0]
+
+        direction, left = rest(interaction[:, k, 0], others), rest(y, others)
+        everything = np.column_stack([others, interaction[:, k, 0]])
+        leverage = np.einsum("ij,ji->i", everything, np.linalg.pinv(everything, rcond=1e-9))
+        products = direction * left
+        error = np.sqrt((products**2 / (1 - leverage)).sum())
+        np.testing.assert_allclose(found.score[k], products.mean(), rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(found.standard_error[k], error / n, rtol=1e-3)
+        np.testing.assert_allclose(found.z[k], products.sum() / error, rtol=1e-3, atol=1e-3)
+    covariance = np.cov(y, model.predict(X))[0, 1] * (n - 1) / n
+    np.testing.assert_allclose(found.total, covariance, rtol=1e-5)
+    np.testing.assert_allclose(found.share, found.score / covariance, rtol=1e-5)
+
+
+def test_the_additive_model_of_classes_is_a_ridge_logistic_regression():
+    X, y = drawn(300)
+    functions = additive_functions(X.to_numpy(), np.zeros(5, bool))
+    functions = functions[:, functions.std(axis=0) > 0]
+    functions = (functions - functions.mean(axis=0)) / functions.std(axis=0)
+    label = (y > np.median(y)).astype(float)
+    ones = np.ones(len(y))
+    ridge = np.repeat([0.0, 1.0], [1, functions.shape[1]])
+    eta, _ = of_test._fit(np.column_stack([ones, functions]), label, ones, 0 * ones, ridge, of_test.LOGIT)
+    expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(functions, label).decision_function(functions)
+    np.testing.assert_allclose(eta, expected, atol=1e-3)
+
+
+def test_classes_are_compared_with_the_most_frequent_one():
+    """Log odds of two classes are additive where the margins are; those of one against all others are not."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3))
+    margins = np.column_stack([np.full(3000, 1.0), 1.5 * x[:, 0], 1.5 * x[:, 1]])
+    shares = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    y = (rng.random((3000, 1)) > shares.cumsum(axis=1)).sum(axis=1)
+    X = pd.DataFrame(x, columns=list("abc"))
+    model, X, y = fitted(X, y, 1500, XGBClassifier, n_estimators=20)
+    response = np.eye(3)[y]
+    comparisons = of_test._comparisons(response, np.ones(1500), of_test.LOGIT)
+    most = np.bincount(y).argmax()
+    for (one, rows, contrast), c in zip(comparisons, [c for c in range(3) if c != most], strict=True):
+        np.testing.assert_array_equal(rows, np.flatnonzero((y == c) | (y == most)))
+        np.testing.assert_array_equal(one, y[rows] == c)
+        np.testing.assert_array_equal(contrast, np.eye(3)[c] - np.eye(3)[most])
+    assert debias.interactions(model, X, y).confirmed == []
+
+
+def test_functions_of_a_column_follow_its_kind():
+    rng = np.random.default_rng(0)
+    few, many, missing = rng.integers(0, 3, 200).astype(float), rng.normal(size=200), rng.normal(size=200)
+    missing[:20] = np.nan
+    codes = rng.integers(0, 50, 200).astype(float)
+    one = additive_functions(few[:, None], np.array([False]))
+    np.testing.assert_array_equal(one.sum(axis=1), 1)
+    assert one.shape[1] == 3
+    assert set(np.unique(additive_functions(codes[:, None], np.array([True])))) == {0.0, 1.0}
+    of_many = additive_functions(many[:, None], np.array([False]))
+    np.testing.assert_array_equal(of_many[:, 0], many)
+    assert of_many.shape[1] == 49  # a quarter of the rows, less the constant
+    of_missing = additive_functions(missing[:, None], np.array([False]))
+    np.testing.assert_array_equal(of_missing[:, 0], np.isnan(missing))
+    assert np.isfinite(of_missing).all()
+
+
+@pytest.mark.parametrize("kind", [XGBClassifier, RandomForestClassifier])
+def test_an_interaction_of_classes_is_confirmed_and_no_other(kind):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(1600, 4)), columns=list("abcd"))
+    y = rng.random(1600) < 1 / (1 + np.exp(-(X.a + 3 * X.b * X.c)))
+    settings = {"n_jobs": 1} if kind is XGBClassifier else {"random_state": 0, "max_depth": 6}
+    found = debias.interactions(*fitted(X, y.astype(int), 800, kind, **settings))
+    assert found.confirmed == [("b", "c")]
+
+
+def test_weights_are_repeated_rows_and_rows_without_weight_are_left_out():
+    model, X, y = fitted(*drawn(500))
+    weight = np.ones(len(y))
+    weight[:60] = 0
+    some = debias.interactions(model, X, y, sample_weight=weight)
+    assert some.n_rows == len(y) - 60
+    # The trees' shares use the same rows, so both ways are the same model and the same rows.
+    alone = debias.interactions(model, X[60:], y[60:])
+    np.testing.assert_allclose(some.z, alone.z, rtol=1e-6)
+    double = debias.interactions(model, X, y, sample_weight=2 * np.ones(len(y)))
+    np.testing.assert_allclose(double.z, debias.interactions(model, X, y).z, rtol=1e-9)
+
+
+def test_pairs_that_were_asked_for_are_tested_beside_all_others():
+    model, X, y = fitted(*drawn())
+    every = debias.interactions(model, X, y).to_frame()
+    some = debias.interactions(model, X, y, with_="a").to_frame()
+    assert set(some.index) == {pair for pair in every.index if "a" in pair}
+    np.testing.assert_allclose(some["z"], every.loc[some.index, "z"], rtol=1e-6)
+    of_two = debias.interactions(model, X, y, features=["a", "b"])
+    assert of_two.confirmed == [("a", "b")]
+    np.testing.assert_allclose(of_two.p_adjusted, of_two.p_value)
+
+
+def test_a_group_is_one_feature():
+    model, X, y = fitted(*drawn())
+    found = debias.interactions(model, X, y, groups={"ab": ["a", "b"]})
+    assert found.feature_names == ("ab", "c", "d", "e")
+    assert found.confirmed == []
+
+
+def test_only_the_pairs_that_vary_most_are_tested():
+    X, y = drawn(160)
+    found = debias.interactions(*fitted(X, y, 100))
+    assert found.tested.sum() == 3  # 60 rows
+    untested = found.to_frame()[lambda frame: frame["verdict"] == Confirmation.UNTESTED]
+    assert untested[["z", "p_value", "score"]].isna().all(axis=None)
+    assert any("not tested" in sentence for sentence in found.summary())
+
+
+def test_stumps_have_nothing_to_test():
+    found = debias.interactions(*fitted(*drawn(), max_depth=1))
+    assert len(found.pairs) == 0
+    assert found.headline == "The model uses no two of these features together: no interaction to test."
+    assert "10 other pairs together" in " ".join(found.summary())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": "a"}, "with_='a'"),
+        ({"features": ["a"]}, "of two features"),
+        ({"features": ["a", "q"]}, "no feature 'q'. There are: a, b, c, d, e"),
+        ({"with_": "q"}, "no feature 'q'"),
+    ],
+)
+def test_wrong_arguments_say_what_to_pass(arguments, message):
+    model, X, y = fitted(*drawn())
+    with pytest.raises(RowsError, match=message):
+        debias.interactions(model, X, y, **arguments)
+
+
+def test_what_is_not_covered_is_refused():
+    X, y = drawn()
+    model = fitted(X, y)[0]
+    with pytest.raises(RowsError, match="has not seen, and these are training rows"):
+        debias.interactions(model, X[:200], y[:200], rows="train")
+    forest = RandomForestRegressor(5, random_state=0).fit(X, y)
+    with pytest.raises(RowsError, match="out-of-bag rows"):
+        debias.interactions(forest, X, y)
+    X, y = X[200:], y[200:]
+    with pytest.raises(RowsError, match="have blocks"):
+        debias.interactions(model, debias.Dataset(X, y, blocks=np.arange(len(y)) // 2))
+    with pytest.raises(RowsError, match="interactions need about"):
+        debias.interactions(model, X[:30], y[:30])
+    ranks = np.clip(np.round(y), 0, 3).astype(int)
+    ranker = XGBRanker(n_estimators=5, n_jobs=1).fit(X, ranks, qid=np.arange(len(y)) // 10)
+    with pytest.raises(CompositionError, match="not for rankers"):
+        debias.interactions(ranker, debias.Dataset(X, ranks, qid=np.arange(len(y)) // 10), rows="held-out")
+
+
+def test_json_keeps_every_number():
+    found = debias.interactions(*fitted(*drawn(160), 100))
+    read = Interactions.from_json(found.to_json())
+    assert read.to_dict() == found.to_dict()
+    pd.testing.assert_frame_equal(read.to_frame(), found.to_frame())
+
+
+def test_sentences_follow_from_the_table():
+    for seed, product in ((0, 1.5), (1, 0.0), (2, 3.0)):
+        found = debias.interactions(*fitted(*drawn(500, product=product, seed=seed)))
+        frame = found.to_frame()
+        confirmed = frame[frame["verdict"] == Confirmation.CONFIRMED]
+        assert list(confirmed.index) == found.confirmed
+        assert (confirmed["p_adjusted"] <= 0.05).all()
+        if not len(confirmed):
+            assert (
+                found.headline
+                == f"None of {frame['z'].notna().sum()} tested interactions is confirmed on these 300 rows."
+            )
+        for (one, other), row in confirmed.iterrows():
+            assert f"{one} with {other} ({row['share']:.1%})" in found.headline
+
+
+def found_in_additive_truth(n_sets, depth, rho, seed=0):
+    """The share of p-values of at most .05 and of sets with a confirmed pair, without any interaction."""
+    single, together = [], []
+    for k in range(n_sets):
+        X, y = drawn(1200, rho, 0.0, seed=[seed, k])
+        found = debias.interactions(*fitted(X, y, 600, n_estimators=60, max_depth=depth, learning_rate=0.1))
+        single.append(found.p_value[found.tested] <= 0.05)
+        together.append(bool(found.confirmed))
+    return np.concatenate(single), np.array(together)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("depth", "rho"), [(3, 0.5), (6, 0.9)])
+def test_the_level_holds_where_columns_are_correlated(depth, rho):
+    single, together = found_in_additive_truth(100, depth, rho)
+    # Two standard errors; of single pairs with the sets as units, whose pairs depend on one another.
+    assert together.mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+    assert single.mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
