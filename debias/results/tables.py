@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 HEADING = {
+    "reported_unseen": "on unseen rows",
     "share": "debiased share",
     "standard_error": "standard error, splits fixed",
     "p_adjusted": "adjusted p",
@@ -27,7 +28,7 @@ HEADING = {
     "response_change": "response change",
     "rows_change": "rows change",
 }
-FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
+FIRST = ("verdict", "selected", "share", "reported", "reported_unseen", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 WORDS = ("verdict", "dependence", "result", "model", "from", "to")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
@@ -297,6 +298,7 @@ def _numbers(values: object) -> list[str]:
 
 FORMAT = {
     "reported": _percent,
+    "reported_unseen": _percent,
     "share": _percent,
     "z": _z,
     "p_value": _p_values,
