@@ -26,7 +26,7 @@ class Measure(StrEnum):
     MEAN_GAIN = "mean gain"
     """The mean gain of a split."""
     SPLITS = "splits"
-    """The number of splits."""
+    """The number of splits. It has no counterpart on unseen rows."""
     PREDICTION_CHANGE = "prediction change"
     """CatBoost's change of predictions between leaves that differ in one split."""
 
@@ -43,15 +43,16 @@ class LeafSums:
     hessian : array of float64 of shape (n_nodes,)
         Sum of second derivatives of the training rows in each leaf; entries of inner nodes are not read.
     penalty : float or array of float64 of shape (n_nodes,)
+        Of each node as a child; as a parent, a node has the smallest penalty.
     learning_rate : float
-    iterated : bool
-        Whether the values of leaves come from several Newton steps: then G is 0 at the values, not before them.
+    n_steps : int
+        Number of Newton steps that the values of leaves come from. With more than one, the formula is that of a step.
     """
 
     hessian: NDArray[np.float64]
     penalty: float | NDArray[np.float64]
     learning_rate: float = 1.0
-    iterated: bool = False
+    n_steps: int = 1
 
 
 class ReportedImportance(NamedTuple):

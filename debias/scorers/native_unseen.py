@@ -9,9 +9,13 @@ multiplied by the share of this that the evaluation rows show:
   rows, if the library's gain is a decrease of the variance). Letters with a prime are of the evaluation rows.
 
 On the training rows the share is 1, so the figure is the one that the library reports. For a feature that is
-independent of the response and of the other features its mean on unseen rows is 0, since the rows of a node are then
-divided at random. UnbiasedGBM replaces one of the two sums of gradients in a gain in the same way, and refits the model
-(Zhang et al. 2023, arXiv 2305.10696, section 5).
+independent of the response and of the other features its mean on unseen rows is 0 in averaged trees, since the rows of
+a node are then divided at random. In boosted trees it is 0 or below, because a tree also corrects on the training rows
+what the trees before it have left of their noise. UnbiasedGBM replaces one of the two sums of gradients in a gain in the
+same way (Zhang et al. 2023, arXiv 2305.10696, section 5).
+
+A number of splits has no such counterpart. Splits that hold on unseen rows less those that do not were tried: late
+trees, whose splits are nearly all noise, decide that number, and features that matter got 0.
 """
 
 from __future__ import annotations
@@ -46,15 +50,15 @@ REPRODUCED = 1e-2
 
 @scorer_plugin("native_unseen", unit="as the library reports it, on evaluation rows")
 def native_unseen(ensemble: TreeEnsemble, rows: Any) -> tuple[Array, dict[str, Any]]:
-    """Return the importance that the model itself reports, computed again on evaluation rows: mean 0 for noise.
+    """Return the importance that the model itself reports, computed again on evaluation rows: 0 or below for noise.
 
     It is known up to one factor for all features, so compare shares. On the training rows, with their weights, these
     are the shares of ``native``.
 
     - Impurity and gain: the figure of each split, times the share of it that the evaluation rows show.
-    - Number of splits: splits that evaluation rows confirm, less those that they contradict.
     - CatBoost's change of predictions: one of the two differences of leaf values is that of the values that the
       evaluation rows give.
+    - Numbers of splits and covers have no counterpart on other rows.
 
     Returns
     -------
@@ -107,25 +111,27 @@ def _mean_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) 
 
 
 def _splits(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
-    if ensemble.gain is None:
-        raise CompositionError(f"this {ensemble.source} stores no gains of its splits")
-    shown = _of_boosted(ensemble, rows, reported, ensemble.gain[ensemble.splits])
-    return _by_feature(ensemble, np.sign(shown))
+    raise CompositionError(
+        "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: let "
+        "the model report them (importance_type='gain')"
+    )
 
 
 def _prediction_change(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
     """Return the sum over pairs (a, b) of leaves of ``n'_a n'_b / (n'_a + n'_b) (v_a - v_b) (u_a - u_b)``.
 
     The leaves of a pair differ in one split of a symmetric tree; v is the value of a leaf, and u the value that the
-    evaluation rows give it: one Newton step, with the penalty for as many rows as the training rows.
+    evaluation rows give it, with the penalty for as many rows as the training rows. K Newton steps leave the part
+    ``(penalty / (H + penalty))^K`` of the way to the best value if the loss is quadratic, with H at the value v.
     """
     assert reported.leaf_sums is not None
     leaves, trained = _row_by_row(ensemble, rows, reported), ensemble.averaging_weight
     assert trained is not None
-    sums = running_sums(rows, ahead=1 / leaves.learning_rate if leaves.iterated else 0.0)
+    rate, value, several = leaves.learning_rate, ensemble.value[:, 0], leaves.n_steps > 1
+    sums = running_sums(rows, ahead=1 / rate if several else 0.0)
     penalty = leaves.penalty * _ratio(sums.n, trained)
-    value = ensemble.value[:, 0]
-    shown = leaves.learning_rate * _ratio(sums.gradient, sums.hessian + penalty) + leaves.iterated * value
+    left = _ratio(penalty, sums.hessian + penalty) ** leaves.n_steps
+    shown = (1 - left) * (rate * _ratio(sums.gradient, sums.hessian) + several * value)
     score = np.zeros(ensemble.n_features)
     for tree in range(ensemble.n_trees):
         levels = _levels(ensemble, tree)
@@ -234,13 +240,9 @@ def _from_leaves(ensemble: TreeEnsemble, leaves: LeafSums, hessian: Array) -> Ar
     The gains that follow from these sums must be the stored ones, up to a factor for each tree: its learning rate.
     """
     penalty = np.broadcast_to(leaves.penalty, hessian.shape)
-    at_leaves = ensemble.value[:, 0] * (leaves.hessian + penalty)
-    # Sums of a tree without its root step are those of the split's gradients. `sum_up` takes what is at the leaves.
-    gradient = of_leaves(ensemble, at_leaves)
-    least = float(penalty.min())
-    best = _ratio(gradient**2, hessian + np.where(ensemble.left < 0, penalty, least))
-    as_parent = _ratio(gradient**2, hessian + least)
-    gain = best[ensemble.children].sum(axis=1) - as_parent[ensemble.splits]
+    gradient = of_leaves(ensemble, ensemble.value[:, 0] * (leaves.hessian + penalty))
+    as_child, as_parent = (_ratio(gradient**2, hessian + each) for each in (penalty, penalty.min()))
+    gain = as_child[ensemble.children].sum(axis=1) - as_parent[ensemble.splits]
     assert ensemble.gain is not None
     stored, tree = ensemble.gain[ensemble.splits], ensemble.tree_of_split
     of_tree, stored_of_tree = (np.bincount(tree, weights=each, minlength=ensemble.n_trees) for each in (gain, stored))

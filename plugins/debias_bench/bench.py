@@ -27,7 +27,7 @@ STUDY_NAMES = (
     "predictive-value",
     "mdi-plus",
 )
-SIMULATED = ("significance", "held-out", "dependence", "rare-classes", "folds", "monitor", "days", "intervals")
+SIMULATED = ("significance", "held-out", "dependence", "rare-classes", "folds", "monitor", "days", "intervals", "decisions")
 MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
@@ -83,7 +83,8 @@ def command(
     `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds` those over
     the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
     histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
-    power at planned numbers of rows. `power` (forests) and `aico` (a boosted model) compare the power of our
+    power at planned numbers of rows. `decisions` counts, on real data, sentences about reported importance that lead to
+    wrong decisions. `power` (forests) and `aico` (a boosted model) compare the power of our
     tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
     features that scores put first.
     """
@@ -104,9 +105,19 @@ def command(
 
     messages = Console(stderr=True)
     if study in SIMULATED:
-        from debias_bench import change, days, dependence, folds, held_out, intervals, rare_classes, significance
+        from debias_bench import (
+            change,
+            days,
+            decisions,
+            dependence,
+            folds,
+            held_out,
+            intervals,
+            rare_classes,
+            significance,
+        )
 
-        modules = (significance, held_out, dependence, rare_classes, folds, change, days, intervals)
+        modules = (significance, held_out, dependence, rare_classes, folds, change, days, intervals, decisions)
         simulate = dict(zip(SIMULATED, modules, strict=True))[study]
         page = simulate.run(Path(out), messages, repeats=repeats, jobs=jobs, restart=restart)
         click.echo(page, nl=False)

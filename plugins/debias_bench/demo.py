@@ -102,7 +102,14 @@ def _models(seed: int, n_jobs: int) -> list[Any]:
     return [
         RandomForestRegressor(n_estimators=N_TREES, random_state=seed, n_jobs=n_jobs),
         XGBRegressor(n_estimators=N_TREES, learning_rate=0.05, max_depth=4, random_state=seed, n_jobs=n_jobs),
-        LGBMRegressor(n_estimators=N_TREES, learning_rate=0.05, random_state=seed, n_jobs=n_jobs, verbose=-1),
+        LGBMRegressor(
+            n_estimators=N_TREES,
+            learning_rate=0.05,
+            importance_type="gain",
+            random_state=seed,
+            n_jobs=n_jobs,
+            verbose=-1,
+        ),
     ]
 
 

@@ -121,7 +121,7 @@ def test_inflation_is_not_judged_where_a_feature_that_was_not_tested_may_change_
     tested = next(name for name in audit.tested_scores.feature_names if name not in audit.untested_features)
     reported = np.where([name == tested for name in audit.tested_scores.feature_names], 0.9, 0.05)
     assert inflation(replace(audit, reported=reported), 0.5).status == "not judged"
-    assert inflation(audit, largest).status == "passed"  # no share can exceed its debiased one by more
+    assert inflation(audit, largest).status == "passed"  # no share can exceed that on these rows by more
     model, X, y = made
     one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], random_state=0, test=debias.Permutation(60)), 0.999)
     assert (one_value.status, one_value.value) == ("failed", "none")

@@ -281,7 +281,7 @@ def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
         hessian=ensemble.averaging_weight,
         penalty=float(settings["l2_leaf_reg"]),
         learning_rate=float(settings["learning_rate"]),
-        iterated=int(settings["leaf_estimation_iterations"]) > 1,
+        n_steps=int(settings["leaf_estimation_iterations"]),
     )
 
 
