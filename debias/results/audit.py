@@ -273,7 +273,8 @@ class Audit(ReportedResult):
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, sorted by share.
 
-        Columns: ``reported``, ``reported_unseen`` (the same figure on these rows), ``share``, one column per scorer, then for the tested scorer the columns
+        Columns: ``reported``, ``reported_unseen`` (the same figure on these rows), ``share``, one column per scorer,
+        then for the tested scorer the columns
         ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` and ``verdict``. All of them and
         the share are NaN for features that these rows could not test, and then a column ``untested_because`` says why.
         If nothing at all was tested, :attr:`untested_because` says why. What is not known about held-out rows is in
@@ -320,7 +321,8 @@ class Audit(ReportedResult):
             the strongest first: at most five names, and how many more there are. A possible leak of the response
             (docs/report.md), and informative columns that are nearly the same. At most three features whose reported
             share is at least twice the same figure on these rows and more than 1 percentage point above it, and how
-            many more there are; or why this was not judged. Then :meth:`test_summary`, dependence, how well the model predicts the rows, and what they are.
+            many more there are; or why this was not judged. Then :meth:`test_summary`, dependence, how well the model
+            predicts the rows, and what they are.
             If nothing was tested, the reason and the rows come before the features.
         """
         return sentences.summary(self)
@@ -500,7 +502,8 @@ class Audit(ReportedResult):
         Raises
         ------
         CompositionError
-            There is no such kind; the reported importance was not computed on these rows, which "slope" needs; or the scores have no z, which
+            There is no such kind; the reported importance was not computed on these rows, which "slope" needs; or the
+            scores have no z, which
             "evidence" needs.
         ImportError
             matplotlib is not installed (``pip install matplotlib``).

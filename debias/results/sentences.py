@@ -360,8 +360,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
     where = on_unseen_rows(audit)
     if not unseen.any():  # then there are no shares that could be smaller
         return [
-            f"By {audit.reported_kind}, no feature has an importance above 0 {where}, so there are no shares to compare "
-            "with the reported ones."
+            f"By {audit.reported_kind}, no feature has an importance above 0 {where}, so there are no shares to "
+            "compare with the reported ones."
         ]
     doubled = (reported >= INFLATED * audit.where_tested(unseen)) & (reported > 0)
     inflated = doubled & (reported - unseen > NOTABLE)
@@ -399,8 +399,8 @@ def _slightly_inflated(
     where = on_unseen_rows(audit)
     return [
         f"Reported too high together: {slight.sum():,} of {slight.size:,} features have {percent(total)} of the "
-        f"reported importance, but {percent(of_unseen)} if the same importance is computed {where}. Each has at least twice its share {where}, "
-        "but at most 1 percentage point more."
+        f"reported importance, but {percent(of_unseen)} if the same importance is computed {where}. Each has "
+        f"at least twice its share {where}, but at most 1 percentage point more."
     ]
 
 

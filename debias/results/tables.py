@@ -28,7 +28,17 @@ HEADING = {
     "response_change": "response change",
     "rows_change": "rows change",
 }
-FIRST = ("verdict", "selected", "share", "reported", "reported_unseen", "p_adjusted", "informative_folds", "z", "dependence")
+FIRST = (
+    "verdict",
+    "selected",
+    "share",
+    "reported",
+    "reported_unseen",
+    "p_adjusted",
+    "informative_folds",
+    "z",
+    "dependence",
+)
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 WORDS = ("verdict", "dependence", "result", "model", "from", "to")
 """Columns of words. They are aligned to the left, those of numbers to the right."""

@@ -11,8 +11,8 @@ multiplied by the share of this that the evaluation rows show:
 On the training rows the share is 1, so the figure is the one that the library reports. For a feature that is
 independent of the response and of the other features its mean on unseen rows is 0 in averaged trees, since the rows of
 a node are then divided at random. In boosted trees it is 0 or below, because a tree also corrects on the training rows
-what the trees before it have left of their noise. UnbiasedGBM replaces one of the two sums of gradients in a gain in the
-same way (Zhang et al. 2023, arXiv 2305.10696, section 5).
+what the trees before it have left of their noise. UnbiasedGBM replaces one of the two sums of gradients in a gain in
+the same way (Zhang et al. 2023, arXiv 2305.10696, section 5).
 
 A number of splits has no such counterpart. Splits that hold on unseen rows less those that do not were tried: late
 trees, whose splits are nearly all noise, decide that number, and features that matter got 0.
@@ -112,8 +112,8 @@ def _mean_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) 
 
 def _splits(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
     raise CompositionError(
-        "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: let "
-        "the model report them (importance_type='gain')"
+        "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: "
+        "let the model report them (importance_type='gain')"
     )
 
 
@@ -169,7 +169,8 @@ def _averaged(ensemble: TreeEnsemble, rows: Any, figure: Array) -> Array:
     """Return the figure of each split of averaged trees on the evaluation rows, as shares of the rows of the tree."""
     if not ensemble.mean_values or ensemble.weight is None:
         raise CompositionError(
-            f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by means"
+            f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by "
+            "means"
         )
     n, s, (left, right), step = rows.node_sums.n, rows.node_sums.s, ensemble.children.T, _steps(ensemble)
     if not rows.node_sums.n_root.any():
@@ -208,7 +209,9 @@ def _refuse_without_rows(ensemble: TreeEnsemble, rows: Any) -> None:
     if rows.in_bag is not None:
         raise CompositionError("out-of-bag rows of a boosted model have no margins before each tree")
     if objective.name not in WITH_GAINS or objective.smoothed or not objective.has_loss:
-        raise CompositionError(f"the gains and leaf values for the loss {objective.name} are not those of its gradients")
+        raise CompositionError(
+            f"the gains and leaf values for the loss {objective.name} are not those of its gradients"
+        )
     if ensemble.rescaled:
         raise CompositionError("trees were scaled after their growth, so the margins before each tree are not known")
     if ensemble.value.shape[1] > 1:
@@ -292,7 +295,9 @@ def _common(weight: Array, left: NDArray[np.int64], right: NDArray[np.int64]) ->
 
 
 def _by_feature(ensemble: TreeEnsemble, terms: Array) -> Array:
-    return np.bincount(ensemble.feature[ensemble.splits], weights=terms, minlength=ensemble.n_features)
+    return np.bincount(ensemble.feature[ensemble.splits], weights=terms, minlength=ensemble.n_features).astype(
+        np.float64
+    )
 
 
 def _ratio(above: Any, below: Any) -> Array:

@@ -269,8 +269,8 @@ def _check_reported(reported: Any, ensemble: TreeEnsemble) -> None:
         isinstance(reported, tuple)
         and (len(reported) == 2 or isinstance(reported, ReportedImportance))
         and isinstance(reported[1], str),
-        f"debias_reported_importance returns {reported!r}, not a debias.hooks.reported.ReportedImportance or the pair "
-        "(values, the library's name for them)",
+        f"debias_reported_importance returns {reported!r}, not the pair (values, the library's name for them) "
+        "or a debias.hooks.reported.ReportedImportance",
     )
     shape = np.shape(reported[0])
     require(

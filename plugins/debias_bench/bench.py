@@ -27,7 +27,17 @@ STUDY_NAMES = (
     "predictive-value",
     "mdi-plus",
 )
-SIMULATED = ("significance", "held-out", "dependence", "rare-classes", "folds", "monitor", "days", "intervals", "decisions")
+SIMULATED = (
+    "significance",
+    "held-out",
+    "dependence",
+    "rare-classes",
+    "folds",
+    "monitor",
+    "days",
+    "intervals",
+    "decisions",
+)
 MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 

@@ -208,8 +208,9 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "the model is then not better on these rows, and the two figures only measure different things. *Before*, the "
         "reported share was compared with the share of `mdi_oob`; *now* with the same figure on unseen rows.",
         _bias(trials),
-        "*Differs*: largest difference between a reported share and the same figure that debias computes on the training "
-        "rows, over features, data sets and divisions. *Not judged*: the summary says that the two have different units.",
+        "*Differs*: largest difference between a reported share and the same figure that debias computes on the "
+        "training rows, over features, data sets and divisions. *Not judged*: the summary says that the two have "
+        "different units.",
     ]
 
 

@@ -599,7 +599,10 @@ def test_a_page_holds_these_sentences_and_figures(seed):
         ("Informative", audit.tested),
         ("Reported", "reported" in facts.table),
         ("On unseen rows", facts.unseen is not None),
-        ("reported too high", facts.reported is not None and facts.unseen is None and facts.tested_scores.rows != "train"),
+        (
+            "reported too high",
+            facts.reported is not None and facts.unseen is None and facts.tested_scores.rows != "train",
+        ),
     ):
         assert (f"<strong>{word}</strong>" in reading) == there
     assert ("are training rows, so it is as biased" in reading) == (audit.tested_scores.rows == "train")

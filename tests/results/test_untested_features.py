@@ -60,7 +60,7 @@ def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_ju
     assert figures.isna().all()
     assert not any("Reported too high: leak" in line for line in audit.summary())
     assert next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:] == [
-        *"---",
+        *"----",
         "untested",
     ]
     assert audit.untested_share > 0.5

@@ -138,13 +138,36 @@ def test_sets_of_categories_have_a_penalty_of_their_own(rows):
     np.testing.assert_allclose(shares(again.values), shares(model.feature_importances_), atol=1e-5)
 
 
+def walked(nodes, X, gradient, hessian, name, inside):
+    """Return the feature and the term of each split below a node, for the first 400 rows and the others."""
+    split = nodes.loc[name]
+    if split["Feature"] == "Leaf":
+        return []
+    k = int(split["Feature"][1:])
+    goes_left = [part[:, k].astype(np.float32) < np.float32(split["Split"]) for part in (X[:400], X[400:])]
+    left = [i & g for i, g in zip(inside, goes_left, strict=True)]
+    right = [i & ~g for i, g in zip(inside, goes_left, strict=True)]
+    G = [[g[s].sum() for s in (i, a)] for g, i, a in zip(gradient, inside, left, strict=True)]
+    H = [[h[s].sum() for s in (i, a)] for h, i, a in zip(hessian, inside, left, strict=True)]
+    shown = [g[1] - (h[1] / h[0] * g[0] if h[0] else 0) for g, h in zip(G, H, strict=True)]
+    best = [gradient[0][s].sum() ** 2 / (hessian[0][s].sum() + 1) for s in (left[0], right[0], inside[0])]
+    gain = best[0] + best[1] - best[2]
+    assert gain == pytest.approx(split["Gain"], rel=2e-3, abs=2e-3)
+    below = [
+        each
+        for side, rows in (("Yes", left), ("No", right))
+        for each in walked(nodes, X, gradient, hessian, split[side], rows)
+    ]
+    return [(k, gain * shown[1] / shown[0]), *below]
+
+
 def test_it_is_the_definition_on_unseen_rows(rows):
     """A walk through the dumped trees, with margins that XGBoost predicts itself."""
     X, y = rows[0], rows[1]["two"]
     model = xgb("Classifier", n_estimators=5, max_depth=3, importance_type="total_gain").fit(X[:400], y[:400])
     unseen, target = X[400:], y[400:]
     frame, score = model.get_booster().trees_to_dataframe(), np.zeros(6)
-    penalty, at_root = 1.0, [0.0, 0.0]
+    at_root = [0.0, 0.0]
     terms = []
     for number, tree in frame.groupby("Tree"):
         before = [
@@ -152,32 +175,16 @@ def test_it_is_the_definition_on_unseen_rows(rows):
             for part in (X[:400], unseen)
         ]
         base = np.log(y[:400].mean() / (1 - y[:400].mean()))
-        at = [np.full(n, base) if each is None else each.astype(float) for each, n in zip(before, (400, 200), strict=True)]
+        at = [
+            np.full(n, base) if each is None else each.astype(float) for each, n in zip(before, (400, 200), strict=True)
+        ]
         p = [1 / (1 + np.exp(-each)) for each in at]
         gradient = [y[:400] - p[0], target - p[1]]
         hessian = [each * (1 - each) for each in p]
         at_root = [a + h.sum() for a, h in zip(at_root, hessian, strict=True)]
-        node = tree.set_index("ID")
-
-        def walk(name, inside):
-            split = node.loc[name]
-            if split["Feature"] == "Leaf":
-                return
-            k = int(split["Feature"][1:])
-            goes_left = [part[:, k].astype(np.float32) < np.float32(split["Split"]) for part in (X[:400], unseen)]
-            left = [i & g for i, g in zip(inside, goes_left, strict=True)]
-            right = [i & ~g for i, g in zip(inside, goes_left, strict=True)]
-            G = [[g[s].sum() for s in (i, a)] for g, i, a in zip(gradient, inside, left, strict=True)]
-            H = [[h[s].sum() for s in (i, a)] for h, i, a in zip(hessian, inside, left, strict=True)]
-            shown = [g[1] - (h[1] / h[0] * g[0] if h[0] else 0) for g, h in zip(G, H, strict=True)]
-            best = [gradient[0][s].sum() ** 2 / (hessian[0][s].sum() + penalty) for s in (left[0], right[0], inside[0])]
-            gain = best[0] + best[1] - best[2]
-            assert gain == pytest.approx(split["Gain"], rel=2e-3, abs=2e-3)
-            terms.append((k, gain * shown[1] / shown[0]))
-            walk(split["Yes"], left)
-            walk(split["No"], right)
-
-        walk(f"{number}-0", [np.ones(400, bool), np.ones(200, bool)])
+        terms += walked(
+            tree.set_index("ID"), X, gradient, hessian, f"{number}-0", [np.ones(400, bool), np.ones(200, bool)]
+        )
     for k, term in terms:
         score[k] += term * at_root[0] / at_root[1]
     found = scored(model, unseen, target, "native_unseen", rows="held-out").values

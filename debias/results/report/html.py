@@ -211,7 +211,9 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
         about = _about_slopes(audit)
         most = figures.MOST_IN_SLOPES
         height = 1.4 + 0.2 * min(most, audit.share.size)
-        pictures.append(_figure("slopes", "Reported, and on unseen rows", figures.draw_slopes, audit, styles, height, about, most))
+        pictures.append(
+            _figure("slopes", "Reported, and on unseen rows", figures.draw_slopes, audit, styles, height, about, most)
+        )
     if audit.inflation is not None and audit.n_values is not None:
         heading, about = "Importance and number of values", _about_values(audit)
         pictures.append(_figure("values", heading, figures.draw_values, audit, styles, 3.6, about))
@@ -225,9 +227,9 @@ def _about_shares(audit: Audit) -> str:
     about = f"Debiased share of each feature (filled marker){interval}"
     if audit.reported_unseen is not None:
         about += (
-            f". The hollow diamond is the share that the model reports (by {audit.reported_kind}), and the grey diamond "
-            f"the same figure {on_unseen_rows(audit)}: if it is far to the left of the hollow one, the model reports the "
-            "feature too high. The debiased share has another unit than the diamonds"
+            f". The hollow diamond is the share that the model reports (by {audit.reported_kind}), and the grey "
+            f"diamond the same figure {on_unseen_rows(audit)}: if it is far to the left of the hollow one, the model "
+            "reports the feature too high. The debiased share has another unit than the diamonds"
         )
     return f"{about}.{_which(audit)}"
 
@@ -259,8 +261,8 @@ def _about_slopes(audit: Audit) -> str:
 
 def _about_values(audit: Audit) -> str:
     return (
-        "Share of the reported importance (diamond), and of the same figure on unseen rows (filled marker), against the "
-        "number of distinct values. Importance from training rows grows with this number, whether or not the feature "
+        "Share of the reported importance (diamond), and of the same figure on unseen rows (filled marker), against "
+        "the number of distinct values. Importance from training rows grows with this number, whether or not the feature "
         f"matters.{_correlations(audit)}"
     )
 

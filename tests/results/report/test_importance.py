@@ -72,9 +72,7 @@ def test_every_audit_can_be_drawn(kind):
     for seed in range(9):  # as many as there are numbers of features below
         audit = drawn(seed)
         if kind == "slope" and audit.reported_unseen is None:
-            with pytest.raises(
-                debias.plugin.CompositionError, match="needs the reported importance on these rows"
-            ):
+            with pytest.raises(debias.plugin.CompositionError, match="needs the reported importance on these rows"):
                 debias.plot.ImportanceDisplay.from_audit(audit, kind=kind)
             continue
         debias.plot.ImportanceDisplay.from_audit(audit, kind=kind, max_features=1 + seed % 9).figure_.canvas.draw()
