@@ -136,7 +136,7 @@ def read_sampled_share(booster: Any) -> float | None:
 
 
 def read_penalty(booster: Any) -> float:
-    """Return the penalty of leaf values (``reg_lambda``): a setting of the training, which a model file does not keep."""
+    """Return the penalty of leaf values (``reg_lambda``): a setting that a model file does not keep."""
     return float(dict(_settings(json.loads(booster.save_config())["learner"]["gradient_booster"]))["lambda"])
 
 

@@ -159,9 +159,9 @@ def _diamonds(axes: Any, audit: Audit, features: NDArray[np.int64], place: NDArr
     known = ~np.isnan(unseen)
     ends = np.stack([reported[known], unseen[known]])
     axes.hlines(place[known], ends.min(axis=0), ends.max(axis=0), color=MUTED, lw=0.7, zorder=1)
-    style: dict[str, Any] = {"mec": MUTED, "ms": 5, "ls": "none", "zorder": 2}
-    axes.plot(reported, place, "D", mfc="white", label="reported", **style)
-    axes.plot(unseen, place, "D", mfc=MUTED, label=UNSEEN, **style)
+    style: dict[str, Any] = {"ms": 5, "ls": "none", "zorder": 2}
+    axes.plot(reported, place, "D", mfc="white", mec=MUTED, label="reported", **style)
+    axes.plot(unseen, place, "D", mfc=MUTED, mec="white", label=UNSEEN, **style)  # the edge shows on a bar
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:

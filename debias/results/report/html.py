@@ -262,8 +262,8 @@ def _about_slopes(audit: Audit) -> str:
 def _about_values(audit: Audit) -> str:
     return (
         "Share of the reported importance (diamond), and of the same figure on unseen rows (filled marker), against "
-        "the number of distinct values. Importance from training rows grows with this number, whether or not the feature "
-        f"matters.{_correlations(audit)}"
+        "the number of distinct values. Importance from training rows grows with this number, whether or not the "
+        f"feature matters.{_correlations(audit)}"
     )
 
 
