@@ -118,6 +118,22 @@ def test_the_in_bag_rows_of_each_tree_give_what_a_forest_reports(rows):
     np.testing.assert_allclose(np.mean(by_tree, axis=0), forest.feature_importances_, atol=1e-9)
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("learner", ["GradientBoostedTreesLearner", "CartLearner"])
+@pytest.mark.parametrize("of", ["number", "two"])
+def test_on_the_training_rows_it_is_what_ydf_reports(rows, learner, of):
+    import pandas as pd
+
+    ydf = pytest.importorskip("ydf")
+    X, y = pd.DataFrame(rows[0], columns=list("abcdef")), rows[1][of]
+    task = ydf.Task.REGRESSION if of == "number" else ydf.Task.CLASSIFICATION
+    given = {"num_trees": 20} if learner.startswith("Gradient") else {}
+    y = y if of == "number" else np.array(["no", "yes"])[y]
+    model = getattr(ydf, learner)(label="y", task=task, validation_ratio=0.0, **given).train(X.assign(y=y))
+    reported, again = (scored(model, X, y, scorer, rows="train").values for scorer in ("native", "native_unseen"))
+    np.testing.assert_allclose(shares(again), shares(reported), atol=ROUNDING)
+
+
 def test_weights_of_training_rows_are_those_of_the_figure(rows):
     X, y = rows[0], rows[1]["two"]
     model = xgb("Classifier", scale_pos_weight=3.0).fit(X, y)
