@@ -84,10 +84,14 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.plugin.hookimpl
 def debias_reported_importance(model: Any) -> ReportedImportance | None:
-    """Return Spark's ``featureImportances``."""
+    """Return Spark's ``featureImportances``.
+
+    Those of boosted models have no measure: the first tree is grown for the response, and the others for gradients on
+    another scale.
+    """
     if not isinstance(model, SparkTrees):
         return None
-    measure = Measure.TOTAL_GAIN if model.boosted else Measure.IMPURITY_BY_TREE
+    measure = None if model.boosted else Measure.IMPURITY_BY_TREE
     return ReportedImportance(model.reported_importance(), "featureImportances", measure)
 
 
