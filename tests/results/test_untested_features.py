@@ -59,10 +59,8 @@ def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_ju
     figures = audit.to_frame().loc["leak", ["share", "mdi_oob", "standard_error", "z", "p_value", "p_adjusted"]]
     assert figures.isna().all()
     assert not any("Reported too high: leak" in line for line in audit.summary())
-    assert next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:] == [
-        *"----",
-        "untested",
-    ]
+    *cells, verdict = next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:]
+    assert (set(cells), verdict) == ({"-"}, "untested")
     assert audit.untested_share > 0.5
     assert audit.unsupported_share < 0.05
     assert any(line.startswith("Not tested: ") and f"leak ({reason})" in line for line in audit.summary())
