@@ -19,7 +19,7 @@ from debias.api.row_facts import Fingerprints
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
-from debias.hooks.registry import missing_scorer, plugin_manager
+from debias.hooks.registry import missing_scorer
 from debias.hooks.registry import scorers as offered_scorers
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Refits, checked, current, in_threads
@@ -30,6 +30,8 @@ from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
+from debias.scorers.native import reported_importance
+from debias.scorers.native_unseen import native_unseen
 from debias.significance.procedure import Tests
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ MOST_UNTESTED_NAMED = 5
 COLUMNS = {
     "feature",
     "reported",
+    "reported_unseen",
     "share",
     "standard_error",
     "z",
@@ -152,8 +155,8 @@ def audit(
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
     >>> audit = debias.audit(forest, X, y, random_state=0)
     >>> list(audit.to_frame().columns)
-    ['reported', 'share', 'mdi_oob', 'oob_loss', 'honest_effects', 'standard_error', 'z', 'p_value', 'p_adjusted', \
-'verdict', 'dependence_p_adjusted', 'dependence', 'finding']
+    ['reported', 'reported_unseen', 'share', 'mdi_oob', 'oob_loss', 'honest_effects', 'standard_error', 'z', \
+'p_value', 'p_adjusted', 'verdict', 'dependence_p_adjusted', 'dependence', 'finding']
     >>> audit.to_frame().loc["bmi", ["verdict", "dependence", "finding"]].tolist()
     ['informative', 'dependent', 'used and confirmed']
     """
@@ -235,6 +238,8 @@ def _audited(
         plan.tested.name,
         first.near_duplicates,
         first.performance,
+        first.reported_unseen,
+        first.no_unseen_because,
     )
 
 
@@ -327,8 +332,8 @@ class _AuditedMember:
     Parameters
     ----------
     scores : dict of str to Scores
-    n_values, near_duplicates, performance, reported, reported_kind
-        As for :class:`Audit`; `reported` is not scaled.
+    n_values, near_duplicates, performance, reported, reported_kind, reported_unseen, no_unseen_because
+        As for :class:`Audit`; `reported` and `reported_unseen` are not scaled.
     """
 
     scores: dict[str, Scores]
@@ -337,6 +342,8 @@ class _AuditedMember:
     performance: Performance
     reported: NDArray[np.float64] | None
     reported_kind: str
+    reported_unseen: NDArray[np.float64] | None
+    no_unseen_because: str | None
 
 
 def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints, *, is_first: bool) -> _AuditedMember:
@@ -365,6 +372,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         scores[DEPENDENCE] = _dependence_tested(prepared, scores[DEPENDENCE], plan, reason_of(of_tested))
 
     reported, reported_kind = _reported(prepared) if n_members == 1 else (None, NOT_REPORTED)
+    reported_unseen, no_unseen_because = _reported_unseen(prepared, reported, of_tested)
     return _AuditedMember(
         scores=scores,
         n_values=n_values,
@@ -372,6 +380,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         performance=performance,
         reported=reported,
         reported_kind=reported_kind,
+        reported_unseen=reported_unseen,
+        no_unseen_because=no_unseen_because,
     )
 
 
@@ -387,10 +397,27 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
 
 def _reported(prepared: Prepared) -> tuple[NDArray[np.float64] | None, str]:
     """Return the importance that the library reports, by groups of columns, and its name; None if it reports none."""
-    importance = plugin_manager().hook.debias_reported_importance(model=prepared.member.model)
+    importance = reported_importance(prepared.member.model)
     if importance is None:
         return None, NOT_REPORTED
-    return prepared.grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+    return prepared.grouping.sum(np.asarray(importance.values, dtype=np.float64)), importance.kind
+
+
+def _reported_unseen(
+    prepared: Prepared, reported: NDArray[np.float64] | None, tested: Scores
+) -> tuple[NDArray[np.float64] | None, str | None]:
+    """Return what the library reports, computed on these rows, by groups of columns; or None, and why."""
+    if reported is None:
+        return None, "the library reports no importance"
+    if tested.rows == RowsKind.TRAIN:
+        return None, "these are training rows"
+    if prepared.member.positions is not None:
+        return None, "the model is one of several, and each has seen other rows"
+    try:
+        values, _ = native_unseen.score(prepared.ensemble, prepared.rows)
+    except CompositionError as error:
+        return None, str(error)
+    return prepared.grouping.sum(values), None
 
 
 def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:

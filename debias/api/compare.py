@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
-REPORTED, DEBIASED = "native", "mdi_oob"
-"""Two scorers of the core: what the model reports, and what unseen rows say about it."""
+REPORTED, UNSEEN, DEBIASED = "native", "native_unseen", "mdi_oob"
+"""Scorers of the core: what the model reports, the same on unseen rows, and what these say about the response."""
 EXPLAINED = 500
 """Largest number of rows, evenly spread, whose SHAP values show which features interact."""
 BINS = 10
@@ -133,7 +133,8 @@ def compare(
     ensemble = member.ensemble
     matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     explained = matrix[evenly_spaced(len(matrix), EXPLAINED)]
-    return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained)))
+    upheld = _upheld(request, scores, engine)
+    return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained), upheld))
 
 
 def _default() -> list[str | Scorer]:
@@ -158,7 +159,9 @@ def _only_member(request: Request) -> Member:
     return members[0]
 
 
-def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:
+def _traits(
+    scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64], upheld: Scores | None
+) -> pd.DataFrame:
     import pandas as pd
 
     names = feature_index(next(iter(scores.values())).feature_names)
@@ -171,22 +174,33 @@ def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction
             "correlation": np.maximum(related.max(axis=1), 0.0),
             "correlated_with": [str(names[k]) if related[j, k] > 0 else "" for j, k in enumerate(nearest)],
             "interaction": interaction,
-            "not_upheld": _not_upheld(scores, len(names)),
+            "not_upheld": _not_upheld(scores, upheld, len(names)),
         },
         index=names,
     )
 
 
-def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float64]:
-    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN if nothing is reported.
+def _upheld(request: Request, scores: dict[str, Scores], engine: Engine) -> Scores | None:
+    """Return the reported importance, computed on the evaluation rows; None if it was not asked for or is not known.
 
-    It is also NaN if mdi_oob was computed on training rows, because these always support the fitted splits.
+    Nor is it told on training rows, because these always support the fitted splits.
     """
-    if not {REPORTED, DEBIASED} <= scores.keys() or scores[DEBIASED].rows == RowsKind.TRAIN:
+    if REPORTED not in scores:
+        return None
+    try:
+        upheld = scores_of(request, scorer(UNSEEN), None, engine)
+    except CompositionError:
+        return None
+    return None if upheld.rows == RowsKind.TRAIN else upheld
+
+
+def _not_upheld(scores: dict[str, Scores], upheld: Scores | None, n_features: int) -> NDArray[np.float64]:
+    """Return 1 - share on the evaluation rows over reported share, at least 0; NaN if one of them is not known."""
+    if upheld is None:
         return np.full(n_features, np.nan)
-    reported, debiased = (np.maximum(scores[name].values, 0.0) for name in (REPORTED, DEBIASED))
-    reported, debiased = (values / values.sum() if values.sum() > 0 else values for values in (reported, debiased))
-    lost = np.divide(reported - debiased, reported, out=np.full(n_features, np.nan), where=reported > 0)
+    reported, unseen = (np.maximum(each.values, 0.0) for each in (scores[REPORTED], upheld))
+    reported, unseen = (values / values.sum() if values.sum() > 0 else values for values in (reported, unseen))
+    lost = np.divide(reported - unseen, reported, out=np.full(n_features, np.nan), where=reported > 0)
     return np.where(np.isnan(lost), np.nan, np.maximum(lost, 0.0))
 
 

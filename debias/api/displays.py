@@ -140,9 +140,9 @@ class ImportanceDisplay:
         ax : matplotlib Axes, optional
             New axes by default.
         kind : {"bar", "interval", "slope", "evidence"}
-            - "bar": the debiased share as a bar, and the reported share as a diamond.
-            - "interval": the debiased share with its 95% interval (splits fixed), and the reported share.
-            - "slope": a line from the reported share on the left to the debiased share on the right.
+            - "bar": the debiased share as a bar. Diamonds show the reported share, and the same figure on these rows.
+            - "interval": the debiased share with its 95% interval (splits fixed), and the same diamonds.
+            - "slope": a line from the reported share on the left to the same figure on these rows on the right.
             - "evidence": the test statistic z, and the band in which noise would lie.
         max_features : int
             Largest number of features: the ones reported highest (at most half), and the informative ones with

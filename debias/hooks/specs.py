@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import MetaMethod, Scorer
     from debias.hooks.cross_validated import CrossValidated
     from debias.hooks.library import Library
+    from debias.hooks.reported import ReportedImportance
     from debias.hooks.training_weights import TrainingWeights
     from debias.hooks.wrapping import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
@@ -247,8 +248,8 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
 
 
 @hookspec(firstresult=True)
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
-    """Return the feature importance that the library reports, and the name that the library gives it.
+def debias_reported_importance(model: Any) -> ReportedImportance | tuple[NDArray[np.float64], str] | None:
+    """Return the feature importance that the library reports, the name that the library gives it, and what it measures.
 
     Parameters
     ----------
@@ -257,8 +258,9 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
 
     Returns
     -------
-    (array of shape (n_features,), str) or None
-        The importances, not scaled, and their name, for example ``"total gain"``.
+    ReportedImportance or (array of shape (n_features,), str) or None
+        The importances, not scaled, and their name, for example ``"total_gain"``. With a ``measure`` audits compute the
+        same figure on unseen rows, and say which features are reported too high. With a pair they cannot.
     """
     ...
 

@@ -33,6 +33,7 @@ _NOT_INFORMATIVE = {
     Dependence.UNTESTED: Finding.UNCONFIRMED,
 }
 """and about an indistinguishable one by the test of dependence."""
+NOT_COMPUTED = "the reported importance was not computed on these rows"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +46,11 @@ class Audit(ReportedResult):
         The importance that the library itself reports, scaled to sum 1; None if it reports none.
     reported_kind : str
         Name of the reported importance in the library.
+    reported_unseen : array of shape (n_features,), or None
+        The same figure, computed on the evaluation rows: entries below 0 set to 0, scaled to sum 1. Of `reported` and
+        this one can say that a feature is reported too high, since both have one unit. None if it was not computed.
+    no_unseen_because : str or None
+        Why `reported_unseen` is None.
     scores : dict of str to Scores
         Scores by name of the scorer.
     n_values : array of int64 of shape (n_features,), or None
@@ -61,8 +67,9 @@ class Audit(ReportedResult):
 
     Notes
     -----
-    ``share`` is max(score, 0) of the tested scorer divided by its sum, so it has the same unit as `reported`. A feature
-    with share 0 explains nothing of the response on rows the trees have not seen; `verdict` has the result of the test.
+    ``share`` is max(score, 0) of the tested scorer divided by its sum. A feature with share 0 explains nothing of the
+    response on rows the trees have not seen; `verdict` has the result of the test. Libraries report figures in other
+    units (gains, numbers of splits), so compare `share` among features, and `reported` with `reported_unseen`.
     """
 
     WRITTEN_AS: ClassVar[str] = Scores.WRITTEN_AS
@@ -75,6 +82,8 @@ class Audit(ReportedResult):
     tested_scorer: str = "mdi_oob"
     near_duplicates: tuple[NearDuplicates, ...] | None = None
     performance: Performance | None = None
+    reported_unseen: NDArray[np.float64] | None = None
+    no_unseen_because: str | None = None
 
     def __repr__(self) -> str:
         return console.short_audit(self)
@@ -90,13 +99,24 @@ class Audit(ReportedResult):
         tested_scorer: str = "mdi_oob",
         near_duplicates: tuple[NearDuplicates, ...] | None = None,
         performance: Performance | None = None,
+        reported_unseen: NDArray[np.float64] | None = None,
+        no_unseen_because: str | None = None,
     ) -> Audit:
-        """Return an audit made from unscaled reported importance and scores."""
-        if reported is not None:
-            reported = np.asarray(reported, dtype=np.float64)
-            total = reported.sum()
-            reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores, n_values, fingerprints or {}, tested_scorer, near_duplicates, performance)
+        """Return an audit made from scores and unscaled reported importance, with the same figure on these rows."""
+        if reported_unseen is None and no_unseen_because is None:
+            no_unseen_because = NOT_COMPUTED
+        return cls(
+            None if reported is None else _shares(reported),
+            kind,
+            scores,
+            n_values,
+            fingerprints or {},
+            tested_scorer,
+            near_duplicates,
+            performance,
+            None if reported_unseen is None else _shares(np.maximum(reported_unseen, 0.0)),
+            no_unseen_because,
+        )
 
     @property
     def tested_scores(self) -> Scores:
@@ -106,8 +126,18 @@ class Audit(ReportedResult):
     @property
     def share(self) -> NDArray[np.float64]:
         """max(score, 0) of the tested scorer, scaled to sum 1, shape (n_features,); all 0 if no score is positive."""
-        positive = np.maximum(self.tested_scores.values, 0.0)
-        return positive / positive.sum() if positive.sum() > 0 else positive
+        return _shares(np.maximum(self.tested_scores.values, 0.0))
+
+    @property
+    def inflation(self) -> NDArray[np.float64] | None:
+        """`reported` less `reported_unseen`, shape (n_features,): how much too high the library reports each feature.
+
+        NaN for features that these rows could not test. None if it is not known: on training rows, if nothing was
+        reported or computed on these rows, or if no feature has a figure above 0 on them.
+        """
+        if self.reported is None or self.reported_unseen is None or not self.reported_unseen.any():
+            return None
+        return self.where_tested(self.reported - self.reported_unseen)
 
     @property
     def tested(self) -> bool:
@@ -278,7 +308,8 @@ class Audit(ReportedResult):
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, sorted by share.
 
-        Columns: ``reported``, ``share``, one column per scorer, then for the tested scorer the columns
+        Columns: ``reported``, ``reported_unseen`` (the same figure on these rows), ``share``, one column per scorer,
+        then for the tested scorer the columns
         ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` and ``verdict``. All of them and
         the share are NaN for features that these rows could not test, and then a column ``untested_because`` says why.
         If nothing at all was tested, :attr:`untested_because` says why. What is not known about held-out rows is in
@@ -290,6 +321,8 @@ class Audit(ReportedResult):
         import pandas as pd
 
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
+        if self.reported_unseen is not None:
+            columns["reported_unseen"] = self.where_tested(self.reported_unseen)
         columns["share"] = self.where_tested(self.share)
         columns |= {name: scores.values for name, scores in self.scores.items()}
         columns[self.tested_scorer] = self.where_tested(self.tested_scores.values)
@@ -324,8 +357,9 @@ class Audit(ReportedResult):
             the strongest first: at most five names, and how many more there are. Whether the other features carry
             information together (:attr:`rest`). A possible leak of the response
             (docs/report.md), and informative columns that are nearly the same. At most three features whose reported
-            share is at least twice their debiased share and more than 1 percentage point above it, and how many more
-            there are. Then :meth:`test_summary`, dependence, how well the model predicts the rows, and what they are.
+            share is at least twice the same figure on these rows and more than 1 percentage point above it, and how
+            many more there are; or why this was not judged. Then :meth:`test_summary`, dependence, how well the model
+            predicts the rows, and what they are.
             If nothing was tested, the reason and the rows come before the features.
         """
         return sentences.summary(self)
@@ -435,6 +469,8 @@ class Audit(ReportedResult):
             "schema_version": SCHEMA_VERSION,
             "reported": None if self.reported is None else self.reported.tolist(),
             "reported_kind": self.reported_kind,
+            "reported_unseen": None if self.reported_unseen is None else self.reported_unseen.tolist(),
+            "no_unseen_because": self.no_unseen_because,
             "tested_scorer": self.tested_scorer,
             "share": self.share.tolist(),
             "verdict": self.verdict,
@@ -481,14 +517,14 @@ class Audit(ReportedResult):
         return check(self, policy, baseline)
 
     def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
-        """Draw the debiased and the reported shares. Colour, pattern and marker show the verdicts.
+        """Draw the debiased shares, and what the model reports. Colour, pattern and marker show the verdicts.
 
         Parameters
         ----------
         kind : {"bar", "interval", "slope", "evidence"}
-            - "bar": the debiased share as a bar, and the reported share as a diamond.
-            - "interval": the debiased share with its 95% interval (splits fixed), and the reported share.
-            - "slope": a line from the reported share on the left to the debiased share on the right.
+            - "bar": the debiased share as a bar. Diamonds show the reported share, and the same figure on these rows.
+            - "interval": the debiased share with its 95% interval (splits fixed), and the same diamonds.
+            - "slope": a line from the reported share on the left to the same figure on these rows on the right.
             - "evidence": the test statistic z, and the band in which noise would lie.
         ax : matplotlib Axes, optional
             New axes by default.
@@ -503,7 +539,8 @@ class Audit(ReportedResult):
         Raises
         ------
         CompositionError
-            There is no such kind; the model reports no importance, which "slope" needs; or the scores have no z, which
+            There is no such kind; the reported importance was not computed on these rows, which "slope" needs; or the
+            scores have no z, which
             "evidence" needs.
         ImportError
             matplotlib is not installed (``pip install matplotlib``).
@@ -529,3 +566,10 @@ class Audit(ReportedResult):
         audit = cls(scores={name: Scores(**each) for name, each in scores.items()}, **fields)
         stored.check_read_audit(audit, derived)
         return audit
+
+
+def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values scaled to sum 1; zeros if they have no sum."""
+    values = np.asarray(values, dtype=np.float64)
+    total = values.sum()
+    return values / total if total > 0 else np.zeros_like(values)

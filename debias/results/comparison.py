@@ -40,7 +40,8 @@ class Comparison(BaseResult):
         Index ``feature``; ``n_values``; ``correlation`` (largest absolute rank correlation with another feature) and
         ``correlated_with`` (that feature); ``interaction`` (share of the variance of the feature's SHAP values that the
         feature alone does not explain; NaN if the model does not use the feature); ``not_upheld`` (part of its reported
-        share that the feature loses in its ``mdi_oob`` share; NaN without these two scores and on training rows).
+        share that the feature loses if the same importance is computed on the evaluation rows, as ``native_unseen``
+        does; NaN without the score ``native``, on training rows, and where that is not known).
     """
 
     WRITTEN_AS: ClassVar[str] = "a comparison written by debias (Comparison.to_json)"

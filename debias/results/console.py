@@ -157,7 +157,7 @@ def short_audit(audit: Audit) -> str:
     """Return the headline of an audit, and the features with the largest shares."""
     first = np.lexsort((-audit.tested_scores.values, -audit.share))[:MOST]
     frame = rows_named(audit.to_frame(), [audit.tested_scores.feature_names[k] for k in first])
-    names = [name for name in ("reported", "share") if name in frame.columns]
+    names = [name for name in ("reported", "reported_unseen", "share") if name in frame.columns]
     names += [name for name in ("z", "p_adjusted") if audit.tested and getattr(audit.tested_scores, name) is not None]
     names += ["finding"] if audit.tested else []
     performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()

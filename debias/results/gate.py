@@ -21,7 +21,7 @@ from debias.results.gate_outcome import (
     warnings_of_absent,
 )
 from debias.results.policy import PROVENANCE, Feature, Policy
-from debias.results.sentences import doubts, reports_anything
+from debias.results.sentences import doubts, on_unseen_rows, reports_anything
 from debias.results.stored import check_audit
 from debias.results.vocabulary import REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
 from debias.text import counted, listed, p_value_in_words
@@ -323,28 +323,39 @@ def _rest(audit: Audit, rows_missing: int | None) -> Result:
 def _evidence(audit: Audit, k: int) -> str:
     tested = audit.tested_scores
     assert tested.z is not None and tested.p_adjusted is not None  # noqa: PT018  # the audit is tested
-    reported = "" if audit.reported is None else f", reported {audit.reported[k]:.1%}"
+    reported = "" if audit.reported is None else f", reported by {audit.reported_kind} {audit.reported[k]:.1%}"
+    if audit.reported_unseen is not None:
+        reported += f" ({audit.reported_unseen[k]:.1%} {on_unseen_rows(audit)})"
     return (
         f"z = {tested.z[k]:.2f}, adjusted p = {tested.p_adjusted[k]:.3g}, debiased share {audit.share[k]:.1%}{reported}"
     )
 
 
 def _inflation(audit: Audit, limit: float) -> Result:
-    if not reports_anything(audit):
-        return Result.of("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
-    if not audit.tested and not audit.share.any():  # such as a response that is the same in all rows
-        return Result.of("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
-    assert audit.reported is not None
-    tested = np.array([name not in audit.untested_features for name in audit.tested_scores.feature_names])
+    rule, allowed = "max_inflation", f"<= {limit:.1%}"
+    if audit.reported is None or not reports_anything(audit):
+        return Result.of(rule, False, "none", allowed, _NOT_REPORTED)
+    unjudged = Result(rule, GateStatus.NOT_JUDGED, "none", allowed, "")
+    if audit.reported_unseen is None:
+        return unjudged.unjudged(
+            f"the importance by {audit.reported_kind} is not known on these rows ({audit.no_unseen_because}), and the "
+            "debiased share is in another unit"
+        )
+    excess = audit.inflation
+    if excess is None and not audit.tested:  # such as a response that is the same in all rows
+        return Result.of(rule, False, "none", allowed, str(audit.untested_because))
+    if excess is None:
+        return unjudged.unjudged(f"no feature has an importance by {audit.reported_kind} above 0 on these rows")
+    tested = ~np.isnan(excess)
     if not tested.any():
-        return _unjudged(Result("max_inflation", GateStatus.NOT_JUDGED, "none", f"<= {limit:.1%}", ""), audit)
-    excess = audit.reported - audit.share
-    k = int(np.argmax(np.where(tested, excess, -np.inf)))
-    reason = f"{audit.tested_scores.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
-    result = Result.of(
-        "max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason
+        return _unjudged(unjudged, audit)
+    k = int(np.nanargmax(excess))
+    reason = (
+        f"{audit.tested_scores.feature_names[k]}: reported {audit.reported[k]:.1%} by {audit.reported_kind}, "
+        f"{audit.reported_unseen[k]:.1%} {on_unseen_rows(audit)}"
     )
-    # The debiased shares of the others would be smaller if a feature that was not tested had one.
+    result = Result.of(rule, bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", allowed, reason)
+    # The shares of the others would be smaller on these rows if a feature that was not tested had one.
     unknown = result.status is GateStatus.PASSED and not tested.all() and bool((audit.reported > limit).any())
     return _unjudged(result, audit) if unknown else result
 

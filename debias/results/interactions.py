@@ -205,8 +205,8 @@ class Interactions(ReportedResult):
             )
         if len(self.confirmed) > 1:
             sentences.append(
-                "A small share beside a large one may be a part of it: the model splits on other features along the way, "
-                "and does not follow an interaction exactly."
+                "A small share beside a large one may be a part of it: the model splits on other features along the "
+                "way, and does not follow an interaction exactly."
             )
         if n_tested:
             sentences.append(

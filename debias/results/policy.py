@@ -54,7 +54,8 @@ class Policy:
     min_informative : int
         Smallest number of informative features.
     max_inflation : float
-        Largest amount by which the reported share of a feature may exceed its debiased share.
+        Largest amount by which the reported share of a feature may exceed the same figure on these rows. Not judged if
+        the library reports a figure that cannot be computed on other rows.
     max_verdict_changes : int
         Largest number of features, among those that both models have, that may be informative in one audit and
         not in the other.

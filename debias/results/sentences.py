@@ -1,4 +1,4 @@
-"""Sentences about an audit, or one of folds: which features matter, which are ranked too high, what cannot be told.
+"""Sentences about an audit, or one of folds: which features matter, which are reported too high, what cannot be told.
 
 Every sentence must be true of the table. The tests recompute each sentence from the numbers.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ROWS_TO_JUDGE = 30
 """With fewer rows than this, the summary names no inflated features."""
 INFLATED = 2.0
-"""A feature is inflated if its reported share is at least this many times its debiased share,"""
+"""A feature is inflated if its reported share is at least this many times the same figure on unseen rows,"""
 NOTABLE = 0.01
 """and if its reported share is larger by more than this."""
 NOTABLE_TOGETHER = 0.1
@@ -322,19 +322,27 @@ def _before_a_selection(audit: Audit) -> list[str]:
 
 
 def _too_high(audit: Audit) -> list[str]:
-    """Return sentences about the features that the model ranks too high, or why this cannot be told."""
+    """Return sentences about the features that the model reports too high, or why this was not judged."""
     if audit.reported is None:
         return []
+    if not reports_anything(audit):
+        return ["The model reports an importance of 0 for every feature."]
     if audit.tested_scores.rows == RowsKind.TRAIN:
         return [
             "On training rows the scores have the same bias as the reported importance, so they cannot show which "
-            "features are ranked too high."
+            "features are reported too high."
         ]
     n_rows = audit.tested_scores.n_rows or 0
     if n_rows < ROWS_TO_JUDGE:
         too_few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
-        return [f"{too_few} too few to say which features are ranked too high."]
-    return _inflation(audit, audit.reported)
+        return [f"{too_few} too few to say which features are reported too high."]
+    if audit.reported_unseen is None:
+        return [
+            f"Whether features are reported too high was not judged: {audit.no_unseen_because}. The reported "
+            f"importance (by {audit.reported_kind}) and the debiased share have different units, so a difference "
+            "between the two is no bias."
+        ]
+    return _inflation(audit, audit.reported, audit.reported_unseen)
 
 
 def enumerated(names: Sequence[str], most: int) -> str:
@@ -378,30 +386,33 @@ def _dependence(audit: Audit) -> list[str]:
     return [f"{sentence}. What this model does with {them} of them is not confirmed: {named}."]
 
 
-def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
-    """Return sentences about the features whose reported share is much larger than their debiased share."""
-    if not reports_anything(audit):
-        return ["The model reports an importance of 0 for every feature."]
-    if not audit.share.any():  # then there are no debiased shares that could be smaller
-        return ["No feature has a debiased score above 0, so there are no debiased shares to compare with."]
-    share, names = audit.share, audit.tested_scores.feature_names
-    doubled = (reported >= INFLATED * audit.where_tested(share)) & (reported > 0)
-    inflated = doubled & (reported - share > NOTABLE)
-    largest_first = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
+def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.float64]) -> list[str]:
+    """Return sentences about the features whose reported share is much larger than the same figure on these rows."""
+    where = on_unseen_rows(audit)
+    if not unseen.any():  # then there are no shares that could be smaller
+        return [
+            f"By {audit.reported_kind}, no feature has an importance above 0 {where}, so there are no shares to "
+            "compare with the reported ones."
+        ]
+    doubled = (reported >= INFLATED * audit.where_tested(unseen)) & (reported > 0)
+    inflated = doubled & (reported - unseen > NOTABLE)
+    largest_first = [k for k in np.argsort(unseen - reported, kind="stable") if inflated[k]]
+    names = audit.tested_scores.feature_names
     lines = [
         f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
-        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(share[k])} after debiasing."
+        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])} if the same "
+        f"importance is computed {where}."
         for k in largest_first[:MOST_NAMED]
     ]
     n_unnamed = len(largest_first) - MOST_NAMED
     if n_unnamed > 0:
         have = "feature has" if n_unnamed == 1 else "features have"
         lines.append(
-            f"{n_unnamed:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}."
+            f"{n_unnamed:,} more {have} a reported share that is at least twice the share {where} and {_EXCESS}."
         )
-    lines += _slightly_inflated(audit, reported, doubled & ~inflated)
+    lines += _slightly_inflated(audit, reported, unseen, doubled & ~inflated)
     which = "feature that was tested" if audit.untested_features else "feature"
-    return lines or [f"No {which} has a reported share that is at least twice its debiased share and {_EXCESS}."]
+    return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}."]
 
 
 def _losing(audit: Audit) -> list[str]:
@@ -422,15 +433,23 @@ def _losing(audit: Audit) -> list[str]:
     ]
 
 
-def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDArray[np.bool_]) -> list[str]:
+def on_unseen_rows(audit: Audit) -> str:
+    """Return where the reported importance was computed again: "on the held-out rows", "on the out-of-bag rows"."""
+    return f"on the {audit.rows_in_words} rows"
+
+
+def _slightly_inflated(
+    audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.float64], slight: NDArray[np.bool_]
+) -> list[str]:
     """Return a sentence about many small excesses if their sum is notable."""
-    total, debiased = float(reported[slight].sum()), float(audit.share[slight].sum())
-    if total - debiased <= NOTABLE_TOGETHER:
+    total, of_unseen = float(reported[slight].sum()), float(unseen[slight].sum())
+    if total - of_unseen <= NOTABLE_TOGETHER:
         return []
+    where = on_unseen_rows(audit)
     return [
         f"Reported too high together: {slight.sum():,} of {slight.size:,} features have {percent(total)} of the "
-        f"reported importance, but {percent(debiased)} after debiasing. Each has at least twice its debiased share, "
-        "but at most 1 percentage point more."
+        f"reported importance, but {percent(of_unseen)} if the same importance is computed {where}. Each has "
+        f"at least twice its share {where}, but at most 1 percentage point more."
     ]
 
 

@@ -445,6 +445,8 @@ OF_PERFORMANCE: dict[str, Reader] = {
 OF_AUDIT: dict[str, Reader] = {
     "reported": or_none(numbers),
     "reported_kind": text_of,
+    "reported_unseen": or_none(numbers),
+    "no_unseen_because": or_none(text_of),
     "tested_scorer": text_of,
     "n_values": or_none(whole_numbers),
     "fingerprints": _fingerprints,
@@ -562,8 +564,12 @@ def check_audit(audit: Audit) -> None:
             raise DebiasError(f"{at}.values are too large to add, and shares need their sum")
     _check_values("reported", audit.reported, len(tested.feature_names))
     _check_values("n_values", audit.n_values, len(tested.feature_names))
-    if audit.reported is not None:
-        _check_shares(audit.reported)
+    _check_values("reported_unseen", audit.reported_unseen, len(tested.feature_names))
+    for name in ("reported", "reported_unseen"):
+        if getattr(audit, name) is not None:
+            _check_shares(name, getattr(audit, name))
+    if (audit.reported_unseen is None) == (audit.no_unseen_because is None):
+        raise DebiasError("no_unseen_because contradicts reported_unseen")
     if tested.rows not in set(RowsKind) or not tested.n_rows or tested.n_rows < 1:
         raise DebiasError(f"{at} has {tested.n_rows!r} rows of kind {tested.rows!r}: there is no such audit")
     if not all(isinstance(tested.provenance.get(name), str) for name in ("status", "detail")):
@@ -583,11 +589,11 @@ def _check_values(name: str, values: Any, n_features: int) -> None:
         raise DebiasError(f"{name} has numbers that are not finite")
 
 
-def _check_shares(reported: Any) -> None:
-    if (reported < 0).any() or (reported > 1 + ROUNDING).any():
-        raise DebiasError("reported has shares outside 0 to 1")
-    if reported.any() and abs(reported.sum() - 1) > ROUNDING:
-        raise DebiasError(f"reported has shares that sum to {reported.sum():g}, not to 1")
+def _check_shares(name: str, shares: Any) -> None:
+    if (shares < 0).any() or (shares > 1 + ROUNDING).any():
+        raise DebiasError(f"{name} has shares outside 0 to 1")
+    if shares.any() and abs(shares.sum() - 1) > ROUNDING:
+        raise DebiasError(f"{name} has shares that sum to {shares.sum():g}, not to 1")
 
 
 def _check_test(tested: Scores, at: str) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 HEADING = {
+    "reported_unseen": "on unseen rows",
     "share": "debiased share",
     "standard_error": "standard error, splits fixed",
     "p_adjusted": "adjusted p",
@@ -51,6 +52,7 @@ FIRST = (
     "selected",
     "share",
     "reported",
+    "reported_unseen",
     "p_adjusted",
     "informative_folds",
     "z",
@@ -351,6 +353,7 @@ def _numbers(values: object) -> list[str]:
 
 FORMAT = {
     "reported": _percent,
+    "reported_unseen": _percent,
     "share": _percent,
     "z": _z,
     "p_value": _p_values,

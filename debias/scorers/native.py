@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.errors import CompositionError, RowsError
 from debias.hooks.registry import plugin_manager
+from debias.hooks.reported import ReportedImportance
 from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
 
@@ -56,11 +57,16 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
     """
     if rows is None:
         raise RowsError("native reads the model that comes with the rows: pass X and y")
-    reported = plugin_manager().hook.debias_reported_importance(model=rows.model)
+    reported = reported_importance(rows.model)
     if reported is None:
         raise CompositionError(f"this {ensemble.source} reports no importance of its own; use 'mdi' or 'split_count'")
-    values, kind = reported
-    return np.asarray(values, dtype=np.float64), {"kind": kind}
+    return np.asarray(reported.values, dtype=np.float64), {"kind": reported.kind}
+
+
+def reported_importance(model: Any) -> ReportedImportance | None:
+    """Return the importance that the library of a model reports; None if it reports none."""
+    returned = plugin_manager().hook.debias_reported_importance(model=model)
+    return None if returned is None else ReportedImportance(*returned)
 
 
 @hookimpl

@@ -20,6 +20,7 @@ from debias.errors import (
     with_article,
 )
 from debias.hooks.registry import adapters_loaded, plugin_manager
+from debias.hooks.reported import ReportedImportance
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
 from debias.models.extraction import as_the_adapter_wants, gaps, native_output, odd_rows
@@ -265,8 +266,11 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
 
 def _check_reported(reported: Any, ensemble: TreeEnsemble) -> None:
     require(
-        isinstance(reported, tuple) and len(reported) == 2 and isinstance(reported[1], str),
-        f"debias_reported_importance returns {reported!r}, not the pair (values, the library's name for them)",
+        isinstance(reported, tuple)
+        and (len(reported) == 2 or isinstance(reported, ReportedImportance))
+        and isinstance(reported[1], str),
+        f"debias_reported_importance returns {reported!r}, not the pair (values, the library's name for them) "
+        "or a debias.hooks.reported.ReportedImportance",
     )
     shape = np.shape(reported[0])
     require(

@@ -26,7 +26,7 @@ forest = RandomForestRegressor(200, random_state=0, n_jobs=2).fit(X, y)
 # %%
 # The audit needs only the training rows: each tree is scored on its out-of-bag rows.
 audit = debias.audit(forest, X, y, random_state=0, n_jobs=2)
-audit.to_frame()[["reported", "share", "p_adjusted", "verdict"]].round(3)
+audit.to_frame()[["reported", "reported_unseen", "share", "p_adjusted", "verdict"]].round(3)
 
 # %%
 # ``row`` was among the real measurements and is now at the bottom. ``visit`` stays, because it does have information

@@ -29,7 +29,7 @@ STUDY_NAMES = (
 )
 SIMULATED = (
     *("significance", "held-out", "dependence", "rare-classes", "folds", "monitor", "days", "intervals"),
-    *("droppable", "interactions"),
+    *("decisions", "droppable", "interactions"),
 )
 MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
@@ -86,10 +86,10 @@ def command(
     `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds` those over
     the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
     histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
-    power at planned numbers of rows; `droppable` what dropped features cost on real data, and `interactions` error
-    rates and power of the test of pairs. `power` (forests) and `aico` (a boosted model) compare the power of our tests
-    and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the features
-    that scores put first.
+    power at planned numbers of rows. `decisions` counts, on real data, sentences about reported importance that lead to
+    wrong decisions, `droppable` what dropped features cost, and `interactions` error rates and power of the test of
+    pairs. `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers then
+    takes names of tests. `citrees` compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
@@ -111,6 +111,7 @@ def command(
         from debias_bench import (
             change,
             days,
+            decisions,
             dependence,
             folds,
             held_out,
@@ -130,6 +131,7 @@ def command(
             change,
             days,
             intervals,
+            decisions,
             droppable,
             interactions,
         )

@@ -84,7 +84,7 @@ def test_an_additive_model_of_binned_features_does_not_interact():
     model = XGBRegressor(n_estimators=40, max_depth=1).fit(X[:300], X[:300].sum(axis=1))
     found = debias.compare(model, X[300:], X[300:].sum(axis=1), ["native", "gain"], rows="held-out")
     assert found.traits["interaction"].max() < 1e-9
-    assert found.traits["not_upheld"].isna().all()
+    assert found.traits["not_upheld"].max() < 0.25  # without mdi_oob: it is the same figure on unseen rows
 
 
 def test_models_that_report_no_importance_are_compared_without_it(drawn):

@@ -36,8 +36,8 @@ def test_the_table_has_shares_that_sum_to_1_and_is_sorted(audit):
     table = audit.to_frame()
     assert table.index.name == "feature"
     tested = ["standard_error", "z", "p_value", "p_adjusted", "verdict"]
-    assert list(table.columns) == ["reported", "share", "mdi_oob", "oob_loss", *tested, "finding"]
-    assert table[["reported", "share"]].sum().tolist() == pytest.approx([1, 1])
+    assert list(table.columns) == ["reported", "reported_unseen", "share", "mdi_oob", "oob_loss", *tested, "finding"]
+    assert table[["reported", "reported_unseen", "share"]].sum().tolist() == pytest.approx([1, 1, 1])
     assert table["share"].is_monotonic_decreasing
     assert (table["share"] >= 0).all()
 

@@ -26,7 +26,7 @@ def audit_of(informative, shares=None, names=NAMES, **given):
     made_up = made(names, informative=informative, **given)
     shares = np.array(informative, dtype=float) if shares is None else np.array(shares, dtype=float)
     main = dataclasses.replace(made_up.tested_scores, values=shares)
-    return debias.Audit.of(made_up.reported, "gain", {"mdi_oob": main}, made_up.n_values, made_up.fingerprints)
+    return dataclasses.replace(made_up, scores={"mdi_oob": main})
 
 
 def outcome(audit, policy, baseline=None):
@@ -116,10 +116,28 @@ def test_the_number_of_informative_features_and_inflation_have_limits():
     audit = audit_of([1, 1, 0, 0, 0, 0])
     assert audit.check({"min_informative": 2}).passed
     assert not audit.check({"min_informative": 3}).passed
-    excess = (audit.reported - audit.share).max()
+    excess = (audit.reported - audit.reported_unseen).max()
     assert audit.check({"max_inflation": excess + 1e-9}).passed
     result = outcome(audit, {"max_inflation": excess - 1e-9})["max_inflation"]
     assert (result.status, result.value) == ("failed", f"{excess:.1%}")
+    k = int(np.argmax(audit.reported - audit.reported_unseen))
+    assert result.reason == (
+        f"{NAMES[k]}: reported {audit.reported[k]:.1%} by gain, {audit.reported_unseen[k]:.1%} on the out-of-bag rows"
+    )
+
+
+@pytest.mark.quick
+def test_inflation_is_not_judged_from_two_units():
+    """The debiased share of the first feature is far below its reported one, and that is no bias."""
+    audit = dataclasses.replace(
+        audit_of([1, 1, 0, 0, 0, 0], [1, 9, 0, 0, 0, 0]), reported_unseen=None, no_unseen_because="it is a cover"
+    )
+    (result,) = audit.check({"max_inflation": 0.0}).results
+    assert (result.status, result.value) == ("not judged", "none")
+    assert "it is a cover" in result.reason
+    assert "another unit" in result.reason
+    nothing = dataclasses.replace(audit, reported_unseen=np.zeros(6), no_unseen_because=None)
+    assert nothing.check({"max_inflation": 0.0}).results[0].status == "not judged"
 
 
 @pytest.mark.parametrize(("at", "wanted"), [(a, w) for a in range(5) for w in range(5)])

@@ -72,9 +72,10 @@ class Facts:
         self.n = len(self.table)
         self.test = self.tested_scores.details.get("test", {})
         self.rest = self.tested_scores.details.get("rest", {})
-        if self.reported is not None:
-            self.excess = self.reported - self.share
-            self.twice = (self.reported >= 2 * self.share) & (self.reported > 0)
+        self.unseen = self.table.get("reported_unseen", None)
+        if self.reported is not None and self.unseen is not None:
+            self.excess = self.reported - self.unseen
+            self.twice = (self.reported >= 2 * self.unseen) & (self.reported > 0)
             self.inflated = self.table.index[self.twice & (self.excess > 0.01)]
             self.slight = self.table.index[self.twice & (self.excess <= 0.01)]
 
@@ -278,17 +279,30 @@ def too_few(facts, n, verb):
     assert verb == ("row is" if n == "1" else "rows are")
 
 
-def inflated(facts, name, part, rank, k, of, kind, debiased):
+def where(facts, kind):
+    """The rows on which the reported importance was computed again."""
+    assert kind == rows_of(facts.tested_scores)
+
+
+def not_judged(facts, reason, kind):
+    assert facts.unseen is None
+    assert reason == facts.audit.no_unseen_because
+    assert kind == facts.audit.reported_kind
+
+
+def inflated(facts, name, part, rank, k, of, kind, unseen, rows):
+    where(facts, rows)
     assert whole(of) == facts.n
     assert kind == facts.audit.reported_kind
     assert whole(k) == 1 + (facts.reported > facts.reported[name]).sum()
     assert (rank == "tied for rank") == ((facts.reported == facts.reported[name]).sum() > 1)
     assert shows(part, facts.reported[name])
-    assert shows(debiased, facts.share[name])
+    assert shows(unseen, facts.unseen[name])
     assert name in facts.inflated
 
 
-def more_inflated(facts, n, verb):
+def more_inflated(facts, n, verb, rows):
+    where(facts, rows)
     assert whole(n) == len(facts.inflated) - 3
     assert verb == ("feature has" if n == "1" else "features have")
 
@@ -298,18 +312,23 @@ def before_a_selection(facts, features, rows):
     assert whole(rows) == facts.tested_scores.n_rows
 
 
-def none_inflated(facts):
+def none_inflated(facts, rows):
+    where(facts, rows)
     assert len(facts.inflated) == 0
 
 
-def slightly_inflated(facts, n, of, part, debiased):
+def slightly_inflated(facts, n, of, part, unseen, *rows):
+    for each in rows:
+        where(facts, each)
     assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
     assert shows(part, facts.reported[facts.slight].sum())
-    assert shows(debiased, facts.share[facts.slight].sum())
+    assert shows(unseen, facts.unseen[facts.slight].sum())
 
 
-def nothing_above_0(facts):
-    assert (facts.table["mdi_oob"] <= 0).all()
+def nothing_above_0(facts, kind, rows):
+    where(facts, rows)
+    assert kind == facts.audit.reported_kind
+    assert (facts.unseen == 0).all()
 
 
 def nothing_reported(facts):
@@ -331,6 +350,7 @@ PROCEDURE = (
     r"|error rate ([\d.]+)% per feature, not adjusted for multiple testing|decision rule of (\S+))"
     r"(?:; every feature with z above ([\d.]+) is informative)?"
 )
+ROWS = "on the (out-of-bag|held-out|assumed held-out) rows"
 SUMMARY = {
     **HEADLINE,
     rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features, and explains ({PERCENT}) of the variation of "
@@ -356,19 +376,22 @@ SUMMARY = {
     r"may help\. This is no reason to drop (it|them)\.": losing,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
-    r"are ranked too high\.": training,
-    r"([\d,]+) (row is|rows are) too few to say which features are ranked too high\.": too_few,
+    r"are reported too high\.": training,
+    r"([\d,]+) (row is|rows are) too few to say which features are reported too high\.": too_few,
+    r"Whether features are reported too high was not judged: (.+)\. The reported importance \(by (.+)\) and the "
+    r"debiased share have different units, so a difference between the two is no bias\.": not_judged,
     rf"Reported too high: (.+) has ({PERCENT}) of the reported importance \((rank|tied for rank) ([\d,]+) of ([\d,]+) "
-    rf"by (.+)\), but ({PERCENT}) after debiasing\.": inflated,
-    r"([\d,]+) more (feature has|features have) a reported share that is at least twice the debiased share and more "
-    r"than 1 percentage point above it\.": more_inflated,
-    "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point above "
+    rf"by (.+)\), but ({PERCENT}) if the same importance is computed {ROWS}\.": inflated,
+    r"([\d,]+) more (feature has|features have) a reported share that is at least twice the share "
+    rf"{ROWS} and more than 1 percentage point above it\.": more_inflated,
+    rf"No feature has a reported share that is at least twice its share {ROWS} and more than 1 percentage point above "
     r"it\.": none_inflated,
     rf"Reported too high together: ([\d,]+) of ([\d,]+) features have ({PERCENT}) of the reported importance, but "
-    rf"({PERCENT}) after debiasing\. Each has at least twice its debiased share, but at most 1 percentage point "
-    r"more\.": slightly_inflated,
+    rf"({PERCENT}) if the same importance is computed {ROWS}\. Each has at least twice its share {ROWS}, but at most 1 "
+    r"percentage point more\.": slightly_inflated,
     r"The model reports an importance of 0 for every feature\.": nothing_reported,
-    r"No feature has a debiased score above 0, so there are no debiased shares to compare with\.": nothing_above_0,
+    rf"By (.+), no feature has an importance above 0 {ROWS}, so there are no shares to compare with the reported "
+    r"ones\.": nothing_above_0,
 }
 
 
@@ -383,10 +406,16 @@ HEADLINE |= {
 }
 
 
-def shares_shown(facts, interval, diamond, too_high):
+def shares_shown(facts, interval):
     assert bool(interval) == (facts.tested_scores.standard_error is not None)
-    assert bool(diamond) == (facts.reported is not None)
-    assert bool(too_high) == (facts.reported is not None and facts.tested_scores.rows != "train")
+    assert facts.unseen is None
+
+
+def shares_and_diamonds_shown(facts, interval, kind, rows):
+    where(facts, rows)
+    assert bool(interval) == (facts.tested_scores.standard_error is not None)
+    assert kind == facts.audit.reported_kind
+    assert facts.unseen is not None
 
 
 def evidence_shown(facts, law):
@@ -422,7 +451,9 @@ def figure_shows(facts, n, of, how, others, every):
         assert not (left["verdict"] == "informative").any() if tested else not (left["share"] > 0).any()
 
 
-def ranks_shown(facts, some, n, of, dashed):
+def ranks_shown(facts, some, n, of, kind, rows, dashed):
+    where(facts, rows)
+    assert kind == facts.audit.reported_kind
     n_drawn, n_left = len(drawn_features(facts.audit, 16)[0]), drawn_features(facts.audit, 16)[1]
     assert bool(some) == bool(n_left)
     assert some is None or (whole(n), whole(of)) == (n_drawn, facts.n)
@@ -443,15 +474,18 @@ def interval_or_mark(facts, names, n):
 
 def correlations(facts, before, after):
     values = pd.Series(facts.audit.n_values, index=facts.tested_scores.feature_names)[facts.table.index]
-    for told, share in ((before, facts.reported), (after, facts.share)):
+    for told, share in ((before, facts.reported), (after, facts.unseen)):
         assert float(told) == pytest.approx(spearmanr(share, values).statistic, abs=0.00501)
         assert told != "-0.00"
 
 
 CAPTIONS = {
-    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval \(splits fixed\))?(, and the "
-    r"share the model reports \(hollow diamond\))?(?:(\. If the filled marker is far to the left of the diamond, the "
-    r"model ranks the feature too high))?\.": shares_shown,
+    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval \(splits "
+    r"fixed\))?\.": shares_shown,
+    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval \(splits fixed\))?\. The "
+    r"hollow diamond is the share that the model reports \(by (.+)\), and the grey diamond the same figure "
+    rf"{ROWS}: if it is far to the left of the hollow one, the model reports the feature too high\. The debiased share "
+    r"has another unit than the diamonds\.": shares_and_diamonds_shown,
     r"The test statistic z of each feature\. For noise, 90% of z would lie in the grey band \((from permuted "
     r"responses|standard normal|Student's t)\)\.": evidence_shown,
     r"The dashed line is the z that a single feature must exceed in a family-wise test of all features\. Later steps "
@@ -463,14 +497,15 @@ CAPTIONS = {
     r"ones|those with a debiased share above 0) \(the strongest, if there are more than 30\)\. The table has all "
     r"([\d,]+)\.": figure_shows,
     r"Rank of (?:each feature|((\d+) of ([\d,]+) features, ranked among themselves,)) by the reported importance "
-    r"\(left\) and after debiasing \(right\)\.(?: (Dashed lines mark features that are not confirmed "
-    r"alone\.))?": ranks_shown,
+    rf"\((.+), left\), and by the same importance {ROWS} \(right\)\.(?: (Dashed lines mark features that are "
+    r"not confirmed alone\.))?": ranks_shown,
     r"Interval and mark differ for (.+): an interval is about the size of one score, and the mark is from a test with "
     r"another statistic \(z\), which allows for all ([\d,]+) features\. Go by the mark\.": interval_or_mark,
-    r"Share of each feature against its number of distinct values\. Impurity-based importance grows with this number, "
-    r"whether or not the feature matters\.": values_shown,
-    r"The rank correlation between share and number of values is (-?[\d.]+) as reported and (-?[\d.]+) after "
-    r"debiasing\.": correlations,
+    r"Share of the reported importance \(diamond\), and of the same figure on unseen rows \(filled marker\), against "
+    r"the number of distinct values\. Importance from training rows grows with this number, whether or not the feature "
+    r"matters\.": values_shown,
+    r"The rank correlation between share and number of values is (-?[\d.]+) as reported and (-?[\d.]+) on unseen "
+    r"rows\.": correlations,
 }
 
 
@@ -514,16 +549,18 @@ def expected(facts):
 def too_high(facts):
     if facts.reported is None:
         return []
+    if facts.nothing_reported:
+        return ["nothing_reported"]
     if facts.tested_scores.rows == "train":
         return ["training"]
     if facts.tested_scores.n_rows < 30:
         return ["too_few"]
-    if facts.nothing_reported:
-        return ["nothing_reported"]
-    if (facts.table["mdi_oob"] <= 0).all():
+    if facts.unseen is None:
+        return ["not_judged"]
+    if (facts.unseen == 0).all():
         return ["nothing_above_0"]
     n = len(facts.inflated)
-    amount = facts.reported[facts.slight].sum() - facts.share[facts.slight].sum()
+    amount = facts.reported[facts.slight].sum() - facts.unseen[facts.slight].sum()
     kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(amount > 0.1)
     return kinds or ["none_inflated"]
 
@@ -532,12 +569,15 @@ def captions(audit):
     """Return the sentences under the figures of a report."""
     shown = [html._about_shares(audit)]
     shown += [html._about_evidence(audit)] if audit.tested_scores.z is not None else []
-    if audit.reported is not None:
+    if audit.inflation is not None:
         shown.append(html._about_slopes(audit))
         if audit.n_values is not None:
             shown.append(html._about_values(audit))
     begins = "|".join(
-        ("Interval and mark", "The dashed line", "Shown are", "Rank of", "Share of each", "The rank correlation")
+        (
+            *("Interval and mark", "The dashed line", "Shown are", "Rank of", "Share of the reported"),
+            "The rank correlation",
+        )
     )
     return [each for text in shown for each in re.split(rf" (?={begins})", text)]
 
@@ -633,6 +673,11 @@ def test_a_page_holds_these_sentences_and_figures(seed):
         ("Untested", not audit.tested),
         ("Informative", audit.tested),
         ("Reported", "reported" in facts.table),
+        ("On unseen rows", facts.unseen is not None),
+        (
+            "reported too high",
+            facts.reported is not None and facts.unseen is None and facts.tested_scores.rows != "train",
+        ),
     ):
         assert (f"<strong>{word}</strong>" in reading) == there
     assert ("are training rows, so it is as biased" in reading) == (audit.tested_scores.rows == "train")
@@ -640,6 +685,8 @@ def test_a_page_holds_these_sentences_and_figures(seed):
         assert unescape(reading).count(audit.untested_because) == 2  # where verdicts are explained, and in provenance
     caption = re.search(r'<section id="features".*?<caption><span>(.*?)</span>', text, re.S)[1]
     assert ("“reported”" in caption) == ("reported" in facts.table)
+    assert ("“on unseen rows”" in caption) == (facts.unseen is not None)
+    assert ("in another unit" in caption) == ("reported" in facts.table)
     assert ("“values”" in caption) == (audit.n_values is not None)
 
 
@@ -647,7 +694,7 @@ def test_a_page_holds_these_sentences_and_figures(seed):
 def test_cells_never_round_to_nothing_or_all():
     for seed in AUDITS:
         facts = Facts(drawn(seed))
-        for name in ("reported", "share"):
+        for name in ("reported", "reported_unseen", "share"):
             if name not in facts.table:
                 continue
             for cell, share in zip(
@@ -680,26 +727,26 @@ def test_a_terminal_has_what_matters_first_then_the_table_then_what_cannot_be_to
 def test_what_the_demo_says_of_noise_is_true():
     pattern = (
         rf"(noise_\w+) has ({PERCENT}) of the reported importance: (rank|tied for rank) ([\d,]+) of ([\d,]+) by "
-        rf"(.+?)(?:, above (.+?))?\. After debiasing it has ({PERCENT})\."
+        rf"(.+?)(?:, above (.+?))?\. On unseen rows it has ({PERCENT}) of the same\."
     )
     seen = Counter()
     for seed in AUDITS:
         audit = drawn(seed)
-        if audit.share.size < 3 or audit.reported is None:
+        if audit.share.size < 3 or audit.reported_unseen is None:
             continue
         names = (demo.UNIQUE, demo.BINARY, *audit.tested_scores.feature_names[2:])
         from dataclasses import replace
 
         audit = replace(audit, scores={"mdi_oob": replace(audit.tested_scores, feature_names=names)})
         facts = Facts(audit)
-        name, part, rank, k, n, kind, above, debiased = re.fullmatch(pattern, demo.on_noise(audit)).groups()
+        name, part, rank, k, n, kind, above, unseen = re.fullmatch(pattern, demo.on_noise(audit)).groups()
         figure = facts.reported[name]
         assert (kind, whole(n)) == (audit.reported_kind, facts.n)
         assert figure == facts.reported[[demo.UNIQUE, demo.BINARY]].max()
         assert whole(k) == 1 + (facts.reported > figure).sum()
         assert (rank == "tied for rank") == ((facts.reported == figure).sum() > 1)
         assert shows(part, figure)
-        assert shows(debiased, facts.share[name])
+        assert shows(unseen, facts.unseen[name])
         below = sorted(set(facts.table.index[facts.reported < figure]) - {demo.UNIQUE, demo.BINARY})
         assert (above.split(", ") if above else []) == below
         seen[rank] += 1
@@ -717,17 +764,16 @@ def test_a_terminal_of_80_columns_shows_every_verdict_whole(name):
 
 
 def test_many_small_excesses_are_counted():
-    """A sentence said that none of these has twice its debiased share, where 96 of 100 do."""
-    from dataclasses import replace
-
+    """A sentence said that none of these has twice its share on unseen rows, where 96 of 100 do."""
     names = [f"f{k}" for k in range(100)]
     audit = made(names, informative=np.arange(100) < 4)
-    values = np.where(np.arange(100) < 4, 24.0, 1 / 24)
+    unseen = np.where(np.arange(100) < 4, 24.0, 1 / 24)
     reported = np.where(np.arange(100) < 4, 24.0, 1.0)
-    audit = debias.Audit.of(reported, "gain", {"mdi_oob": replace(audit.tested_scores, values=values)})
+    audit = debias.Audit.of(reported, "gain", audit.scores, reported_unseen=unseen)
     assert audit.summary()[2] == (
-        "Reported too high together: 96 of 100 features have 50.0% of the reported importance, but 4.0% after "
-        "debiasing. Each has at least twice its debiased share, but at most 1 percentage point more."
+        "Reported too high together: 96 of 100 features have 50.0% of the reported importance, but 4.0% if the same "
+        "importance is computed on the out-of-bag rows. Each has at least twice its share on the out-of-bag rows, but "
+        "at most 1 percentage point more."
     )
 
 
@@ -857,7 +903,7 @@ def test_the_verdict_is_whole_at_every_width(width):
     assert text_of_rows.count("no evidence alone") == 3
     assert text_of_rows.count("used and confirmed") == 1
     assert "dependence" not in text  # the finding says it
-    assert ("oob_loss" in text) == (width >= 100)
+    assert ("oob_loss" in text) == (width >= 140)
 
 
 def test_a_terminal_shows_the_features_of_the_pictures_if_there_are_many():

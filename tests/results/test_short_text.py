@@ -49,7 +49,7 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
         assert more == (f"... {n - 10:,} more" if n > 10 else "")
         expected = audit.to_frame().head(10)
         assert [row[0] for row in rows(table)] == [shortened(name, 24) for name in expected.index]
-        kept = ["share"] if audit.reported is None else ["reported", "share"]
+        kept = [name for name in ("reported", "reported_unseen", "share") if name in audit.to_frame()]
         for place, name in enumerate(kept, start=1):
             assert [row[place] for row in rows(table)] == cells(name, audit.to_frame()[name])[:10]
         assert heading.endswith("finding") == audit.tested

@@ -89,6 +89,8 @@ MALFORMED = [
     ("reported", [-0.5, 0.5, 0.5, 0.5], "outside 0 to 1"),
     ("reported", [0.1, 0.1, 0.1, 0.1], "sum to 0.4"),
     ("reported", {"age": 1.0}, "reported is not a list"),
+    ("reported_unseen", [0.1, 0.1, 0.1, 0.1], "reported_unseen has shares that sum to 0.4"),
+    ("no_unseen_because", "unknown", "no_unseen_because contradicts reported_unseen"),
     ("reported_kind", None, "reported_kind is not text"),
     ("n_values", [1.5, 2, 3, 4], "n_values is not a whole number"),
     ("n_values", [2**70, 2, 3, 4], "n_values is not a whole number"),

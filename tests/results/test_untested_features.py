@@ -59,10 +59,8 @@ def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_ju
     figures = audit.to_frame().loc["leak", ["share", "mdi_oob", "standard_error", "z", "p_value", "p_adjusted"]]
     assert figures.isna().all()
     assert not any("Reported too high: leak" in line for line in audit.summary())
-    assert next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:] == [
-        *"---",
-        "untested",
-    ]
+    *cells, verdict = next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:]
+    assert (set(cells), verdict) == ({"-"}, "untested")
     assert audit.untested_share > 0.5
     assert audit.unsupported_share < 0.05
     assert any(line.startswith("Not tested: ") and f"leak ({reason})" in line for line in audit.summary())
@@ -121,7 +119,7 @@ def test_inflation_is_not_judged_where_a_feature_that_was_not_tested_may_change_
     tested = next(name for name in audit.tested_scores.feature_names if name not in audit.untested_features)
     reported = np.where([name == tested for name in audit.tested_scores.feature_names], 0.9, 0.05)
     assert inflation(replace(audit, reported=reported), 0.5).status == "not judged"
-    assert inflation(audit, largest).status == "passed"  # no share can exceed its debiased one by more
+    assert inflation(audit, largest).status == "passed"  # no share can exceed that on these rows by more
     model, X, y = made
     one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], random_state=0, test=debias.Permutation(60)), 0.999)
     assert (one_value.status, one_value.value) == ("failed", "none")

@@ -49,10 +49,14 @@ def made(names, seed=0, tested=True, reported=True, rows="oob", warnings=(), n_p
         ),
     )
     figures = rng.uniform(0.1, 1, n) if reported else None
+    n_values = rng.integers(2, 500, n)
     return debias.Audit.of(
         figures,
         "gain",
         {"mdi_oob": scores},
-        rng.integers(2, 500, n),
+        n_values,
         {"model_blake3": "0" * 64, "data_blake3": "1" * 64},
+        reported_unseen=figures * np.where(chosen, rng.uniform(0.5, 2, n), rng.uniform(-0.2, 0.2, n))
+        if reported and rows != "train"
+        else None,
     )

@@ -45,7 +45,13 @@ def drawn(seed):
         others["oob_loss"] = _scores(rng, rng.normal(size=n), n, rows, "oob_loss")
     n_values = rng.integers(1, 500, n) if rng.random() < 0.8 else None
     name = str(rng.choice(["gain", "mean decrease in impurity", "number of splits (of all)"]))
-    audit = debias.Audit.of(reported, name, {"mdi_oob": scores, **others}, n_values)
+    audit = debias.Audit.of(
+        reported,
+        name,
+        {"mdi_oob": scores, **others},
+        n_values,
+        reported_unseen=_reported_unseen(np.random.default_rng([seed, 3]), reported, rows),
+    )
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
 
 
@@ -58,6 +64,16 @@ def _rest(seed, scores):
     if rng.random() < 0.2:
         return {"rest": {"untested_because": "the rows came in 2 batches. Audit them again"}}
     return {"rest": {"p_value": float(rng.choice([4e-4, 0.004, alpha, np.nextafter(alpha, 1), 0.4, 1.0]))}}
+
+
+def _reported_unseen(rng, reported, rows):
+    """Return the reported figure on these rows: near it, far below, all below 0, or not known."""
+    kind = rng.choice(["near", "far", "below", "unknown"], p=[0.2, 0.5, 0.1, 0.2])
+    if reported is None or rows == "train" or kind == "unknown":
+        return None
+    if kind == "below":
+        return -reported
+    return reported * rng.choice([0.001, 0.3, 0.51, 1.0], size=reported.size) if kind == "far" else reported * 1.0
 
 
 def _near_duplicates(rng, audit):

@@ -12,6 +12,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
+from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
     from debias.hooks.library import Library
     from debias_adapters.catboost.encoding import Encoding
+
+WITH_LEAF_SUMS = ("RMSE", "Logloss", "CrossEntropy")
+"""Losses whose leaf values are Newton steps for one margin."""
 
 
 @debias.plugin.hookimpl
@@ -144,7 +148,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return how much predictions change on average, CatBoost's default. It needs no rows, also for a ranker.
 
     CatBoost divides the importance of a combination among its columns. Here the combination has it.
@@ -153,7 +157,9 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
         return None
     numeric = model.encoding.numeric if isinstance(model, Encoded) else model
     change = np.asarray(numeric.get_feature_importance(type="PredictionValuesChange"), dtype=np.float64)
-    return model.encoding.summed(change) if isinstance(model, Encoded) else change, "prediction values change"
+    change = model.encoding.summed(change) if isinstance(model, Encoded) else change
+    measure = Measure.PREDICTION_CHANGE if objective_of(_of_user(model))[0] in WITH_LEAF_SUMS else None
+    return ReportedImportance(change, "prediction values change", measure, partial(_leaf_sums, model))
 
 
 @debias.plugin.hookimpl
@@ -264,6 +270,18 @@ def _ensemble(model: Any, encoding: Encoding | None) -> TreeEnsemble:
         tested_versions=LIBRARY.tested_versions,
         notes=(STOPPED_EARLY,) if _was_stopped(model, settings) else (),
         **splits,
+    )
+
+
+def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
+    """Return how the values of leaves were estimated. Rows of other weights than 1 change the penalty a little."""
+    assert ensemble.averaging_weight is not None
+    settings = _of_user(model).get_all_params()
+    return LeafSums(
+        hessian=ensemble.averaging_weight,
+        penalty=float(settings["l2_leaf_reg"]),
+        learning_rate=float(settings["learning_rate"]),
+        n_steps=int(settings["leaf_estimation_iterations"]),
     )
 
 

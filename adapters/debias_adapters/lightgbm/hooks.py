@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
+from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
@@ -198,13 +200,14 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return ``feature_importances_`` of a wrapper, the default ``feature_importance()`` of a Booster."""
     if not _is_mine(model):
         return None
     kind = getattr(model, "importance_type", "split")
     importances = model.feature_importances_ if hasattr(model, "booster_") else model.feature_importance(kind)
-    return np.asarray(importances, dtype=np.float64), kind
+    measure = {"split": Measure.SPLITS, "gain": Measure.TOTAL_GAIN}.get(kind)
+    return ReportedImportance(np.asarray(importances, dtype=np.float64), kind, measure, partial(_leaf_sums, model))
 
 
 @debias.plugin.hookimpl
@@ -250,6 +253,17 @@ def debias_load_model(path: Path) -> Any | None:
             return lightgbm.Booster(model_file=checked_file)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
+
+
+def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
+    """Return the sums of hessians in the leaves; LightGBM shrinks leaves below sets of categories more than others."""
+    text, below_sets = _text(model), np.zeros(ensemble.n_nodes, dtype=bool)
+    hessian = np.zeros(ensemble.n_nodes)
+    hessian[ensemble.left < 0] = text.trees.hessians()
+    if ensemble.category_set is not None:
+        below_sets[ensemble.children[ensemble.category_set[ensemble.splits] >= 0]] = True
+    of_sets = below_sets * float(text.settings.get("cat_l2", "10"))
+    return LeafSums(hessian=hessian, penalty=float(text.settings.get("lambda_l2", "0")) + of_sets)
 
 
 def _is_mine(model: Any) -> bool:

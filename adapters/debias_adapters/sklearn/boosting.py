@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
+from debias.hooks.reported import Measure, ReportedImportance
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
@@ -74,9 +75,11 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return ``feature_importances_``."""
-    return (model.feature_importances_, "mean decrease in impurity") if _is_mine(model) else None
+    if not _is_mine(model):
+        return None
+    return ReportedImportance(model.feature_importances_, "mean decrease in impurity", Measure.IMPURITY)
 
 
 @debias.plugin.hookimpl

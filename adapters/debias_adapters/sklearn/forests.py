@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError, with_article
+from debias.hooks.reported import Measure, ReportedImportance
 from debias.hooks.training_weights import TrainingWeights
 from debias.parallel import over_parts
 from debias.trees.ensemble import TreeEnsemble
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
+
+KIND = "mean decrease in impurity"
 
 
 @debias.plugin.hookimpl
@@ -109,7 +112,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return ``feature_importances_``, computed as in scikit-learn, without the overhead of its thread pool."""
     if not _is_mine(model):
         return None
@@ -119,9 +122,9 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     )
     importances = [importance for importances_of_part in importances_by_part for importance in importances_of_part]
     if not importances or not hasattr(model, "estimators_"):
-        return model.feature_importances_, "mean decrease in impurity"
+        return ReportedImportance(model.feature_importances_, KIND, Measure.IMPURITY_BY_TREE)
     mean = np.mean(importances, axis=0)
-    return mean / mean.sum(), "mean decrease in impurity"
+    return ReportedImportance(mean / mean.sum(), KIND, Measure.IMPURITY_BY_TREE)
 
 
 @debias.plugin.hookimpl

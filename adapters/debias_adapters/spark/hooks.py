@@ -8,6 +8,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, with_article
+from debias.hooks.reported import Measure, ReportedImportance
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.spark import LIBRARY, fitted, saved
 from debias_adapters.spark.pipelines import SparkPipeline
@@ -82,9 +83,16 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
-    """Return Spark's ``featureImportances``."""
-    return (model.reported_importance(), "featureImportances") if isinstance(model, SparkTrees) else None
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
+    """Return Spark's ``featureImportances``.
+
+    Those of boosted models have no measure: the first tree is grown for the response, and the others for gradients on
+    another scale.
+    """
+    if not isinstance(model, SparkTrees):
+        return None
+    measure = None if model.boosted else Measure.IMPURITY_BY_TREE
+    return ReportedImportance(model.reported_importance(), "featureImportances", measure)
 
 
 @debias.plugin.hookimpl

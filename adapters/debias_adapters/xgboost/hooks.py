@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters.xgboost import LIBRARY, file_checks, reading, refit
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
     from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
+
+MEASURES = {"gain": Measure.MEAN_GAIN, "total_gain": Measure.TOTAL_GAIN, "weight": Measure.SPLITS}
+"""What XGBoost's importances measure; its covers, which do not depend on the response, have no entry."""
 
 
 @debias.plugin.hookimpl
@@ -138,16 +143,17 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return ``feature_importances_`` of a wrapper, the default ``get_score()`` of a Booster."""
     if not _is_mine(model):
         return None
     if hasattr(model, "feature_importances_"):
-        kind = model.importance_type or "gain"
-        return np.asarray(model.feature_importances_, dtype=np.float64), kind
-    score = model.get_score()
-    names = model.feature_names or [f"f{k}" for k in range(model.num_features())]
-    return np.array([float(score.get(name, 0.0)) for name in names]), "weight"
+        kind, importances = model.importance_type or "gain", np.asarray(model.feature_importances_, dtype=np.float64)
+    else:
+        score, kind = model.get_score(), "weight"
+        names = model.feature_names or [f"f{k}" for k in range(model.num_features())]
+        importances = np.array([float(score.get(name, 0.0)) for name in names])
+    return ReportedImportance(importances, kind, MEASURES.get(kind), partial(_leaf_sums, model))
 
 
 @debias.plugin.hookimpl
@@ -204,6 +210,12 @@ def debias_load_model(path: Path) -> Any | None:
             f"{path} cannot be loaded by XGBoost {xgboost.__version__}, which may be older than the file: "
             f"{str(error).splitlines()[0]}"
         ) from error
+
+
+def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
+    """Return the sums of hessians in the leaves. A model file has not kept the penalty: XGBoost then says 1."""
+    assert ensemble.cover is not None
+    return LeafSums(hessian=ensemble.cover, penalty=reading.read_penalty(_booster(model)))
 
 
 def _is_mine(model: Any) -> bool:

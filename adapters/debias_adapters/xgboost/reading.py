@@ -135,6 +135,11 @@ def read_sampled_share(booster: Any) -> float | None:
     return None if share < 1 and settings.get("sampling_method", "uniform") != "uniform" else share
 
 
+def read_penalty(booster: Any) -> float:
+    """Return the penalty of leaf values (``reg_lambda``): a setting that a model file does not keep."""
+    return float(dict(_settings(json.loads(booster.save_config())["learner"]["gradient_booster"]))["lambda"])
+
+
 def _settings(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the names and values of a configuration; their place depends on the version and on the kind of booster."""
     for name, value in config.items():

@@ -10,6 +10,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
+from debias.hooks.reported import Measure, ReportedImportance
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import Objective, UnscoredObjective, expit
 from debias_adapters.ydf import LIBRARY, bags, refit
@@ -132,14 +133,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.plugin.hookimpl
-def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+def debias_reported_importance(model: Any) -> ReportedImportance | None:
     """Return the sum of the scores of the splits; the number of splits, if the model was saved without scores."""
     if not _is_ydf(model):
         return None
     found = model.variable_importances()
     name = "SUM_SCORE" if "SUM_SCORE" in found else "NUM_NODES"
     of_feature = {feature: importance for importance, feature in found.get(name, [])}
-    return np.array([of_feature.get(feature, 0.0) for feature in model.input_feature_names()]), name
+    values = np.array([of_feature.get(feature, 0.0) for feature in model.input_feature_names()])
+    return ReportedImportance(values, name, Measure.TOTAL_GAIN if name == "SUM_SCORE" else Measure.SPLITS)
 
 
 @debias.plugin.hookimpl

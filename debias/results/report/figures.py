@@ -29,6 +29,8 @@ MOST_DRAWN = 30
 """A picture shows at most this many features unless the caller says otherwise."""
 HIGHEST = 10
 """A picture shows this many of the features that the model reports highest."""
+UNSEEN = "the same on unseen rows"
+"""Names the reported importance that is computed again on the evaluation rows."""
 FEW = 2
 """A picture leaves out no features if there are at most this many, and there is room."""
 LABEL_HEIGHT = 0.19
@@ -130,7 +132,7 @@ def _drawn(
 
 
 def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
-    """Draw debiased shares with their intervals and the reported shares, the largest on top."""
+    """Draw debiased shares with their intervals, and what the model reports, the largest on top."""
     features, n_left = drawn_features(audit, most)
     place, verdicts = np.arange(len(features)), audit.verdict
     total = np.maximum(audit.tested_scores.values, 0.0).sum() or 1.0
@@ -143,8 +145,7 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
             axes.plot([lower, upper], [row, row], color=verdict.display.colour, lw=1.6, solid_capstyle="butt")
     if interval_differs(audit)[features].any():
         axes.plot([], [], color=MUTED, lw=1.6, label="95% interval of one feature;\nmarks: test of all features")
-    if audit.reported is not None:
-        axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
+    _diamonds(axes, audit, features, place)
     _dots(axes, audit, audit.where_tested(audit.share)[features], place, features)
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
     name_rows(axes, [audit.tested_scores.feature_names[k] for k in features], n_left, _shares_left(audit, features))
@@ -159,6 +160,22 @@ def interval_differs(audit: Audit) -> NDArray[np.bool_]:
     above = audit.tested_scores.interval()["lower"].to_numpy() > 0
     differs: NDArray[np.bool_] = (above != audit.which(Verdict.INFORMATIVE)) & ~audit.which(Verdict.UNTESTED)
     return differs
+
+
+def _diamonds(axes: Any, audit: Audit, features: NDArray[np.int64], place: NDArray[np.int64]) -> None:
+    """Draw what the model reports and the same figure on these rows, joined by a line: both have one unit.
+
+    Without the second nothing is drawn: beside the debiased share, which has another unit, the first says nothing.
+    """
+    if audit.reported is None or audit.reported_unseen is None:
+        return
+    reported, unseen = audit.reported[features], audit.where_tested(audit.reported_unseen)[features]
+    known = ~np.isnan(unseen)
+    ends = np.stack([reported[known], unseen[known]])
+    axes.hlines(place[known], ends.min(axis=0), ends.max(axis=0), color=MUTED, lw=0.7, zorder=1)
+    style: dict[str, Any] = {"ms": 5, "ls": "none", "zorder": 2}
+    axes.plot(reported, place, "D", mfc="white", mec=MUTED, label="reported", **style)
+    axes.plot(unseen, place, "D", mfc=MUTED, mec="white", label=UNSEEN, **style)  # the edge shows on a bar
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
@@ -190,12 +207,13 @@ def noise_distribution(audit: Audit) -> str:
 
 
 def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
-    """Draw the rank of each feature by the reported importance and after debiasing."""
+    """Draw the rank of each feature by the reported importance, and by the same figure on these rows."""
     assert audit.reported is not None
+    assert audit.reported_unseen is not None
     features, n_left = drawn_features(audit, most)
-    verdicts, reported_shares, shares = audit.verdict, audit.reported, audit.where_tested(audit.share)
+    verdicts, reported_shares, shares = audit.verdict, audit.reported, audit.where_tested(audit.reported_unseen)
     before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -reported_shares[k]))}
-    for after, k in enumerate(features):
+    for after, k in enumerate(sorted(features, key=lambda k: -np.nan_to_num(shares[k], nan=-1.0))):
         look = verdicts[k].display
         dashes = look.dashes if verdicts[k] is Verdict.INDISTINGUISHABLE else "-"
         is_known = not np.isnan(shares[k])
@@ -207,7 +225,7 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
         axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
-    axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
+    axes.text(1.1, -1.1, "on unseen rows", ha="left", weight="bold")
     if n_left:
         axes.text(0.5, len(features), f"+{n_left:,} more", ha="center", va="center", color=MUTED, fontsize=8.5)
     axes.set(xlim=(-1.35, 2.35), ylim=(len(features) - 0.5 + bool(n_left), -1.5))
@@ -215,16 +233,20 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
 
 
 def draw_values(audit: Audit, axes: Any) -> None:
-    """Draw reported and debiased shares against the number of distinct values; name the most inflated feature."""
+    """Draw what is reported, and the same on these rows, against the number of distinct values.
+
+    The feature that is reported too high by the most is named.
+    """
     assert audit.reported is not None
+    assert audit.reported_unseen is not None
     assert audit.n_values is not None
-    x, share = np.maximum(audit.n_values, 1), audit.where_tested(audit.share)
+    x, share = np.maximum(audit.n_values, 1), audit.where_tested(audit.reported_unseen)
     few = x.size <= 200
     if few:
         axes.vlines(x, np.minimum(audit.reported, share), np.maximum(audit.reported, share), color=GRID, lw=1)
     axes.plot(x, audit.reported, "D", mfc="none", mec=MUTED, ms=5 if few else 3, label="reported", ls="none")
     _dots(axes, audit, share, x, np.arange(x.size), flipped=True, size=6.0 if few else 3.5)
-    k = int(np.nanargmax(audit.reported - share))
+    k = 0 if np.isnan(share).all() else int(np.nanargmax(audit.reported - share))
     if audit.reported[k] - share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
         name, at = shortened(audit.tested_scores.feature_names[k], 18), (x[k], audit.reported[k])
@@ -233,7 +255,7 @@ def draw_values(audit: Audit, axes: Any) -> None:
     axes.set_xscale("log")
     axes.margins(x=0.08)
     axes.set_xlabel("number of distinct values (log scale)")
-    axes.set_ylabel("share of the importance")
+    axes.set_ylabel("share of the reported importance")
     _whole_numbers(axes.xaxis, x)
     _percent(axes.yaxis)
     axes.grid(axis="y", color=GRID, lw=0.6)
@@ -265,14 +287,18 @@ def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
 
 
 def draw_bars(audit: Audit, axes: Any, most: int) -> None:
-    """Draw the debiased share of each feature as a bar and the reported share as a diamond, the largest on top.
+    """Draw the debiased share of each feature as a bar, the largest on top, and what the model reports as diamonds.
 
-    Both are numbers on the right too. The last row has the sums of the features that are left out.
+    All are numbers on the right too. The last row has the sums of the features that are left out.
     """
     from matplotlib.ticker import PercentFormatter
 
     features, n_left = drawn_features(audit, most)
-    share, reported = audit.where_tested(audit.share), audit.reported
+    share, columns = audit.where_tested(audit.share), {"debiased": audit.where_tested(audit.share)}
+    if audit.reported is not None:
+        columns["reported"] = audit.reported
+    if audit.reported_unseen is not None:
+        columns["unseen"] = audit.where_tested(audit.reported_unseen)
     for verdict in Verdict:
         rows, look = np.flatnonzero(audit.which(verdict)[features]), verdict.display
         if rows.size:
@@ -283,7 +309,6 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
     if n_left:
         names.append(f"+{n_left:,} more")
         parts.append(np.setdiff1d(np.arange(share.size), features))
-    columns = {"debiased": share} if reported is None else {"debiased": share, "reported": reported}
     for column, (heading, shares) in enumerate(columns.items()):
         away = 50 + 52 * column
         style: dict[str, Any] = {
@@ -295,9 +320,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
         axes.annotate(heading, (1, -0.5), (away, 2), color=MUTED, **style)
         for row, part in enumerate(parts):
             axes.annotate(percent_in_table(_sum(shares[part])), (1, row), (away, 0), va="center", **style)
-    if reported is not None:
-        where = range(features.size)
-        axes.plot(reported[features], where, "D", mfc="white", mec=INK, ms=5, ls="none", label="reported", zorder=3)
+    _diamonds(axes, audit, features, np.arange(features.size))
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -309,10 +332,11 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
 
 
 def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
-    """Draw a line for each feature, from its reported share on the left to its debiased share on the right."""
+    """Draw a line for each feature, from its reported share on the left to the same on these rows on the right."""
     assert audit.reported is not None
+    assert audit.reported_unseen is not None
     features, n_left = drawn_features(audit, most)
-    verdicts, labelled, share = audit.verdict, set[Verdict](), audit.where_tested(audit.share)
+    verdicts, labelled, share = audit.verdict, set[Verdict](), audit.where_tested(audit.reported_unseen)
     for k in features:
         verdict = verdicts[k]
         axes.plot(
@@ -327,7 +351,7 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
             label=None if verdict in labelled else verdict.phrase,
         )
         labelled.add(verdict)
-    top = max(audit.reported[features].max(), audit.share[features].max(), 1e-9)
+    top = max(audit.reported[features].max(), audit.reported_unseen[features].max(), 1e-9)
     height = axes.get_window_extent().height / axes.figure.dpi
     gap = top * LABEL_HEIGHT / max(height - 0.9, 1.0)
     lowest = highest = 0.0
@@ -351,7 +375,7 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
             )
     head = highest + 1.6 * gap
     axes.text(-0.15, head, "reported", ha="right", weight="bold")
-    axes.text(1.15, head, "debiased", ha="left", weight="bold")
+    axes.text(1.15, head, "on unseen rows", ha="left", weight="bold")
     if n_left:
         axes.text(0.5, head, f"+{n_left:,} more", ha="center", color=MUTED, fontsize=8.5)
     axes.set(xlim=(-1.25, 2.25), ylim=(lowest - 0.8 * gap, head + gap))
@@ -428,8 +452,10 @@ def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
     """Draw the picture of an audit of a kind; see ``Audit.plot``."""
     pictures = {"bar": draw_bars, "interval": draw_shares, "slope": draw_slopes_of_shares, "evidence": draw_evidence}
     refuse_kind(kind, tuple(pictures))
-    if kind == "slope" and audit.reported is None:
-        raise CompositionError("kind='slope' begins at the reported importance, and this model reports none")
+    if kind == "slope" and (audit.reported is None or audit.reported_unseen is None):
+        raise CompositionError(
+            f"kind='slope' needs the reported importance on these rows, which is not known: {audit.no_unseen_because}"
+        )
     if kind == "evidence" and audit.tested_scores.z is None:
         raise CompositionError("kind='evidence' draws the z of the test, and these scores have none")
     return on_axes(pictures[kind], audit, axes, most)

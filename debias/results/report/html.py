@@ -16,12 +16,13 @@ from debias.results.sentences import (
     doubts,
     enumerated,
     headline,
+    on_unseen_rows,
     reports_anything,
     sufficient_z,
     test_description,
 )
 from debias.results.tables import Column, Table, rows_named
-from debias.results.vocabulary import ERROR_RATES, RowsKind, Verdict
+from debias.results.vocabulary import ERROR_RATES, Verdict
 from debias.text import UNKNOWN, percent_in_table
 
 if TYPE_CHECKING:
@@ -153,10 +154,16 @@ def _performance(audit: Audit) -> dict[str, str]:
 
 
 def _about_table(audit: Audit) -> str:
-    reported = f"“reported” is the importance by {audit.reported_kind}, scaled to sum 1; "
-    debiased = "“debiased” has the same unit" if audit.reported is not None else "“debiased” is scaled to sum 1"
-    counts = "; “values” is the number of distinct values" if audit.n_values is not None else ""
-    return f"Sorted by debiased share. {reported if audit.reported is not None else ''}{debiased}{counts}."
+    parts = []
+    if audit.reported is not None:
+        parts.append(f"“reported” is the importance by {audit.reported_kind}, scaled to sum 1")
+    if audit.reported_unseen is not None:
+        parts.append(f"“on unseen rows” is the same importance, computed {on_unseen_rows(audit)}")
+    other_unit = ", in another unit than the reported importance" if audit.reported is not None else ""
+    parts.append(f"“debiased” is the score {audit.tested_scorer}, scaled to sum 1{other_unit}")
+    if audit.n_values is not None:
+        parts.append("“values” is the number of distinct values")
+    return f"Sorted by debiased share. {'; '.join(parts)}."
 
 
 def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) -> dict[str, Any]:
@@ -167,6 +174,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     of_test = ["z", "p_adjusted"] if scores.z is not None and scores.p_adjusted is not None else []
     shown_columns = [
         *(["reported"] if audit.reported is not None else []),
+        *(["reported_unseen"] if audit.reported_unseen is not None else []),
         "share",
         *of_test,
         "finding",
@@ -214,12 +222,14 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
     if audit.tested_scores.z is not None:
         about = _about_evidence(audit)
         pictures.append(_figure("evidence", "How sure", figures.draw_evidence, audit, styles, height, about))
-    if audit.reported is not None:
+    if audit.inflation is not None:
         about = _about_slopes(audit)
         most = figures.MOST_IN_SLOPES
         height = 1.4 + 0.2 * min(most, audit.share.size)
-        pictures.append(_figure("slopes", "Before and after", figures.draw_slopes, audit, styles, height, about, most))
-    if audit.reported is not None and audit.n_values is not None:
+        pictures.append(
+            _figure("slopes", "Reported, and on unseen rows", figures.draw_slopes, audit, styles, height, about, most)
+        )
+    if audit.inflation is not None and audit.n_values is not None:
         heading, about = "Importance and number of values", _about_values(audit)
         pictures.append(_figure("values", heading, figures.draw_values, audit, styles, 3.6, about))
     return pictures
@@ -230,10 +240,12 @@ def _about_shares(audit: Audit) -> str:
         " with its 95% confidence interval (splits fixed)" if audit.tested_scores.standard_error is not None else ""
     )
     about = f"Debiased share of each feature (filled marker){interval}"
-    if audit.reported is not None:
-        about += ", and the share the model reports (hollow diamond)"
-        if audit.tested_scores.rows != RowsKind.TRAIN:
-            about += ". If the filled marker is far to the left of the diamond, the model ranks the feature too high"
+    if audit.reported_unseen is not None:
+        about += (
+            f". The hollow diamond is the share that the model reports (by {audit.reported_kind}), and the grey "
+            f"diamond the same figure {on_unseen_rows(audit)}: if it is far to the left of the hollow one, the model "
+            "reports the feature too high. The debiased share has another unit than the diamonds"
+        )
     return f"{about}.{_interval_or_mark(audit)}{_which(audit)}"
 
 
@@ -269,13 +281,17 @@ def _about_slopes(audit: Audit) -> str:
     some = f"{len(drawn)} of {audit.share.size:,} features, ranked among themselves,"
     which = some if n_left else "each feature"
     dashed = f" Dashed lines mark features that are {Verdict.INDISTINGUISHABLE.phrase}." if audit.tested else ""
-    return f"Rank of {which} by the reported importance (left) and after debiasing (right).{dashed}"
+    return (
+        f"Rank of {which} by the reported importance ({audit.reported_kind}, left), and by the same importance "
+        f"{on_unseen_rows(audit)} (right).{dashed}"
+    )
 
 
 def _about_values(audit: Audit) -> str:
     return (
-        "Share of each feature against its number of distinct values. Impurity-based importance grows with this "
-        f"number, whether or not the feature matters.{_correlations(audit)}"
+        "Share of the reported importance (diamond), and of the same figure on unseen rows (filled marker), against "
+        "the number of distinct values. Importance from training rows grows with this number, whether or not the "
+        f"feature matters.{_correlations(audit)}"
     )
 
 
@@ -327,10 +343,11 @@ def _correlations(audit: Audit) -> str:
         return float(np.corrcoef(ranks, counts)[0, 1])
 
     assert audit.reported is not None
-    before, after = correlation(audit.reported), correlation(audit.share)
+    assert audit.reported_unseen is not None
+    before, after = correlation(audit.reported), correlation(audit.reported_unseen)
     if audit.untested_features or audit.share.size < 5 or np.isnan([before, after]).any():
         return ""
     return (
         f" The rank correlation between share and number of values is {before:z.2f} as reported and {after:z.2f} "
-        "after debiasing."
+        "on unseen rows."
     )

@@ -31,12 +31,12 @@ def test_bars_are_the_debiased_shares_with_patterns_by_verdict(most):
     bars = sorted((bar.get_y(), bar) for container in display.ax_.containers for bar in container)
     assert [bar.get_width() for _, bar in bars] == list(audit.share[features])
     assert [bar.get_hatch() or "" for _, bar in bars] == [audit.verdict[k].display.hatch for k in features]
-    (diamonds,) = display.ax_.lines
-    np.testing.assert_array_equal(diamonds.get_xdata(), audit.reported[features])
+    for diamonds, shares in zip(display.ax_.lines, (audit.reported, audit.reported_unseen), strict=True):
+        np.testing.assert_array_equal(diamonds.get_xdata(), shares[features])
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == [NAMES[k] for k in features] + [f"+{n_left} more"] * bool(n_left)
     left = np.setdiff1d(np.arange(12), features)
-    for shares in (audit.share, audit.reported):
+    for shares in (audit.share, audit.reported, audit.reported_unseen):
         numbers = [percent_in_table(shares[k]) for k in features] + [percent_in_table(shares[left].sum())] * bool(
             n_left
         )
@@ -50,19 +50,19 @@ def test_intervals_are_those_of_the_plot_of_an_audit():
         np.testing.assert_array_equal(line.get_xydata(), expected.get_xydata())
 
 
-def test_slopes_join_the_reported_and_the_debiased_share():
+def test_slopes_join_the_reported_share_and_the_same_on_unseen_rows():
     audit = made(NAMES)
     axes = debias.plot.ImportanceDisplay.from_audit(audit, kind="slope").ax_
     lines = [line for line in axes.lines if line.get_marker() != "None"]
     features, _ = drawn_features(audit, 20)
     for k, line in zip(features, lines, strict=True):
-        assert list(line.get_ydata()) == [audit.reported[k], audit.share[k]]
+        assert list(line.get_ydata()) == [audit.reported[k], audit.reported_unseen[k]]
         assert line.get_color() == audit.verdict[k].display.colour
         assert line.get_marker() == audit.verdict[k].display.marker
     assert len({line.get_linestyle() for line in lines}) == 2  # not by colour alone
     for k in features:
         assert f"{NAMES[k]}  {percent_in_table(audit.reported[k])}" in texts(axes)
-        assert f"{percent_in_table(audit.share[k])}  {NAMES[k]}" in texts(axes)
+        assert f"{percent_in_table(audit.reported_unseen[k])}  {NAMES[k]}" in texts(axes)
 
 
 @pytest.mark.thorough
@@ -71,10 +71,8 @@ def test_every_audit_can_be_drawn(kind):
     """Warnings are errors, so nothing is drawn outside of its range or left without a font."""
     for seed in range(9):  # as many as there are numbers of features below
         audit = drawn(seed)
-        if kind == "slope" and audit.reported is None:
-            with pytest.raises(
-                debias.plugin.CompositionError, match="reported importance, and this model reports none"
-            ):
+        if kind == "slope" and audit.reported_unseen is None:
+            with pytest.raises(debias.plugin.CompositionError, match="needs the reported importance on these rows"):
                 debias.plot.ImportanceDisplay.from_audit(audit, kind=kind)
             continue
         debias.plot.ImportanceDisplay.from_audit(audit, kind=kind, max_features=1 + seed % 9).figure_.canvas.draw()

@@ -1,0 +1,306 @@
+"""The importance that the model reports, computed again on evaluation rows: the same figure in the same unit.
+
+A split was chosen because of what the training rows showed at it. The figure that the library adds up for the split is
+multiplied by the share of this that the evaluation rows show:
+
+- of an averaged tree, by the covariance of the split's step and the response, divided by the same of the training rows;
+- of a boosted tree, by ``G'_l - p' G'_t`` divided by ``G_l - p G_t``, where G are sums of negative gradients at the
+  margin before the tree, l is the left child of the node t, and p is the share of l in the second derivatives (in the
+  rows, if the library's gain is a decrease of the variance). Letters with a prime are of the evaluation rows.
+
+On the training rows the share is 1, so the figure is the one that the library reports. For a feature that is
+independent of the response and of the other features its mean on unseen rows is 0 in averaged trees, since the rows of
+a node are then divided at random. In boosted trees it is 0 or below, because a tree also corrects on the training rows
+what the trees before it have left of their noise. UnbiasedGBM replaces one of the two sums of gradients in a gain in
+the same way (Zhang et al. 2023, arXiv 2305.10696, section 5).
+
+A number of splits has no such counterpart. Splits that hold on unseen rows less those that do not were tried: late
+trees, whose splits are nearly all noise, decide that number, and features that matter got 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import CompositionError, RowsError
+from debias.hooks.reported import LeafSums, Measure, ReportedImportance
+from debias.hooks.scorers import scorer_plugin
+from debias.hooks.specs import hookimpl
+from debias.rows.rows import Rows
+from debias.rows.running_sums import of_leaves, running_sums
+from debias.scorers.native import reported_importance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.hooks.contracts import Scorer
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+    Reproduce = Callable[[TreeEnsemble, Any, ReportedImportance], Array]
+
+WITH_GAINS = ("squared_error", "logistic", "softmax", "poisson", "gamma", "tweedie", "huber", "fair", "exponential")
+"""Losses of boosted models whose leaf values follow from the gradients and second derivatives of the rows."""
+REPRODUCED = 1e-2
+"""The gains that follow from the leaves may differ from the stored ones by this part of their sum."""
+
+
+@scorer_plugin("native_unseen", unit="as the library reports it, on evaluation rows")
+def native_unseen(ensemble: TreeEnsemble, rows: Any) -> tuple[Array, dict[str, Any]]:
+    """Return the importance that the model itself reports, computed again on evaluation rows: 0 or below for noise.
+
+    It is known up to one factor for all features, so compare shares. On the training rows, with their weights, these
+    are the shares of ``native``.
+
+    - Impurity and gain: the figure of each split, times the share of it that the evaluation rows show.
+    - CatBoost's change of predictions: one of the two differences of leaf values is that of the values that the
+      evaluation rows give.
+    - Numbers of splits and covers have no counterpart on other rows.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        ``details["kind"]`` is the library's name for the importance.
+
+    Raises
+    ------
+    CompositionError
+        The model reports no importance, or one that cannot be computed on other rows; the message says why.
+    """
+    reported = reported_importance(rows.model)
+    if reported is None:
+        raise CompositionError(f"this {ensemble.source} reports no importance of its own")
+    if reported.measure is None:
+        raise CompositionError(f"debias cannot compute the importance {reported.kind!r} on other rows")
+    return REPRODUCE[reported.measure](ensemble, rows, reported), {"kind": reported.kind}
+
+
+@hookimpl
+def debias_scorers() -> Sequence[Scorer]:
+    """Return the scorer."""
+    return [native_unseen]
+
+
+def _impurity(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    if ensemble.averaged:
+        return _by_feature(ensemble, _averaged(ensemble, rows, _decrease(ensemble)))
+    return _by_feature(ensemble, _of_boosted(ensemble, rows, reported, _decrease(ensemble)))
+
+
+def _impurity_by_tree(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    decrease = _decrease(ensemble)
+    total = np.bincount(ensemble.tree_of_split, weights=decrease, minlength=ensemble.n_trees)
+    return _by_feature(ensemble, _averaged(ensemble, rows, decrease) * _ratio(1.0, total)[ensemble.tree_of_split])
+
+
+def _total_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    if ensemble.gain is None:
+        raise CompositionError(f"this {ensemble.source} stores no gains of its splits")
+    gain = ensemble.gain[ensemble.splits]
+    if ensemble.averaged:
+        return _by_feature(ensemble, _averaged(ensemble, rows, gain))
+    return _by_feature(ensemble, _of_boosted(ensemble, rows, reported, gain))
+
+
+def _mean_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
+    return _total_gain(ensemble, rows, reported) * _ratio(1.0, n_splits)
+
+
+def _splits(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    raise CompositionError(
+        "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: "
+        "let the model report them (importance_type='gain')"
+    )
+
+
+def _prediction_change(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+    """Return the sum over pairs (a, b) of leaves of ``n'_a n'_b / (n'_a + n'_b) (v_a - v_b) (u_a - u_b)``.
+
+    The leaves of a pair differ in one split of a symmetric tree; v is the value of a leaf, and u the value that the
+    evaluation rows give it, with the penalty for as many rows as the training rows. K Newton steps leave the part
+    ``(penalty / (H + penalty))^K`` of the way to the best value if the loss is quadratic, with H at the value v.
+    """
+    assert reported.leaf_sums is not None
+    leaves, trained = _row_by_row(ensemble, rows, reported), ensemble.averaging_weight
+    assert trained is not None
+    rate, value, several = leaves.learning_rate, ensemble.value[:, 0], leaves.n_steps > 1
+    sums = running_sums(rows, ahead=1 / rate if several else 0.0)
+    penalty = leaves.penalty * _ratio(sums.n, trained)
+    left = _ratio(penalty, sums.hessian + penalty) ** leaves.n_steps
+    shown = (1 - left) * (rate * _ratio(sums.gradient, sums.hessian) + several * value)
+    score = np.zeros(ensemble.n_features)
+    for tree in range(ensemble.n_trees):
+        levels = _levels(ensemble, tree)
+        leaf = levels.pop()
+        for depth, nodes in enumerate(levels):
+            pairs = leaf.reshape(2**depth, 2, -1)
+            a, b = pairs[:, 0].ravel(), pairs[:, 1].ravel()
+            common = sums.n[a] * sums.n[b] * _ratio(1.0, sums.n[a] + sums.n[b])
+            change = common * (value[a] - value[b]) * (shown[a] - shown[b])
+            score[ensemble.feature[nodes[0]]] += change.sum()
+    return score
+
+
+REPRODUCE: dict[Measure, Reproduce] = {
+    Measure.IMPURITY: _impurity,
+    Measure.IMPURITY_BY_TREE: _impurity_by_tree,
+    Measure.TOTAL_GAIN: _total_gain,
+    Measure.MEAN_GAIN: _mean_gain,
+    Measure.SPLITS: _splits,
+    Measure.PREDICTION_CHANGE: _prediction_change,
+}
+"""How each measure is computed on evaluation rows."""
+
+
+def _decrease(ensemble: TreeEnsemble) -> Array:
+    """Return the decrease of the impurity at each split, times the training weight of the node."""
+    if ensemble.impurity is None or ensemble.weight is None:
+        raise CompositionError(f"this {ensemble.source} stores no impurities of its nodes")
+    total = ensemble.weight * ensemble.impurity
+    decrease: Array = total[ensemble.splits] - total[ensemble.children].sum(axis=1)
+    return decrease
+
+
+def _averaged(ensemble: TreeEnsemble, rows: Any, figure: Array) -> Array:
+    """Return the figure of each split of averaged trees on the evaluation rows, as shares of the rows of the tree."""
+    if not ensemble.mean_values or ensemble.weight is None:
+        raise CompositionError(
+            f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by "
+            "means"
+        )
+    n, s, (left, right), step = rows.node_sums.n, rows.node_sums.s, ensemble.children.T, _steps(ensemble)
+    if not rows.node_sums.n_root.any():
+        raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
+    root = ensemble.tree_start[:-1]
+    shown = s[left] * _ratio(1.0, n[left])[:, None] - s[right] * _ratio(1.0, n[right])[:, None]
+    covariance = _common(n, left, right) * (step * shown).sum(axis=1)
+    of_training = _common(ensemble.weight, left, right) * (step**2).sum(axis=1)
+    confirmed = _ratio(covariance, of_training) * (ensemble.weight[root] * _ratio(1.0, n[root]))[ensemble.tree_of_split]
+    result: Array = figure * confirmed
+    return result
+
+
+def _of_boosted(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance, figure: Array) -> Array:
+    """Return the figure of each split of boosted trees on the evaluation rows."""
+    if reported.leaf_sums is None:
+        _refuse_without_rows(ensemble, rows)
+        trained, weight, at_once = _from_variance(ensemble, figure), ensemble.weight, running_sums(rows)
+        assert weight is not None
+        evaluated = at_once.n
+    else:
+        leaves = _row_by_row(ensemble, rows, reported)
+        weight = of_leaves(ensemble, leaves.hessian)
+        trained, at_once = _from_leaves(ensemble, leaves, weight), running_sums(rows)
+        evaluated = at_once.hessian
+    root = ensemble.tree_start[:-1]
+    shown = _difference(ensemble, at_once.gradient, evaluated) * (weight[root].sum() / evaluated[root].sum())
+    return figure * _ratio(shown, trained)
+
+
+def _refuse_without_rows(ensemble: TreeEnsemble, rows: Any) -> None:
+    """Refuse models and rows for which the gradients of single rows at the margin before a tree are not known."""
+    objective = ensemble.objective
+    if not isinstance(rows, Rows):
+        raise CompositionError("rows in batches are not kept, and it takes their margins before each tree")
+    if rows.in_bag is not None:
+        raise CompositionError("out-of-bag rows of a boosted model have no margins before each tree")
+    if objective.name not in WITH_GAINS or objective.smoothed or not objective.has_loss:
+        raise CompositionError(
+            f"the gains and leaf values for the loss {objective.name} are not those of its gradients"
+        )
+    if ensemble.rescaled:
+        raise CompositionError("trees were scaled after their growth, so the margins before each tree are not known")
+    if ensemble.value.shape[1] > 1:
+        raise CompositionError("trees with several outputs each choose their splits for all outputs together")
+
+
+def _row_by_row(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> LeafSums:
+    assert reported.leaf_sums is not None
+    _refuse_without_rows(ensemble, rows)
+    return reported.leaf_sums(ensemble)
+
+
+def _from_variance(ensemble: TreeEnsemble, decrease: Array) -> Array:
+    """Return ``G_l - (n_l / n_t) G_t`` of the training rows, from the decrease of the variance at each split.
+
+    The decrease is the square of this, divided by n_l n_r / n_t. Its sign is that of the step.
+    """
+    if ensemble.weight is None:
+        raise CompositionError(f"this {ensemble.source} stores no weights of its nodes")
+    left, right = ensemble.children.T
+    size = np.sqrt(np.maximum(decrease, 0.0) * _common(ensemble.weight, left, right))
+    signed: Array = size * np.sign(_steps(ensemble)[:, 0])
+    return signed
+
+
+def _from_leaves(ensemble: TreeEnsemble, leaves: LeafSums, hessian: Array) -> Array:
+    """Return ``G_l - (H_l / H_t) G_t`` of the training rows, from the values of leaves.
+
+    The gains that follow from these sums must be the stored ones, up to a factor for each tree: its learning rate.
+    """
+    penalty = np.broadcast_to(leaves.penalty, hessian.shape)
+    gradient = of_leaves(ensemble, ensemble.value[:, 0] * (leaves.hessian + penalty))
+    as_child, as_parent = (_ratio(gradient**2, hessian + each) for each in (penalty, penalty.min()))
+    gain = as_child[ensemble.children].sum(axis=1) - as_parent[ensemble.splits]
+    assert ensemble.gain is not None
+    stored, tree = ensemble.gain[ensemble.splits], ensemble.tree_of_split
+    of_tree, stored_of_tree = (np.bincount(tree, weights=each, minlength=ensemble.n_trees) for each in (gain, stored))
+    factor = np.sqrt(np.maximum(_ratio(stored_of_tree, of_tree), 0.0))
+    wrong = np.abs(gain * factor[tree] ** 2 - stored).sum()
+    if not wrong <= REPRODUCED * stored.sum():
+        raise CompositionError(
+            f"the gains that this {ensemble.source} stores do not follow from its leaves: settings of its training may "
+            "be missing, or limit the values of leaves"
+        )
+    return _difference(ensemble, gradient, hessian) * factor[tree]
+
+
+def _difference(ensemble: TreeEnsemble, gradient: Array, weight: Array) -> Array:
+    """Return, for each split, the sum of gradients on the left less the share of its weight in that of the node."""
+    left, at = ensemble.children[:, 0], ensemble.splits
+    difference: Array = gradient[left] - _ratio(weight[left], weight[at]) * gradient[at]
+    return difference
+
+
+def _levels(ensemble: TreeEnsemble, tree: int) -> list[NDArray[np.int64]]:
+    """Return the nodes of each level of a symmetric tree, from left to right; the last level has the leaves."""
+    begin = int(ensemble.tree_start[tree])
+    levels = [np.array([begin])]
+    while (ensemble.left[levels[-1]] >= 0).all():
+        nodes = levels[-1]
+        if (ensemble.feature[nodes] != ensemble.feature[nodes[0]]).any():
+            break
+        children = np.stack([ensemble.left[nodes], ensemble.right[nodes]], axis=1).ravel()
+        levels.append(children.astype(np.int64) + begin)
+    if (ensemble.left[levels[-1]] >= 0).any():
+        raise CompositionError("the change of predictions is known for symmetric trees only")
+    return levels
+
+
+def _steps(ensemble: TreeEnsemble) -> Array:
+    """Return the value of the left child less that of the right child of each split, shape (n_splits, width)."""
+    left, right = ensemble.children.T
+    steps: Array = ensemble.value[left] - ensemble.value[right]
+    return steps
+
+
+def _common(weight: Array, left: NDArray[np.int64], right: NDArray[np.int64]) -> Array:
+    """Return ``n_l n_r / (n_l + n_r)``."""
+    common: Array = weight[left] * weight[right] * _ratio(1.0, weight[left] + weight[right])
+    return common
+
+
+def _by_feature(ensemble: TreeEnsemble, terms: Array) -> Array:
+    return np.bincount(ensemble.feature[ensemble.splits], weights=terms, minlength=ensemble.n_features).astype(
+        np.float64
+    )
+
+
+def _ratio(above: Any, below: Any) -> Array:
+    """Return a quotient, 0 where the divisor is 0."""
+    above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
+    return np.divide(above, below, out=np.zeros(below.shape), where=below != 0)
