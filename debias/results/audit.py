@@ -453,7 +453,7 @@ class Audit(ReportedResult):
             - "slope": a line from the reported share on the left to the debiased share on the right.
             - "evidence": the test statistic z, and the band in which noise would lie.
         ax : matplotlib Axes, optional
-            New axes by default.
+            New axes by default. A new figure has a title, and a note that says what its marks and lines are.
         max_features : int
             Draw at most this many features: those reported highest (10, but at most half of them), then the informative
             ones with the largest scores. A last line stands for the others.

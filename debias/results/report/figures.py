@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError
-from debias.results.sentences import sufficient_z
-from debias.results.vocabulary import VERMILION, Display, Verdict
+from debias.results.sentences import rows_of, sufficient_z
+from debias.results.vocabulary import VERMILION, Display, Verdict, error_rate_in_words
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -255,8 +256,6 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
 
     Both are numbers on the right too. The last row has the sums of the features that are left out.
     """
-    from matplotlib.ticker import PercentFormatter
-
     features, n_left = drawn_features(audit, most)
     share, reported = audit.where_tested(audit.share), audit.reported
     for verdict in Verdict:
@@ -288,7 +287,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+    _percent(axes.xaxis)
     axes.grid(axis="x", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel("share of the importance (bars: debiased)")
@@ -389,13 +388,55 @@ def draw_ranks(comparison: Comparison, axes: Any, most: int = MOST_DRAWN) -> Non
 
 def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
     """Draw the picture of an audit of a kind; see ``Audit.plot``."""
-    pictures = {"bar": draw_bars, "interval": draw_shares, "slope": draw_slopes_of_shares, "evidence": draw_evidence}
+    pictures: dict[str, Any] = {
+        "bar": draw_bars,
+        "interval": draw_shares,
+        "slope": draw_slopes_of_shares,
+        "evidence": draw_evidence,
+    }
     refuse_kind(kind, tuple(pictures))
     if kind == "slope" and audit.reported is None:
         raise CompositionError("kind='slope' begins at the reported importance, and this model reports none")
     if kind == "evidence" and audit.tested_scores.z is None:
         raise CompositionError("kind='evidence' draws the z of the test, and these scores have none")
-    return on_axes(pictures[kind], audit, axes, most)
+    drawn = on_axes(pictures[kind], audit, axes, most)
+    if axes is None:
+        title = f"Which features of this {audit.tested_scores.settings['model']} matter"
+        _name_figure(drawn.figure, title, note_of_plot(audit, kind))
+    return drawn
+
+
+def note_of_plot(audit: Audit, kind: str) -> str:
+    """Return what the marks and lines of a picture of an audit are."""
+    of_all = ""
+    test = audit.tested_scores.details.get("test", {})
+    if "alpha" in test:
+        of_all = f" of the test of all features ({error_rate_in_words(test.get('error'), test['alpha'])})"
+    verdicts = f"Colour and marker: verdict{of_all}." if audit.tested else "No feature was tested."
+    if kind == "evidence":
+        return f"Marker: the statistic z of each feature; for noise, 90% of z lie in the grey band. {verdicts}"
+    rows = f"on {rows_of(audit.tested_scores)}"
+    if kind == "slope":
+        return f"Right: debiased share {rows}. {verdicts}"
+    if kind == "bar":
+        return f"Bar: debiased share {rows}. {verdicts}"
+    marks = f"Filled marker: debiased share {rows}."
+    if audit.tested_scores.standard_error is None:
+        return f"{marks} {verdicts}"
+    line = "Line: its 95% interval, each feature alone, splits fixed."
+    beside = " A line that excludes 0 alone is no verdict." if audit.tested else ""
+    return f"{marks} {line} {verdicts}{beside}"
+
+
+def _name_figure(figure: Any, title: str, note: str) -> None:
+    """Put a title above and a note below a figure, and make room for them."""
+    width, height = figure.get_size_inches()
+    text = textwrap.fill(note, int(15 * width))
+    with settings():
+        figure.set_size_inches(width, height + 0.5 + 0.16 * len(text.splitlines()))
+        at_left: dict[str, Any] = {"x": 0.01, "ha": "left"}
+        figure.suptitle(title, fontsize=11, **at_left)
+        figure.supxlabel(text, fontsize=8, color=MUTED, **at_left)
 
 
 def refuse_kind(kind: Any, kinds: tuple[str, ...]) -> None:
@@ -525,10 +566,10 @@ def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None
 
 
 def _percent(axis: Any) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(6))  # more labels would run into each other
-    axis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # more labels would run into each other
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.6g}%"))
 
 
 def _whole_numbers(axis: Any, values: NDArray[np.int64]) -> None:
