@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError
+from debias.results.draws import noise_band
 from debias.results.sentences import rows_of, sufficient_z
 from debias.results.vocabulary import VERMILION, Display, Verdict, error_rate_in_words
 from debias.text import percent_in_table, shortened
@@ -170,7 +171,7 @@ def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
 
 def noise_distribution(audit: Audit) -> str:
     """Return the name of the distribution from which the band of noise comes."""
-    if audit.tested_scores.null is not None:
+    if noise_band(audit.tested_scores) is not None:
         test = audit.tested_scores.details.get("test", {})
         return "from permuted residuals" if test.get("method") == "residuals" else "from permuted responses"
     return "standard normal" if _independent(audit) is None else "Student's t"
@@ -494,8 +495,9 @@ def _noise_band(audit: Audit, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the 5% and 95% quantiles of z of noise, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
-    if audit.tested_scores.null is not None:
-        return np.quantile(audit.tested_scores.null[:, drawn], [0.05, 0.95], axis=0)
+    of_draws = noise_band(audit.tested_scores)
+    if of_draws is not None:
+        return of_draws[:, drawn]
     rows = _independent(audit)
     upper = np.full(len(drawn), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[drawn]
     return np.stack([-upper, upper])
