@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from debias import selection as selection
     from debias.api.audit import audit
     from debias.api.audit_folds import audit_folds
+    from debias.api.clusters import clusters
     from debias.api.compare import compare
     from debias.api.partial_dependence import partial_dependence
     from debias.api.score import contributions, score
@@ -53,6 +54,7 @@ else:
         {
             "debias.api.audit": "audit",
             "debias.api.audit_folds": "audit_folds",
+            "debias.api.clusters": "clusters",
             "debias.api.compare": "compare",
             "debias.api.partial_dependence": "partial_dependence",
             "debias.api.score": "contributions score",
@@ -100,6 +102,7 @@ __all__ = [
     "UntrustedModelError",
     "audit",
     "audit_folds",
+    "clusters",
     "compare",
     "contributions",
     "load_model",
