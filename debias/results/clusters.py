@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.atomic_files import written
 from debias.results.report.figures import GRID, MUTED, SETTINGS, new_axes, refuse_most, settings
 from debias.results.sentences import enumerated, rows_of
 from debias.results.vocabulary import Verdict, error_rate_in_words
@@ -121,33 +122,56 @@ class Clusters:
         -------
         list of str
         """
+        test = self.scores.details["test"]
+        error = error_rate_in_words(test.get("error"), test["alpha"])
+        of_test = f"Tested together: {counted(self.scores.values.size, 'feature')} and all clusters, {error}."
+        if not self.clusters:
+            least = f"an absolute rank correlation of {self.least_correlation:g} or more"
+            return [f"No features have {least}, so there are no clusters to test.", of_test]
+        n_found = sum(each.selected for each in self.clusters)
+        count = (
+            f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of correlated features {_is(n_found)} "
+            f"{Verdict.INFORMATIVE.phrase} on {rows_of(self.scores)}."
+        )
+        together = sorted(self.only_together, key=lambda each: -each.share)
         lines = [
             f"{enumerated(each.features, MOST_NAMED)} have {percent(each.share)} of the debiased scores together and "
             f"are {Verdict.INFORMATIVE.phrase} together (adjusted p {_p(each.p_adjusted)}). Alone, "
             f"{'neither' if len(each.features) == 2 else 'none of them'} is. Dropping all of them may cost accuracy."
-            for each in sorted(self.only_together, key=lambda each: -each.share)
+            for each in together[:MOST_NAMED]
         ]
-        n_left = len(lines) - MOST_NAMED
-        if n_left > 0:
-            lines[MOST_NAMED:] = [f"{counted(n_left, 'more cluster')} {_is(n_left)} so."]
-        n_found = sum(each.selected for each in self.clusters)
-        if not self.clusters:
-            lines.append(
-                f"No features have an absolute rank correlation of {self.least_correlation:g} or more, so there are no "
-                "clusters to test."
-            )
-        else:
-            clusters = counted(len(self.clusters), "cluster")
-            lines.append(
-                f"{n_found:,} of {clusters} of correlated features {_is(n_found)} {Verdict.INFORMATIVE.phrase} on "
-                f"{rows_of(self.scores)}."
-            )
-            if not self.only_together:
-                lines.append("No cluster is so without a feature that is so alone.")
-        test = self.scores.details["test"]
-        error = error_rate_in_words(test.get("error"), test["alpha"])
-        lines.append(f"Tested together: {counted(self.scores.values.size, 'feature')} and all clusters, {error}.")
-        return lines
+        if len(together) > MOST_NAMED:
+            lines.append(f"The same holds for {counted(len(together) - MOST_NAMED, 'more cluster')}.")
+        if n_found and not together:
+            phrase = Verdict.INFORMATIVE.phrase
+            lines.append(f"Each {Verdict.INFORMATIVE.text} cluster has a feature that is {phrase} alone.")
+        return [count, *lines, of_test]
+
+    def to_html(self, path: Any = None, title: str | None = None) -> str:
+        """Return one self-contained HTML page, and write it to `path` if that is not None.
+
+        Raises
+        ------
+        ImportError
+            matplotlib or Jinja2 is not installed.
+        """
+        from debias.results.report.clusters_page import clusters_page
+
+        n_drawn = min(self.scores.values.size, MOST_DRAWN)
+        caption = (
+            f"Debiased share of {'each feature' if n_drawn == self.scores.values.size else f'{n_drawn} features'} by "
+            "itself (bars), and the tree of their rank correlations. A thick blue line joins a cluster that is "
+            f"{Verdict.INFORMATIVE.phrase}; the number beside it is the share of the cluster. The vertical line is the "
+            "least correlation of a cluster that was tested."
+        )
+        page = clusters_page(
+            self,
+            lambda figure: _draw(self, _two_axes(figure), MOST_DRAWN),
+            1.6 + 0.24 * n_drawn,
+            caption,
+            title,
+        )
+        return written(path, page)
 
     def plot(self, ax: Any = None, max_features: int = MOST_DRAWN) -> Any:
         """Draw the debiased shares as bars, and beside them the tree of the features.
@@ -179,6 +203,10 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def _two_axes(figure: Any) -> Any:
+    return figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+
+
 def _draw(result: Clusters, ax: Any, most: int) -> Any:
     from scipy.cluster.hierarchy import leaves_list
 
@@ -191,7 +219,7 @@ def _draw(result: Clusters, ax: Any, most: int) -> Any:
         if ax is None:
             figure = new_axes(8.4, 1.6 + 0.24 * len(order)).figure
             figure.clear()
-            ax = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+            ax = _two_axes(figure)
             figure.suptitle("Which features matter alone, and which together", x=0.01, ha="left", fontsize=11)
         bars, tree = ax
         for selected in (True, False):
@@ -226,6 +254,7 @@ def _draw_tree(result: Clusters, axes: Any, place: dict[int, float]) -> None:
     """Draw the tree of the features at these places: a thick line joins a cluster that is informative."""
     n, look = result.scores.values.size, Verdict.INFORMATIVE.display
     found = {frozenset(each.features): each for each in result.clusters}
+    selected = [frozenset(each.features) for each in result.clusters if each.selected]
     members: dict[int, frozenset[str]] = {k: frozenset([result.scores.feature_names[k]]) for k in range(n)}
     at: dict[int, tuple[float, float]] = {k: (0.0, row) for k, row in place.items()}
     for step, (left, right, distance, _) in enumerate(result.linkage):
@@ -242,7 +271,7 @@ def _draw_tree(result: Clusters, axes: Any, place: dict[int, float]) -> None:
         style = {"color": look.colour, "lw": 2.4} if is_found else {"color": MUTED, "lw": 1.0}
         (x, y), (x2, y2) = ends
         axes.plot([x, distance, distance, x2], [y, y, y2, y2], **style)
-        if cluster is not None and is_found:
+        if cluster is not None and is_found and not any(members[node] < other for other in selected):
             axes.annotate(
                 percent_in_table(cluster.share), (distance, (y + y2) / 2), (3, 0), textcoords="offset points",
                 va="center", fontsize=8.5, color=look.colour,

@@ -313,4 +313,6 @@ FORMAT = {
     "highest_rank": _counts,
     "informative_folds": _counts,
     "folds": _counts,
+    "n_features": _counts,
+    "informative_alone": _counts,
 }

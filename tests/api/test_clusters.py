@@ -14,6 +14,7 @@ import debias
 from debias.results.clusters import Cluster, Clusters
 from results.test_sentences import PERCENT, named, shows, whole
 from support.audits import made
+from support.pages import is_safe
 
 N_DRAWN = 99
 
@@ -154,11 +155,13 @@ def test_every_sentence_is_true_of_the_table():
             each for each in of_interest if not any(set(one.features) < set(each.features) for one in of_interest)
         ]
         assert list(found.only_together) == smallest
-        *told, last = found.summary()
-        if not smallest:
-            assert told.pop() == "No cluster is so without a feature that is so alone."
+        count, *told, last = found.summary()
+        n_found = sum(each.selected for each in found.clusters)
+        if n_found and not smallest:
+            assert told == ["Each informative cluster has a feature that is informative alone."]
+            assert all(alone & set(each.features) for each in found.clusters if each.selected)
+            told = []
             seen["none"] += 1
-        count = told.pop()
         by_share = sorted(smallest, key=lambda each: -each.share)
         for line, each in zip(told[:5], by_share, strict=False):
             match = re.fullmatch(
@@ -174,13 +177,14 @@ def test_every_sentence_is_true_of_the_table():
         assert len(told) == min(len(smallest), 6)
         if len(smallest) > 5:
             n_more = len(smallest) - 5
-            assert told[5] == f"{n_more} more cluster{'' if n_more == 1 else 's'} {'is' if n_more == 1 else 'are'} so."
+            assert told[5] == f"The same holds for {n_more} more cluster{'' if n_more == 1 else 's'}."
             seen["more"] += 1
         match = re.fullmatch(
             r"([\d,]+) of ([\d,]+) clusters? of correlated features (is|are) informative on 500 out-of-bag rows\.",
             count,
         )
-        assert whole(match[1]) == sum(each.selected for each in found.clusters)
+        assert whole(match[1]) == n_found
+        assert match[3] == ("is" if n_found == 1 else "are")
         assert whole(match[2]) == len(found.clusters)
         n_features = found.scores.values.size
         assert last == f"Tested together: {n_features} features and all clusters, family-wise error rate 5%."
@@ -203,6 +207,10 @@ def test_twins_are_found_together_and_the_picture_has_them(case):
     share = np.maximum(found.scores.values, 0) / np.maximum(found.scores.values, 0).sum()
     np.testing.assert_allclose(widths, np.sort(share))
     plt.close("all")
+    page = found.to_html()
+    is_safe(page)
+    assert all(f"<p>{line}</p>" in page for line in found.summary()[1:])
+    assert found.summary()[0] in page
 
 
 @pytest.mark.slow

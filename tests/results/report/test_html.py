@@ -189,8 +189,13 @@ def test_the_command_writes_the_report(tmp_path, diabetes, models, monkeypatch):
     models("lightgbm").fit(X[:300], y[:300]).booster_.save_model(tmp_path / "model.txt")
     X[300:].assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)
     given = [str(tmp_path / "model.txt"), str(tmp_path / "data.csv"), "--target", "outcome"]
-    done = CliRunner().invoke(main, ["audit", *given, "--html", str(tmp_path / "report.html")])
+    files = ["--html", str(tmp_path / "report.html"), "--markdown", str(tmp_path / "audit.md")]
+    done = CliRunner().invoke(main, ["audit", *given, *files])
     assert done.exit_code == 0, done.output
+    assert (tmp_path / "audit.md").read_text().startswith("## Which features of this LightGBM")
+    done = CliRunner().invoke(main, ["audit", *given, "--folds", "age", *files])
+    assert done.exit_code == 2
+    assert "folds have no page of Markdown" in done.output
     assert "indistinguishable from noise" in (tmp_path / "report.html").read_text()
 
 
