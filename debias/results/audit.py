@@ -418,7 +418,7 @@ class Audit(ReportedResult):
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
         >>> print(debias.audit(forest, X, y, random_state=0).explain("sex")[1])
-        It is indistinguishable from noise (z 0.37, adjusted p 0.500, family-wise error rate 5%). This alone is no \
+        It is indistinguishable from noise (z 0.38, adjusted p 0.552, family-wise error rate 5%). This alone is no \
 reason to drop it.
         """
         from debias.results.explanation import explanation
