@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from debias import selection as selection
     from debias.api.audit import audit
     from debias.api.audit_folds import audit_folds
+    from debias.api.clusters import clusters
     from debias.api.compare import compare
     from debias.api.droppable import droppable
     from debias.api.interactions import interactions
@@ -56,6 +57,7 @@ else:
         {
             "debias.api.audit": "audit",
             "debias.api.audit_folds": "audit_folds",
+            "debias.api.clusters": "clusters",
             "debias.api.compare": "compare",
             "debias.api.droppable": "droppable",
             "debias.api.interactions": "interactions",
@@ -107,6 +109,7 @@ __all__ = [
     "UntrustedModelError",
     "audit",
     "audit_folds",
+    "clusters",
     "compare",
     "contributions",
     "droppable",

@@ -80,8 +80,16 @@ def without_commands_in_lines(text: str) -> str:
 
 
 def json_text(value: Any, indent: int | None = None, **how: Any) -> str:
-    """Return JSON of a value, in which no text is a command of a CI service. A reader gets the text unchanged."""
-    return _HASH_COMMAND.sub(r"\\u0023#", json.dumps(value, indent=indent, **how))
+    """Return JSON of a value, in which no text is a command of a CI service. A reader gets the text unchanged.
+
+    A list of numbers has one line, whatever the indent is.
+    """
+    on_one_line = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", json.dumps(value, indent=indent, **how))
+    return _HASH_COMMAND.sub(r"\\u0023#", on_one_line)
+
+
+_NUMBERS = re.compile(r'\[\n([^\[\]{}"]*)\n *\]')
+"""A list of numbers, or of truth values, over several lines; no text has a line feed in JSON."""
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:

@@ -191,7 +191,7 @@ class FactsOfRows:
         column_of[grouping.index] = np.arange(grouping.index.size)
         columns = column_of[features]
         X = table.matrix(ensemble, evenly_spaced(table.n_rows, MOST_ROWS))[:, columns]
-        return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, _category_columns(ensemble)))
+        return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, category_columns(ensemble)))
 
     def details(self, scores: Scores) -> dict[str, Any]:
         """See :class:`Facts`."""
@@ -268,7 +268,7 @@ class FactsOfSums:
         return {}
 
 
-def _category_columns(ensemble: TreeEnsemble) -> list[int]:
+def category_columns(ensemble: TreeEnsemble) -> list[int]:
     """Return the columns that hold codes of categories."""
     labelled = set(ensemble.category_labels or {})
     if ensemble.category_set is None:

@@ -72,6 +72,12 @@ PERMUTED: dict[str, Literal["auto", "residuals", "response"]] = {
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
 )
+@click.option(
+    "--markdown",
+    "markdown_file",
+    type=click.Path(dir_okay=False, writable=True),
+    help="Also write one page of Markdown to this file, for example for the summary of a GitHub job.",
+)
 @html_option
 def command(
     source: Source,
@@ -85,6 +91,7 @@ def command(
     permutations: int | None,
     folds: str | None,
     json_file: str | None,
+    markdown_file: str | None,
     html_file: str | None,
 ) -> None:
     """Compare the importance that MODEL reports with debiased scores on DATA, and test the scores.
@@ -93,7 +100,7 @@ def command(
     Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest. With --folds it
     has all rows of a cross-validation.
     """
-    check_files(source.files, {"--json": json_file, "--html": html_file})
+    check_files(source.files, {"--json": json_file, "--markdown": markdown_file, "--html": html_file})
     with errors():
         import debias
         from debias.api.audit import chosen_scorers
@@ -106,6 +113,8 @@ def command(
             )
         if folds is not None and dependence:
             raise click.UsageError("dependence is not tested in folds: leave --dependence out")
+        if folds is not None and markdown_file:
+            raise click.UsageError("folds have no page of Markdown: use --html, or leave --markdown out")
         settings: dict[str, Any] = {
             "tested": tested,
             "test": test if permutations is None else debias.Permutation(permutations, of=PERMUTED[test]),
@@ -123,6 +132,8 @@ def command(
         warn(result.warnings)
         if json_file:
             result.to_json(json_file)
+        if markdown_file and isinstance(result, debias.Audit):
+            result.to_markdown(markdown_file)
         if html_file:
             result.to_html(html_file)
         if form != "table":

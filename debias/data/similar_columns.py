@@ -50,7 +50,7 @@ def near_duplicates(
     >>> [each.features for each in near_duplicates(X, ["x", "rest", "square"], np.zeros(3, dtype=bool))]
     [('x', 'square')]
     """
-    related = _related(X, of_categories)
+    related = rank_correlations(X, of_categories)
     near, free = related >= NEARLY_THE_SAME, np.ones(len(names), dtype=bool)
     sets = list[NearDuplicates]()
     for first in range(len(names)):
@@ -67,8 +67,11 @@ def near_duplicates(
     return tuple(sets)
 
 
-def _related(X: NDArray[np.floating], of_categories: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the absolute rank correlation of every two columns, 0 for columns that are not compared."""
+def rank_correlations(X: NDArray[np.floating], of_categories: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the absolute rank correlation of every two columns, 0 for columns that are not compared.
+
+    The parameters are those of :func:`near_duplicates`.
+    """
     related = np.zeros((X.shape[1], X.shape[1]))
     if len(X) < LEAST_ROWS:
         return related

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias.atomic_files import written
 from debias.errors import DebiasError
 from debias.results import console, rest, sentences, stored, untested
 from debias.results.base import ReportedResult
@@ -462,8 +463,77 @@ class Audit(ReportedResult):
 
         return rows_needed(self, effect, power)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, with a schema version."""
+    def explain(self, feature: str) -> list[str]:
+        """Return what the audit says of one feature, in sentences with its numbers.
+
+        Parameters
+        ----------
+        feature : str
+            A feature or group of the audit.
+
+        Returns
+        -------
+        list of str
+            Its ranks and shares; its verdict; whether the response depends on it (if that was not tested, what the rows
+            are). A fourth sentence names columns that are nearly the same.
+
+        Raises
+        ------
+        DebiasError
+            The audit has no such feature.
+
+        Examples
+        --------
+        >>> import debias
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+        >>> print(debias.audit(forest, X, y, random_state=0).explain("sex")[1])
+        It is indistinguishable from noise (z 0.38, adjusted p 0.552, family-wise error rate 5%). This alone is no \
+reason to drop it.
+        """
+        from debias.results.explanation import explanation
+
+        return explanation(self, feature)
+
+    def to_markdown(self, path: Any = None, max_features: int = 15, title: str | None = None) -> str:
+        """Return one page of Markdown, as GitHub shows it, and write it to `path` if that is not None.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        max_features : int
+            The table has at most this many features; a line tells of the others.
+        title : str, optional
+            By default it names the kind of model.
+
+        Returns
+        -------
+        str
+        """
+        from debias.results.markdown import markdown
+
+        return written(path, markdown(self, max_features, title))
+
+    def to_dict(self, *, brief: bool = False) -> dict[str, Any]:
+        """Return plain Python values, with a schema version.
+
+        Parameters
+        ----------
+        brief : bool
+            Whether to return a short form for dashboards and language models, whose JSON has less than 4 kB: the
+            headline, what to keep and to look at, and the features with the largest shares, with numbers of three
+            digits (docs/schema/brief.schema.json). :meth:`from_dict` does not read it.
+
+        Returns
+        -------
+        dict
+        """
+        if brief:
+            from debias.results.brief import brief as in_brief
+
+            return in_brief(self)
         sets = self.near_duplicates
         return {
             "schema_version": SCHEMA_VERSION,
@@ -527,7 +597,7 @@ class Audit(ReportedResult):
             - "slope": a line from the reported share on the left to the same figure on these rows on the right.
             - "evidence": the test statistic z, and the band in which noise would lie.
         ax : matplotlib Axes, optional
-            New axes by default.
+            New axes by default. A new figure has a title, and a note that says what its marks and lines are.
         max_features : int
             Draw at most this many features: those reported highest (10, but at most half of them), then the informative
             ones with the largest scores. A last line stands for the others.

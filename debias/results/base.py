@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from debias.atomic_files import written
 from debias.errors import DebiasError
+from debias.results.draws import read_draws, with_draws, without_draws, write_draws
 from debias.results.fields import Malformed, parsed
 from debias.text import escaped, json_text, to_csv
 
@@ -130,6 +131,53 @@ class ReportedResult(BaseResult):
 
     def _page(self, title: str | None) -> str:
         raise NotImplementedError
+
+    def to_json(self, path: Any = None, indent: int | None = 2, *, draws: Any = None) -> str:
+        """Return the result as JSON, which :meth:`from_json` reads, and write it to `path` if given.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        indent : int or None
+            Number of spaces of each level; None for one line.
+        draws : str or Path, optional
+            Second file for the draws of permutation tests (``null`` of the scores), which are 95 % of the numbers. The
+            JSON has their quantiles, from which pictures and pages are drawn. It is a file of NumPy (.npz).
+
+        Returns
+        -------
+        str
+        """
+        plain, apart = without_draws(self.to_dict())
+        if draws is not None:
+            write_draws(draws, apart)
+        return written(path, json_text(plain, indent=indent, allow_nan=False), end="\n")
+
+    @classmethod
+    def from_json(cls, source: Any, *, draws: Any = None) -> Self:
+        """Return the result that :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        source : str, bytes or Path
+            The JSON, or the path of a file. A `str` is a path if a file of this name exists.
+        draws : str or Path, optional
+            The second file, if `to_json` wrote one: then nothing is lost. Without it ``null`` of the scores is None.
+
+        Returns
+        -------
+        The same class.
+
+        Raises
+        ------
+        DebiasError
+            ``to_json`` did not write this, it has another schema version, or the draws are those of another result. The
+            message says what is wrong, and begins with the path if it is of a file.
+        OSError
+            A file cannot be read.
+        """
+        result = super().from_json(source)
+        return result if draws is None else cls.from_dict(with_draws(result.to_dict(), read_draws(draws)))
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
         """Return one self-contained HTML page, and write it to `path` if that is not None.

@@ -88,12 +88,16 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
-        *of_untested(audit.untested_features),
-        *_leak(audit),
-        *_near_duplicates(audit),
+        *to_look_at(audit),
+        *_losing(audit),
+        *_before_a_selection(audit),
     ]
-    of_features = [*what_matters, *_too_high(audit), *_losing(audit), *_before_a_selection(audit)]
-    return [*of_features, test_summary(audit), *_dependence(audit), *rows]
+    return [*what_matters, test_summary(audit), *_dependence(audit), *rows]
+
+
+def to_look_at(audit: Audit) -> list[str]:
+    """Return what a reader should look at: untested features, a leak, nearly the same columns, a bias."""
+    return [*of_untested(audit.untested_features), *_leak(audit), *_near_duplicates(audit), *_too_high(audit)]
 
 
 def of_stopping(audit: Audit) -> list[str]:

@@ -378,4 +378,6 @@ FORMAT = {
     "rows_needed": _needed,
     "also_dropped": _as_they_are,
     "status": _statuses,
+    "n_features": _counts,
+    "informative_alone": _counts,
 }

@@ -7,6 +7,7 @@ import pytest
 
 import debias
 from support.audits import made
+from support.made_over_time import made_folds
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schema/audit.schema.json").read_text())
 
@@ -40,17 +41,57 @@ def test_the_schema_refuses_what_is_none(real):
 
 
 @pytest.mark.thorough
-def test_nothing_is_lost_on_the_way_through_json(real):
+def test_nothing_is_lost_on_the_way_through_json_and_its_file_of_draws(real, tmp_path):
     for audit in real:
-        again = debias.Audit.from_json(audit.to_json())
+        text = audit.to_json(tmp_path / "audit.json", draws=tmp_path / "draws.npz")
+        again = debias.Audit.from_json(tmp_path / "audit.json", draws=tmp_path / "draws.npz")
         assert again.to_dict() == audit.to_dict()
-        assert again.to_frame().equals(audit.to_frame())
-        if audit is real[0]:  # pages are made of the fields that are compared above
-            assert again.to_html() == audit.to_html()
+        without = debias.Audit.from_json(text)
+        assert without.to_json() == text == audit.to_json()
+        assert without.to_frame().equals(audit.to_frame())
+        assert without.summary() == audit.summary()
+        assert debias.Audit.from_json(json.dumps(audit.to_dict())).to_dict() == audit.to_dict(), (
+            "files that have the draws, as older ones"
+        )
+        if audit is real[0]:  # the band of noise is stored, so the page is the same without the draws
+            assert without.to_html() == audit.to_html()
         np.testing.assert_array_equal(again.n_values, audit.n_values)
         assert again.n_values.dtype == audit.n_values.dtype
         if audit.tested_scores.null is not None:
             np.testing.assert_array_equal(again.tested_scores.null, audit.tested_scores.null)
+
+
+def test_json_of_an_audit_is_small_and_lists_of_numbers_have_one_line(real):
+    for audit in real:
+        assert len(audit.to_json()) < 20_000
+        assert f'  "share": {audit.share.tolist()},' in audit.to_json().splitlines()
+        assert json.loads(audit.to_json()) == json.loads(audit.to_json(indent=None))
+
+
+def test_draws_of_another_audit_are_refused(tmp_path):
+    first, other, wide = made(["a", "b"]), made(["a", "b"], seed=1), made(["a", "b", "c"])
+    for audit, name in ((first, "first"), (other, "other"), (wide, "wide")):
+        audit.to_json(tmp_path / f"{name}.json", draws=tmp_path / f"{name}.npz")
+    again = debias.Audit.from_json(tmp_path / "first.json", draws=tmp_path / "first.npz")
+    np.testing.assert_array_equal(again.tested_scores.null, first.tested_scores.null)
+    with pytest.raises(debias.DebiasError, match="those of another audit"):
+        debias.Audit.from_json(tmp_path / "first.json", draws=tmp_path / "other.npz")
+    with pytest.raises(debias.DebiasError, match=r"shape \(50, 3\) for 2 features"):
+        debias.Audit.from_json(tmp_path / "first.json", draws=tmp_path / "wide.npz")
+    with pytest.raises(debias.DebiasError, match="not a file of draws"):
+        debias.Audit.from_json(tmp_path / "first.json", draws=tmp_path / "first.json")
+    np.savez(tmp_path / "strange.npz", **{"scores.ufi": np.zeros((3, 2))})
+    with pytest.raises(debias.DebiasError, match=r"has 'scores.ufi', which this result does not have"):
+        debias.Audit.from_json(tmp_path / "first.json", draws=tmp_path / "strange.npz")
+
+
+def test_draws_of_folds_are_apart_too(tmp_path):
+    folds = made_folds(["a", "b", "c"], n_folds=2)
+    text = folds.to_json(draws=tmp_path / "draws.npz")
+    assert debias.FoldsAudit.from_json(text).to_json() == text
+    again = debias.FoldsAudit.from_json(text, draws=tmp_path / "draws.npz")
+    assert again.to_dict() == folds.to_dict()
+    assert all(each["scores"]["mdi_oob"]["null"] is None for each in json.loads(text)["audits"].values())
 
 
 def test_numbers_of_values_are_counted_as_defined(diabetes, models):

@@ -15,6 +15,7 @@ from rich.console import Console
 from scipy.stats import spearmanr
 
 import debias
+from debias.results.answers import answers
 from debias.results.comparison import Comparison
 from debias.results.console import print_audit, print_scores
 from debias.results.report import html
@@ -650,7 +651,8 @@ def test_a_page_holds_these_sentences_and_figures(seed):
     text, facts = audit.to_html(), Facts(audit)
     header = text[text.index('<header id="headline">') : text.index("</header>")]
     paragraphs = [unescape(each) for each in re.findall(r"<p(?: [^>]*)?>(.*?)</p>", header)]
-    assert paragraphs == list(dict.fromkeys([html.headline(audit), *audit.summary()]))
+    answered = [line for lines in answers(audit).values() for line in lines]
+    assert paragraphs == list(dict.fromkeys([html.headline(audit), *answered, *audit.summary()]))
     told = [unescape(each) for each in re.findall(r"<figcaption>(.*?)</figcaption>", text)]
     assert " ".join(told) == " ".join(captions(audit))
     shown = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", header))

@@ -64,8 +64,8 @@ def test_the_minimum_detectable_z_is_where_single_step_p_crosses_alpha(audit):
     assert above <= 0.05 < below
 
 
-def test_an_audit_with_its_null_survives_json(audit):
-    again = debias.Audit.from_json(audit.to_json())
+def test_an_audit_with_its_null_survives_json(audit, tmp_path):
+    again = debias.Audit.from_json(audit.to_json(draws=tmp_path / "draws.npz"), draws=tmp_path / "draws.npz")
     np.testing.assert_array_equal(again.tested_scores.null, audit.tested_scores.null)
     pd.testing.assert_frame_equal(again.to_frame(), audit.to_frame())
     assert json.loads(audit.to_json())["unsupported_share"] == audit.unsupported_share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError
-from debias.results.sentences import sufficient_z
-from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict
+from debias.results.draws import noise_band
+from debias.results.sentences import rows_of, sufficient_z
+from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict, error_rate_in_words
 from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
@@ -200,7 +202,7 @@ def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
 
 def noise_distribution(audit: Audit) -> str:
     """Return the name of the distribution from which the band of noise comes."""
-    if audit.tested_scores.null is not None:
+    if noise_band(audit.tested_scores) is not None:
         test = audit.tested_scores.details.get("test", {})
         return "from permuted residuals" if test.get("method") == "residuals" else "from permuted responses"
     return "standard normal" if _independent(audit) is None else "Student's t"
@@ -291,8 +293,6 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
 
     All are numbers on the right too. The last row has the sums of the features that are left out.
     """
-    from matplotlib.ticker import PercentFormatter
-
     features, n_left = drawn_features(audit, most)
     share, columns = audit.where_tested(audit.share), {"debiased": audit.where_tested(audit.share)}
     if audit.reported is not None:
@@ -325,7 +325,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+    _percent(axes.xaxis)
     axes.grid(axis="x", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel("share of the importance (bars: debiased)")
@@ -450,7 +450,12 @@ def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) ->
 
 def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
     """Draw the picture of an audit of a kind; see ``Audit.plot``."""
-    pictures = {"bar": draw_bars, "interval": draw_shares, "slope": draw_slopes_of_shares, "evidence": draw_evidence}
+    pictures: dict[str, Any] = {
+        "bar": draw_bars,
+        "interval": draw_shares,
+        "slope": draw_slopes_of_shares,
+        "evidence": draw_evidence,
+    }
     refuse_kind(kind, tuple(pictures))
     if kind == "slope" and (audit.reported is None or audit.reported_unseen is None):
         raise CompositionError(
@@ -458,7 +463,44 @@ def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
         )
     if kind == "evidence" and audit.tested_scores.z is None:
         raise CompositionError("kind='evidence' draws the z of the test, and these scores have none")
-    return on_axes(pictures[kind], audit, axes, most)
+    drawn = on_axes(pictures[kind], audit, axes, most)
+    if axes is None:
+        title = f"Which features of this {audit.tested_scores.settings['model']} matter"
+        _name_figure(drawn.figure, title, note_of_plot(audit, kind))
+    return drawn
+
+
+def note_of_plot(audit: Audit, kind: str) -> str:
+    """Return what the marks and lines of a picture of an audit are."""
+    of_all = ""
+    test = audit.tested_scores.details.get("test", {})
+    if "alpha" in test:
+        of_all = f" of the test of all features ({error_rate_in_words(test.get('error'), test['alpha'])})"
+    verdicts = f"Colour and marker: verdict{of_all}." if audit.tested else "No feature was tested."
+    if kind == "evidence":
+        return f"Marker: the statistic z of each feature; for noise, 90% of z lie in the grey band. {verdicts}"
+    rows = f"on {rows_of(audit.tested_scores)}"
+    if kind == "slope":
+        return f"Right: debiased share {rows}. {verdicts}"
+    if kind == "bar":
+        return f"Bar: debiased share {rows}. {verdicts}"
+    marks = f"Filled marker: debiased share {rows}."
+    if audit.tested_scores.standard_error is None:
+        return f"{marks} {verdicts}"
+    line = "Line: its 95% interval, each feature alone, splits fixed."
+    beside = " A line that excludes 0 alone is no verdict." if audit.tested else ""
+    return f"{marks} {line} {verdicts}{beside}"
+
+
+def _name_figure(figure: Any, title: str, note: str) -> None:
+    """Put a title above and a note below a figure, and make room for them."""
+    width, height = figure.get_size_inches()
+    text = textwrap.fill(note, int(15 * width))
+    with settings():
+        figure.set_size_inches(width, height + 0.5 + 0.16 * len(text.splitlines()))
+        at_left: dict[str, Any] = {"x": 0.01, "ha": "left"}
+        figure.suptitle(title, fontsize=11, **at_left)
+        figure.supxlabel(text, fontsize=8, color=MUTED, **at_left)
 
 
 def refuse_kind(kind: Any, kinds: tuple[str, ...]) -> None:
@@ -518,8 +560,9 @@ def _noise_band(audit: Audit, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the 5% and 95% quantiles of z of noise, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
-    if audit.tested_scores.null is not None:
-        return np.quantile(audit.tested_scores.null[:, drawn], [0.05, 0.95], axis=0)
+    of_draws = noise_band(audit.tested_scores)
+    if of_draws is not None:
+        return of_draws[:, drawn]
     rows = _independent(audit)
     upper = np.full(len(drawn), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[drawn]
     return np.stack([-upper, upper])
@@ -590,10 +633,10 @@ def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None
 
 
 def _percent(axis: Any) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(6))  # more labels would run into each other
-    axis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # more labels would run into each other
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.6g}%"))
 
 
 def _whole_numbers(axis: Any, values: NDArray[np.int64]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.answers import answers
 from debias.results.performance import three_digits
 from debias.results.report import figures
 from debias.results.report.figures import HIGHEST, MOST_DRAWN, drawn_features
@@ -79,12 +80,15 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         pictures = _figures(audit, styles, brief=most is not None)
     first = [*doubts(audit), headline(audit)][0]
     by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
+    by_question = answers(audit) if most is None else {}
+    said = {first, *(line for lines in by_question.values() for line in lines)}
     return render(
         name,
         styles,
         title=title or f"Which features of this {audit.tested_scores.settings['model']} matter",
         headline=first,
-        sentences=[sentence for sentence in audit.summary() if sentence != first],
+        answers=by_question,
+        sentences=[sentence for sentence in audit.summary() if sentence not in said],
         facts=_facts(audit),
         figures=pictures,
         table=_table(audit, by_share[:most], with_scores=most is None),
@@ -173,16 +177,16 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     frame = rows_named(audit.to_frame(), names)
     of_test = ["z", "p_adjusted"] if scores.z is not None and scores.p_adjusted is not None else []
     shown_columns = [
+        "finding",
+        *(["dependence"] if audit.dependence is not None else []),
         *(["reported"] if audit.reported is not None else []),
         *(["reported_unseen"] if audit.reported_unseen is not None else []),
         "share",
         *of_test,
-        "finding",
-        *(["dependence"] if audit.dependence is not None else []),
         *(audit.scores if with_scores else []),
     ]
     table = Table.of(frame, shown_columns, {"share": "debiased"})
-    extra: dict[str, Column] = {}
+    extra: dict[str, list[Column]] = {"share": []}
     if scores.has_intervals:
         bounds = scores.interval().to_numpy()[features] / (np.maximum(scores.values, 0.0).sum() or 1.0)
         title = "95% interval, splits fixed"
@@ -190,11 +194,12 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
             UNKNOWN if name in audit.untested_features else f"{lower:z.1%} to {upper:z.1%}"
             for name, (lower, upper) in zip(names, bounds, strict=True)
         ]
-        extra["share"] = Column(title, title, intervals)
+        extra["share"].append(Column(title, title, intervals))
     if audit.n_values is not None:
-        last = "dependence" if audit.dependence is not None else "finding"
-        extra[last] = Column("values", "values", [f"{count:,}" for count in audit.n_values[features]])
-    columns = [each for column in _with_reasons(table, audit) for each in (column, extra.get(column.name)) if each]
+        last = of_test[-1] if of_test else "share"
+        values = Column("values", "values", [f"{count:,}" for count in audit.n_values[features]])
+        extra.setdefault(last, []).append(values)
+    columns = [each for column in _with_reasons(table, audit) for each in (column, *extra.get(column.name, ()))]
     return Table(table.names, columns).to_html() | {"left_out": audit.share.size - len(features)}
 
 

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: they have no script, load nothing, and escape every name.
+"""Self-contained HTML pages: they load nothing, and escape every name. Their one script sorts and filters tables.
 
 Their figures are SVG whose text stays text, whose styles are classes, and whose colours follow the page.
 """
@@ -54,18 +54,29 @@ def render(template: str, styles: Styles, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.globals |= {"Verdict": Verdict, "Dependence": Dependence, "Finding": Finding}
+    environment.filters["breakable"] = lambda text: Markup("<wbr>").join(_BREAKS.split(text))
     if "reading" in content:
         content["reading"] = [
             (term.text.capitalize() if isinstance(term, ChangeVerdict) else term, meaning)
             for term, meaning in content["reading"]
         ]
     content["figures"] = [{**figure, "svg": Markup(figure["svg"])} for figure in content["figures"]]
-    style = f"{resource('style.css')}\n{styles.rules}\n"
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    style, script = f"{resource('style.css')}\n{styles.rules}\n", resource("tables.js")
     has_pixels = any('href="data:' in figure["svg"] for figure in content["figures"])
     images = "img-src data:; " if has_pixels else ""  # pixels inside of the page, such as those of a strip
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; {images}base-uri 'none'; form-action 'none'"
-    return environment.get_template(template).render(style=Markup(style), policy=policy, **content)
+    own = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    policy = f"default-src 'none'; {own}; {images}base-uri 'none'; form-action 'none'"
+    parts = {"style": Markup(style), "script": Markup(script)}
+    return environment.get_template(template).render(policy=policy, **parts, **content)
+
+
+def _digest(text: str) -> str:
+    """Return the digest by which a policy allows this text and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+_BREAKS = re.compile(r"(?<=\S{7}[_./:=|])(?=\S{3})|(?<=\S{7}[a-z])(?=[A-Z]\S\S)")
+"""Where a long name may go on in the next line."""
 
 
 def picture(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import time
 from typing import TYPE_CHECKING, Any
@@ -313,4 +314,5 @@ def _artifacts(audit: debias.Audit, prefix: str, run_id: str) -> dict[str, Any]:
     from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
     uri = mlflow.get_run(run_id).info.artifact_uri
-    return {f"{prefix}/audit.json": JsonEvaluationArtifact(f"{uri}/{prefix}/audit.json", audit.to_dict())}
+    of_file = json.loads(audit.to_json())
+    return {f"{prefix}/audit.json": JsonEvaluationArtifact(f"{uri}/{prefix}/audit.json", of_file)}

@@ -1,0 +1,81 @@
+"""What a reader of an audit wants to do: keep features, drop some, look at others; and what the audit says of each.
+
+Every sentence must be true of the table. The tests recompute each sentence from the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.sentences import condition, enumerated, of_rest, test_summary, to_look_at
+from debias.results.vocabulary import Dependence, Verdict
+from debias.text import counted
+
+if TYPE_CHECKING:
+    from debias.results.audit import Audit
+
+KEEP, DROP, LOOK_AT = "Keep", "Drop", "Look at"
+MOST_NAMED = 10
+"""An answer names at most this many features."""
+HOW_TO_DROP = (
+    "This audit does not say which features may go. "
+    "debias.droppable answers that: it fits the model again without them."
+)
+
+
+def answers(audit: Audit) -> dict[str, list[str]]:
+    """Return what an audit says to each of three questions.
+
+    Parameters
+    ----------
+    audit : Audit
+
+    Returns
+    -------
+    dict of str to list of str
+        Sentences by question: "Keep", "Drop", "Look at".
+    """
+    return {KEEP: _keep(audit), DROP: _drop(audit), LOOK_AT: _look_at(audit)}
+
+
+def _keep(audit: Audit) -> list[str]:
+    if not audit.tested:
+        return ["No feature was tested, so this audit does not say which features matter."]
+    names = audit.tested_scores.feature_names
+    informative = audit.which(Verdict.INFORMATIVE)
+    by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
+    lines = ["This audit found no feature that matters by itself. That is no reason to drop all of them."]
+    if informative.any():
+        kept = enumerated([names[k] for k in by_share if informative[k]], MOST_NAMED)
+        are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
+        what_holds = f"what the model does with {them} holds on rows that it has not seen"
+        lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}: {what_holds}{condition(audit, named=False)}."]
+    unused = [
+        names[k]
+        for k in by_share
+        if audit.verdict[k] is Verdict.INDISTINGUISHABLE
+        and audit.dependence is not None
+        and audit.dependence[k] is Dependence.DEPENDENT
+    ]
+    if unused:
+        them = "it" if len(unused) == 1 else "them"
+        lines.append(
+            f"The response also depends on {enumerated(unused, MOST_NAMED)}. What this model does with {them} is not confirmed."
+        )
+    return lines
+
+
+def _drop(audit: Audit) -> list[str]:
+    return [HOW_TO_DROP, *of_rest(audit)]
+
+
+def _look_at(audit: Audit) -> list[str]:
+    lines = to_look_at(audit) if audit.tested else [test_summary(audit)]
+    n_warnings = len(audit.warnings)
+    return (
+        [*lines, f"There {'is' if n_warnings == 1 else 'are'} {counted(n_warnings, 'warning')}."]
+        if n_warnings
+        else lines
+    )

@@ -1,0 +1,90 @@
+"""An audit about one feature, in sentences. The tests recompute each sentence from the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.errors import DebiasError
+from debias.results import untested
+from debias.results.feature_likeness import like
+from debias.results.sentences import condition, enumerated, rank_of, rows_of, scored_on
+from debias.results.vocabulary import DEPENDENCE, Dependence, Verdict, error_rate_in_words
+from debias.text import correlation_in_words, escaped, percent
+
+if TYPE_CHECKING:
+    from debias.results.audit import Audit
+
+MOST_NAMED = 5
+
+
+def explanation(audit: Audit, feature: str) -> list[str]:
+    """Return the sentences of ``Audit.explain``."""
+    names = audit.tested_scores.feature_names
+    if feature not in names:
+        raise DebiasError(f"the audit has no feature {feature!r}. The most similar: {', '.join(like(feature, names))}")
+    k = names.index(feature)
+    return [_importance(audit, k), _verdict(audit, k), _dependence(audit, k), *_nearly_the_same(audit, feature)]
+
+
+def _importance(audit: Audit, k: int) -> str:
+    """Return shares and ranks. The two shares may have other units, so they are not compared."""
+    name = escaped(audit.tested_scores.feature_names[k])
+    reported = ""
+    if audit.reported is not None:
+        importance = f"{percent(audit.reported[k])} of the importance by {audit.reported_kind}"
+        reported = f" The model reports {importance} for it ({rank_of(audit.reported, k)})."
+    if audit.tested and audit.verdict[k] is Verdict.UNTESTED:
+        return f"{name} has no debiased score on these rows.{reported}"
+    debiased = f"{percent(audit.share[k])} of the debiased scores ({rank_of(audit.tested_scores.values, k)})"
+    return f"{name} has {debiased} on {rows_of(audit.tested_scores)}.{reported}"
+
+
+def _verdict(audit: Audit, k: int) -> str:
+    if not audit.tested:
+        return f"It was not tested: {audit.untested_because}."
+    scores, verdict = audit.tested_scores, audit.verdict[k]
+    if verdict is Verdict.UNTESTED:
+        return f"It was not tested: {audit.untested_features[scores.feature_names[k]]}."
+    test, numbers = scores.details.get("test", {}), []
+    if scores.z is not None:
+        numbers.append(f"z {scores.z[k]:z.2f}")
+    if scores.p_adjusted is not None:
+        numbers.append(f"adjusted p {_p(scores.p_adjusted[k])}")
+    if "alpha" in test:
+        numbers.append(error_rate_in_words(test.get("error"), test["alpha"]))
+    found = f"It is {verdict.phrase}" + (f" ({', '.join(numbers)})" if numbers else "")
+    after = "" if verdict is Verdict.INFORMATIVE else " This alone is no reason to drop it."
+    return f"{found}{condition(audit, named=False)}.{after}"
+
+
+def _dependence(audit: Audit, k: int) -> str:
+    """Return what the second test says; without one, what is known of the rows."""
+    if audit.dependence is None or not audit.tested:
+        return scored_on(audit.tested_scores)
+    if audit.dependence[k] is Dependence.UNTESTED:
+        reason = untested.reason_of(audit.scores[DEPENDENCE]) or audit.untested_features.get(
+            audit.tested_scores.feature_names[k], untested.UNKNOWN
+        )
+        return f"Whether the response depends on it was not tested: {reason}."
+    p_adjusted = audit.scores[DEPENDENCE].p_adjusted
+    number = "" if p_adjusted is None else f" (adjusted p {_p(p_adjusted[k])})"
+    if audit.dependence[k] is Dependence.NOT_DETECTED:
+        return f"No dependence of the response on it was detected in the nodes of the trees{number}."
+    unused = ", although this model hardly uses it" if audit.verdict[k] is Verdict.INDISTINGUISHABLE else ""
+    return f"The response depends on it in the nodes of the trees{number}{unused}."
+
+
+def _nearly_the_same(audit: Audit, feature: str) -> list[str]:
+    return [
+        f"It is nearly the same column as {enumerated([each for each in one.features if each != feature], MOST_NAMED)} "
+        f"(absolute rank correlation {correlation_in_words(one.correlation, least=len(one.features) > 2)}): they may "
+        "share their score."
+        for one in audit.near_duplicates or ()
+        if feature in one.features
+    ]
+
+
+def _p(value: float | np.floating) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,236 @@
+"""Clusters of correlated features: the tree, the tests, and every sentence, computed again."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+from scipy.stats import spearmanr
+from sklearn.ensemble import RandomForestRegressor
+
+import debias
+from debias.results.clusters import Cluster, Clusters
+from results.test_sentences import PERCENT, named, shows, whole
+from support.audits import made
+from support.pages import is_safe
+
+N_DRAWN = 99
+
+
+def twins(seed=0, n=160, effect=0.3):
+    """Return columns of which the first four are nearly the same, and a response that depends on what they share."""
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=n)
+    like = {name: shared + 0.1 * rng.normal(size=n) for name in ("state", "area_code", "region", "zip")}
+    X = pd.DataFrame(like | {f"x{k}": rng.normal(size=n) for k in range(4)})
+    return X, effect * shared + 0.6 * X["x0"] + rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def case():
+    X, y = twins()
+    forest = RandomForestRegressor(30, min_samples_leaf=5, max_features=0.4, random_state=0, n_jobs=1).fit(X, y)
+    return forest, X, y, debias.clusters(forest, X, y, n_permutations=N_DRAWN, random_state=0)
+
+
+def test_the_tree_is_that_of_rank_correlations(case):
+    _, X, _, found = case
+    distance = 1 - np.abs(spearmanr(X.astype(np.float32)).statistic)
+    np.fill_diagonal(distance, 0)
+    np.testing.assert_allclose(found.linkage, linkage(squareform(distance, checks=False), "average"), atol=1e-12)
+    assert [len(each.features) for each in found.clusters] == [2, 3, 4]
+    assert set(found.clusters[-1].features) == {"state", "area_code", "region", "zip"}
+
+
+def test_a_cluster_is_tested_as_a_group_and_adjusted_with_all_other_hypotheses(case):
+    """The oracle: audits with each cluster as a group, and the step-down of their draws, hypothesis by hypothesis."""
+    forest, X, y, found = case
+    settings = {"test": debias.Permutation(N_DRAWN, adaptive=False), "dependence": False, "random_state": 0}
+    alone = debias.audit(forest, X, y, **settings).tested_scores
+    z, null = list(alone.z), list(alone.null.T)
+    for each in found.clusters:
+        grouped = debias.audit(forest, X, y, groups={"all": list(each.features)}, **settings).tested_scores
+        k = grouped.feature_names.index("all")
+        assert each.z == pytest.approx(grouped.z[k], abs=1e-9)
+        assert each.score == pytest.approx(grouped.values[k], abs=1e-12)
+        z.append(grouped.z[k])
+        null.append(grouped.null[:, k])
+    z, null = np.array(z), np.array(null).T
+    order, expected, largest = np.argsort(-z), np.empty(z.size), 0.0
+    for place, k in enumerate(order):
+        of_rest = null[:, order[place:]].max(axis=1)
+        largest = max(largest, (1 + (of_rest >= z[k] - 1e-9).sum()) / (1 + N_DRAWN))
+        expected[k] = largest
+    told = [*found.scores.p_adjusted, *(each.p_adjusted for each in found.clusters)]
+    np.testing.assert_allclose(told, expected, atol=1e-12)
+    np.testing.assert_array_equal([*found.scores.selected, *(c.selected for c in found.clusters)], expected <= 0.05)
+    positive = np.maximum(alone.values, 0).sum()
+    assert [each.share for each in found.clusters] == pytest.approx(
+        [max(each.score, 0) / positive for each in found.clusters]
+    )
+
+
+def test_held_out_rows_are_tested_by_residuals_and_groups_alike():
+    X, y = twins(n=240)
+    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0, n_jobs=1).fit(X[:120], y[:120])
+    given = (forest, X[120:], y[120:])
+    found = debias.clusters(*given, rows="held-out", n_permutations=N_DRAWN)
+    each = found.clusters[0]
+    grouped = debias.audit(
+        *given,
+        rows="held-out",
+        groups={"all": list(each.features)},
+        test=debias.Permutation(N_DRAWN, adaptive=False),
+    ).tested_scores
+    assert grouped.details["test"]["method"] == found.scores.details["test"]["method"] == "residuals"
+    assert each.z == pytest.approx(grouped.z[grouped.feature_names.index("all")], abs=1e-9)
+
+
+def test_the_same_seed_gives_the_same_clusters_and_nothing_is_changed(case):
+    forest, X, y, found = case
+    before, state = X.copy(), np.random.get_state()[1].copy()  # noqa: NPY002
+    again = debias.clusters(forest, X, y, n_permutations=N_DRAWN, random_state=0, n_jobs=2)
+    assert again.clusters == found.clusters
+    pd.testing.assert_frame_equal(X, before)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"least_correlation": 1.0}, debias.errors.CompositionError, "least_correlation must be between 0 and 1"),
+        ({"n_permutations": 0}, debias.errors.CompositionError, "n_permutations must be a whole number"),
+    ],
+)
+def test_wrong_use_is_refused(case, change, error, words):
+    forest, X, y, _ = case
+    with pytest.raises(error, match=words):
+        debias.clusters(forest, X, y, **change)
+
+
+def test_training_rows_are_refused(case):
+    forest, X, y, _ = case
+    with (
+        pytest.warns(debias.DebiasWarning, match="scores on training rows"),
+        pytest.raises(debias.RowsError, match="clusters cannot be tested: "),
+    ):
+        debias.clusters(forest, X, y, rows="train")
+
+
+def test_one_feature_has_no_clusters():
+    X, y = twins()
+    forest = RandomForestRegressor(10, random_state=0, n_jobs=1).fit(X[["x0"]], y)
+    found = debias.clusters(forest, X[["x0"]], y, n_permutations=19)
+    assert found.clusters == ()
+    assert found.summary()[0].startswith("No features have an absolute rank correlation of 0.5 or more")
+
+
+def drawn(seed):
+    """Return clusters with random verdicts."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([3, 8, 24]))
+    scores = made(
+        [f"f{k}" for k in range(n)], seed=seed, informative=rng.random(n) < rng.choice([0.0, 0.3])
+    ).tested_scores
+    total, clusters = np.maximum(scores.values, 0).sum() or 1.0, []
+    for k in range(0, n - 2, 3):
+        for size in (2, 3):
+            features = range(k, k + size)
+            score = float(scores.values[list(features)].sum())
+            p = float(rng.choice([0.0004, 0.01, 0.2]))
+            name = tuple(f"f{j}" for j in features)
+            clusters.append(Cluster(name, 1 - size / 10, score, max(score, 0.0) / total, 3.0, p, p <= 0.05))
+    return Clusters(scores, tuple(clusters), np.empty((0, 4)), 0.5)
+
+
+def test_every_sentence_is_true_of_the_table():
+    seen = dict.fromkeys(("together", "more", "count", "none"), 0)
+    for seed in range(60):
+        found = drawn(seed)
+        alone = {name for name, yes in zip(found.scores.feature_names, found.scores.selected, strict=True) if yes}
+        of_interest = [each for each in found.clusters if each.selected and not alone & set(each.features)]
+        smallest = [
+            each for each in of_interest if not any(set(one.features) < set(each.features) for one in of_interest)
+        ]
+        assert list(found.only_together) == smallest
+        count, *told, last = found.summary()
+        n_found = sum(each.selected for each in found.clusters)
+        if n_found and not smallest:
+            assert told == ["Each informative cluster has a feature that is informative alone."]
+            assert all(alone & set(each.features) for each in found.clusters if each.selected)
+            told = []
+            seen["none"] += 1
+        by_share = sorted(smallest, key=lambda each: -each.share)
+        for line, each in zip(told[:5], by_share, strict=False):
+            match = re.fullmatch(
+                rf"(.+) have ({PERCENT}) of the debiased scores together and are informative together \(adjusted p "
+                r"(.+)\)\. Alone, (neither|none of them) is\. Dropping all of them may cost accuracy\.",
+                line,
+            )
+            named(match[1], list(each.features), most=5)
+            assert shows(match[2], each.share)
+            assert match[3] == ("< 0.001" if each.p_adjusted < 0.001 else f"{each.p_adjusted:.3f}")
+            assert (match[4] == "neither") == (len(each.features) == 2)
+            seen["together"] += 1
+        assert len(told) == min(len(smallest), 6)
+        if len(smallest) > 5:
+            n_more = len(smallest) - 5
+            assert told[5] == f"The same holds for {n_more} more cluster{'' if n_more == 1 else 's'}."
+            seen["more"] += 1
+        match = re.fullmatch(
+            r"([\d,]+) of ([\d,]+) clusters? of correlated features (is|are) informative on 500 out-of-bag rows\.",
+            count,
+        )
+        assert whole(match[1]) == n_found
+        assert match[3] == ("is" if n_found == 1 else "are")
+        assert whole(match[2]) == len(found.clusters)
+        n_features = found.scores.values.size
+        assert last == f"Tested together: {n_features} features and all clusters, family-wise error rate 5%."
+        seen["count"] += 1
+    assert min(seen.values()) > 0, seen
+
+
+def test_twins_are_found_together_and_the_picture_has_them(case):
+    from matplotlib import pyplot as plt
+
+    found = case[3]
+    frame = found.to_frame()
+    assert list(frame["share"]) == sorted(frame["share"], reverse=True)
+    assert frame["informative_alone"].max() <= frame["n_features"].max()
+    bars, tree = found.plot()
+    assert sorted(label.get_text() for label in bars.get_yticklabels()) == sorted(found.scores.feature_names)
+    thick = [line for line in tree.lines if line.get_linewidth() > 2]
+    assert len(thick) == sum(each.selected for each in found.clusters)
+    widths = sorted(bar.get_width() for bar in bars.patches)
+    share = np.maximum(found.scores.values, 0) / np.maximum(found.scores.values, 0).sum()
+    np.testing.assert_allclose(widths, np.sort(share))
+    plt.close("all")
+    page = found.to_html()
+    is_safe(page)
+    assert all(f"<p>{line}</p>" in page for line in found.summary()[1:])
+    assert found.summary()[0] in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["oob", "held-out"])
+@pytest.mark.parametrize("effect", [0.0, 1.0])
+def test_the_family_wise_error_rate_holds_for_clusters_of_noise(of, effect):
+    """The design of docs/clusters.md: four sets of three columns; the response may depend on what the first shares."""
+    wrong, n_sets = 0, 300
+    for seed in range(n_sets):
+        rng = np.random.default_rng([seed, 7])
+        n = 80 if of == "oob" else 160
+        shared = rng.normal(size=(n, 4))
+        X = np.column_stack([shared[:, k // 3] + 0.3 * rng.normal(size=n) for k in range(12)])
+        y = rng.normal(size=n) + effect * shared[:, 0]
+        forest = RandomForestRegressor(25, min_samples_leaf=3, max_features=0.5, random_state=seed)
+        given = (forest.fit(X, y), X, y) if of == "oob" else (forest.fit(X[:80], y[:80]), X[80:], y[80:])
+        rows = "auto" if of == "oob" else "held-out"
+        found = debias.clusters(*given, rows=rows, n_permutations=N_DRAWN, random_state=seed)
+        names = found.scores.feature_names
+        noise = set(names[3:] if effect else names)
+        alone = any(yes and name in noise for name, yes in zip(names, found.scores.selected, strict=True))
+        wrong += alone or any(each.selected and set(each.features) <= noise for each in found.clusters)
+    assert wrong / n_sets <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)

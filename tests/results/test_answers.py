@@ -1,0 +1,115 @@
+"""What an audit says of what to keep, to drop and to look at, computed again from its table."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from debias.results.answers import DROP, KEEP, LOOK_AT, answers
+from results.test_sentences import Facts, headline_condition, named, whole
+from results.test_vocabulary import with_dependence
+from support.audits import made
+from support.drawn_audits import drawn
+
+ALONE = "This audit found no feature that matters by itself. That is no reason to drop all of them."
+NOT_TESTED = "No feature was tested, so this audit does not say which features matter."
+
+
+def kept(facts, names, verb, them, condition):
+    named(names, facts.informative, most=10)
+    assert (verb, them) == (("is", "it") if len(facts.informative) == 1 else ("are", "them"))
+    headline_condition(facts, condition)
+
+
+def little_used(facts, names, them):
+    of_interest = facts.table[(facts.verdict == "indistinguishable") & (facts.table["dependence"] == "dependent")]
+    named(names, list(of_interest.index), most=10)
+    assert them == ("it" if len(of_interest) == 1 else "them")
+
+
+def none_kept(facts):
+    assert facts.audit.tested
+    assert not facts.informative
+
+
+def not_tested(facts):
+    assert set(facts.verdict) == {"untested"}
+
+
+def not_said(facts):
+    assert facts.n
+
+
+def others(facts, n):
+    assert whole(n) == len(facts.noise) > 1
+
+
+def warned(facts, verb, n, noun):
+    assert whole(n) == len(facts.audit.warnings) > 0
+    assert (verb, noun) == (("is", "warning") if n == "1" else ("are", "warnings"))
+
+
+PATTERNS = {
+    KEEP: {
+        r"(.+) (is|are) informative: what the model does with (it|them) holds on rows that it has not seen"
+        r"(, (?:if|but) [a-z ]+)?\.": kept,
+        r"The response also depends on (.+)\. This model hardly uses (it|them)\.": little_used,
+        re.escape(ALONE): none_kept,
+        re.escape(NOT_TESTED): not_tested,
+    },
+    DROP: {
+        r"This audit does not say which features may go\. debias\.droppable answers that: it fits the model again "
+        r"without them\.": not_said,
+        r"A verdict is about one feature alone: the ([\d,]+) others may matter together\.": others,
+    },
+    LOOK_AT: {r"There (is|are) ([\d,]+) (warnings?)\.": warned},
+}
+
+
+def test_every_answer_is_true_of_the_table():
+    used = Counter()
+    for seed in range(80):
+        audit = with_dependence(drawn(seed), seed)
+        if seed % 3 == 0:
+            warnings = tuple(f"warning {k}" for k in range(1 + seed % 2))
+            scores = replace(audit.tested_scores, warnings=warnings)
+            audit = replace(audit, scores={**audit.scores, "mdi_oob": scores})
+        facts = Facts(audit)
+        told = answers(audit)
+        assert list(told) == [KEEP, DROP, LOOK_AT]
+        for question, lines in told.items():
+            for line in lines:
+                fitting = [(f, m) for p, f in PATTERNS[question].items() if (m := re.fullmatch(p, line))]
+                if question == LOOK_AT and not fitting:
+                    assert line in audit.summary()  # tested with the other sentences of a summary
+                    continue
+                [(check, match)] = fitting
+                check(facts, *match.groups())
+                used[check.__name__] += 1
+        of_rest = "dependence" in facts.table and (
+            (facts.verdict == "indistinguishable") & (facts.table["dependence"] == "dependent")
+        )
+        assert len(told[KEEP]) == 1 + bool(np.any(of_rest))
+        assert len(told[DROP]) == 1 + (len(facts.noise) > 1)
+    assert min(used[f.__name__] for each in PATTERNS.values() for f in each.values()) > 2, used
+
+
+def test_what_to_look_at_is_all_that_a_summary_says_of_a_bias_a_leak_and_the_untested():
+    for seed in range(60):
+        audit = drawn(seed)
+        said = answers(audit)[LOOK_AT]
+        begins = ("Reported too high", "Not tested", "No feature was tested") if audit.tested else ("No feature was",)
+        of_summary = [
+            line
+            for line in audit.summary()
+            if line.startswith(begins) or (audit.tested and ("may be a leak" in line or "nearly the same" in line))
+        ]
+        assert [line for line in said if line in of_summary] == of_summary
+
+
+@pytest.mark.parametrize("informative", [[1, 0], [0, 0], [1, 1]])
+def test_an_audit_names_no_feature_to_drop(informative):
+    said = answers(made(["income", "age"], informative=informative))
+    assert not any("income" in line or "age" in line for line in said[DROP])
