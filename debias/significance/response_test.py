@@ -23,6 +23,7 @@ import numpy as np
 
 from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError
+from debias.results.vocabulary import NO_INTERVAL
 from debias.rows.effects import response_columns
 from debias.rows.paths import row_order
 from debias.significance.contributions import spread
@@ -68,8 +69,8 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
     Returns
     -------
     dict
-        ``z``, ``p_value``, ``p_adjusted`` and ``selected``, arrays of shape (n_features,), and ``test``; a scorer
-        returns them in its details. The seed is that of `rows`, or 0.
+        ``z``, ``p_value``, ``p_adjusted`` and ``selected``, arrays of shape (n_features,); ``test``, ``warnings``, and
+        why there is no interval. A scorer returns them in its details. The seed is that of `rows`, or 0.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
         raise RowsError(f"nothing can be tested: {reason}")
     evidence.refuse_few_blocks()
     refuse_unequal_blocks(rows)
-    log = WarningLog()
+    log = WarningLog(quiet=True)
     evidence.warn("permutation", log)
     statistic = EffectTimesResponse(rows, effects, evidence.normal_scores)
     source = PermutedResponses(statistic.block, statistic.response, seed_of(rows))
@@ -113,6 +114,8 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
         "p_adjusted": tested.p_adjusted,
         "selected": tested.p_adjusted <= alpha,
         "test": details | tested.details,
+        NO_INTERVAL: "permutations of the response give p-values, and no standard error of the score",
+        "warnings": log.texts,
     }
 
 

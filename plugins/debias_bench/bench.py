@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ SIMULATED = (
     "significance",
     "refits",
     "held-out",
+    "out-of-bag",
     "dependence",
     "rare-classes",
     "folds",
@@ -90,12 +92,12 @@ def command(
 
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates and cost,
-    `refits` power beside refits, `held-out` the power of tests on held-out rows, `rare-classes` error rates if few of
-    these count, `folds` those over the folds of a cross-validation, and `monitor` those of the comparison of two
-    windows of a history. `days` checks histories every day by the recipe, with and without faults. `intervals` measures
-    the coverage of intervals, and the power at planned numbers of rows. `power` (forests) and `aico` (a boosted model)
-    compare the power of our tests and of others; --scorers then takes names of tests. `citrees` compares how well
-    models predict from the features that scores put first.
+    `refits` power beside refits, `held-out` the power of tests on held-out rows, `out-of-bag` that of three tests out
+    of bag, `rare-classes` error rates if few rows count, `folds` those over the folds of a cross-validation, and
+    `monitor` those of the comparison of two windows of a history. `days` checks histories every day by the recipe, with
+    and without faults. `intervals` measures the coverage of intervals, and the power at planned numbers of rows.
+    `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers then takes
+    names of tests. `citrees` compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
@@ -114,20 +116,8 @@ def command(
 
     messages = Console(stderr=True)
     if study in SIMULATED:
-        from debias_bench import (
-            change,
-            days,
-            dependence,
-            folds,
-            held_out,
-            intervals,
-            rare_classes,
-            refits,
-            significance,
-        )
-
-        modules = (significance, refits, held_out, dependence, rare_classes, folds, change, days, intervals)
-        simulate = dict(zip(SIMULATED, modules, strict=True))[study]
+        module = "change" if study == "monitor" else study.replace("-", "_")
+        simulate = import_module(f"debias_bench.{module}")
         page = simulate.run(Path(out), messages, repeats=repeats, jobs=jobs, restart=restart)
         click.echo(page, nl=False)
         click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)

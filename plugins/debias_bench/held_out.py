@@ -393,18 +393,14 @@ def _refusals(trials: list[dict[str, Any]]) -> list[str]:
 
 
 def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines = []
-    for setting in settings():
-        for test in TESTS:
-            values = _values(trials, setting.name, test)
-            if len(values):
-                for figure, (estimate, error) in {
-                    "found": rate(values[:, 0]),
-                    "any noise": _rate_of(values[:, 1]),
-                }.items():
-                    row = {"design": setting.name, "test": test, "data_sets": len(values), "figure": figure}
-                    lines.append(row | {"estimate": estimate, "standard_error": error})
-    return lines
+    return [
+        {"design": setting.name, "test": test, "data_sets": len(values), "quantity": what, "value": value,
+         "standard_error": error}
+        for setting in settings()
+        for test in TESTS
+        if len(values := _values(trials, setting.name, test))
+        for what, (value, error) in {"found": rate(values[:, 0]), "any noise": _rate_of(values[:, 1])}.items()
+    ]  # fmt: skip
 
 
 run = Measurement("held-out", 100, _tasks, _parts, _lines).run

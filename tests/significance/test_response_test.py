@@ -176,6 +176,9 @@ def test_scores_are_the_same_with_p_values(scorer):
     assert plain.p_value is None
     assert tested.details["test"]["null_hypothesis"].endswith("is independent of the response")
     np.testing.assert_array_equal(tested.selected, tested.p_adjusted <= 0.05)
+    assert tested.standard_error is None
+    with pytest.raises(debias.DebiasError, match="has no intervals: permutations of the response give p-values"):
+        tested.interval()
 
 
 def test_a_feature_that_matters_is_found_and_one_that_no_tree_uses_is_not():

@@ -149,7 +149,7 @@ def permutation(
     details: dict[str, Any] = {"metric": score.name, "n_repeats": n_repeats, "seed": seed, "baseline": baseline}
     if rows.in_bag is not None:
         details["trees_without_rows"] = trees_without
-    if len(drop) > 1 and saved is None:
+    if len(drop) > 1 and not p_values:
         details["standard_error"] = (drop.std(axis=0, ddof=1) / np.sqrt(len(drop)) / size)[group].tolist()
     mean = drop.mean(axis=0)
     if together:
