@@ -30,7 +30,7 @@ STUDY_NAMES = (
 )
 SIMULATED = (
     "significance",
-    "refits",
+    "default-levels",
     "held-out",
     "out-of-bag",
     "dependence",
@@ -91,13 +91,14 @@ def command(
     score rows that are not out-of-bag.
 
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
-    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates and cost,
-    `refits` power beside refits, `held-out` the power of tests on held-out rows, `out-of-bag` that of three tests out
-    of bag, `rare-classes` error rates if few rows count, `folds` those over the folds of a cross-validation, and
-    `monitor` those of the comparison of two windows of a history. `days` checks histories every day by the recipe, with
-    and without faults. `intervals` measures the coverage of intervals, and the power at planned numbers of rows.
-    `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers then takes
-    names of tests. `citrees` compares how well models predict from the features that scores put first.
+    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
+    `default-levels` error rates of the default on held-out and awkward data, `held-out` the power of tests on held-out
+    rows, `out-of-bag` that of three tests out of bag, `rare-classes` error rates if few rows count, `folds` those over
+    the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
+    histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
+    power at planned numbers of rows. `power` (forests) and `aico` (a boosted model) compare the power of our tests and
+    of others; --scorers then takes names of tests. `citrees` compares how well models predict from the features that
+    scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")

@@ -9,7 +9,7 @@ import numpy as np
 
 from debias_bench.measurement import Measurement, lines_of_settings
 from debias_bench.runner import machine_line
-from debias_bench.significance import level_page, levels, one_data_set, unfinished
+from debias_bench.significance import kept, level_page, levels, one_data_set, unfinished
 from debias_bench.significance_settings import Setting, forest, loh_rows, settings, xgboost_model
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ def _deep_booster(seed: int) -> Any:
 
 def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
     p, adjusted, relevant = one_data_set(setting, 0, repeat, dependence=True)
-    scores = {"frozen": {"p": p.tolist(), "adjusted": adjusted.tolist(), "relevant": relevant.tolist()}}
-    return {"design": setting.name, "repeat": repeat, "scores": scores}
+    return {"design": setting.name, "repeat": repeat, "scores": kept(p, adjusted, relevant)}
 
 
 run = Measurement("dependence", 100, _tasks, _parts, _lines).run

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from debias_bench import refits, significance
-from debias_bench.awkward_settings import awkward_settings
-from debias_bench.significance import all_settings
+from debias_bench import significance
+from debias_bench.significance_settings import settings
 
 
 def test_rates_are_counted_over_noise():
@@ -26,48 +25,27 @@ def test_rates_are_counted_over_noise():
     assert estimates["FDR"] == pytest.approx((0.5, 0.5))
 
 
-def test_every_setting_has_a_name_of_its_own_and_a_model_that_is_tested():
-    settings = all_settings()
-    assert len({setting.name for setting in settings}) == len(settings) == 45
-    assert sum(setting.held_out for setting in settings) == 22
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("setting", awkward_settings(), ids=lambda setting: setting.name)
-def test_awkward_settings_are_tested(setting):
-    """Where nothing could be tested, p-values would be 1 and error rates 0."""
-    p, adjusted, relevant = significance.one_data_set(setting, 0, 0)
-    assert p.shape == adjusted.shape == relevant.shape
-    assert (p < 1).any()
-    assert relevant.any() == (setting.name.startswith(("50 features", "beside signals")))
-
-
 @pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    chosen = ("E0, XGBoost, held out, naive", "E0, conservative")
-    few = [setting for setting in all_settings() if setting.name in chosen]
-    monkeypatch.setattr(significance, "all_settings", lambda: few)
+    few = [setting for setting in settings() if setting.name in ("E0, XGBoost, held out, naive", "E0, conservative")]
+    monkeypatch.setattr(significance, "settings", lambda: few)
+    monkeypatch.setattr(significance, "POWER", ("E3",))
     monkeypatch.setattr(significance, "_cost_lines", lambda: ["- not timed"])
+    monkeypatch.setattr(
+        significance, "power", lambda *_: {m: {"found": 1.0, "seconds": 2.0} for m in ("frozen", "PIMP")}
+    )
     messages = Console(file=io.StringIO())
     significance.run(tmp_path, messages, repeats=1)
     before = (tmp_path / "significance.trials.jsonl").read_text()
     page = significance.run(tmp_path, messages, repeats=3)
     after = (tmp_path / "significance.trials.jsonl").read_text()
     assert after.startswith(before)
-    assert len(after.splitlines()) == 1 + 2 * 3
+    assert len(after.splitlines()) == 1 + 2 * 3 + 2
     assert "| E0, conservative | 3 |" in page
-    estimates = pd.read_csv(tmp_path / "significance.csv")
-    assert set(estimates["setting"]) == set(chosen)
-    assert "(significance.md)" in (tmp_path / "index.md").read_text()
-
-
-@pytest.mark.thorough
-def test_power_beside_refits_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(refits, "DESIGNS", ("E3",))
-    monkeypatch.setattr(refits, "power", lambda *_: {m: {"found": 1.0, "seconds": 2.0} for m in ("frozen", "PIMP")})
-    page = refits.run(tmp_path, Console(file=io.StringIO()), repeats=2)
     assert "| E3 | 2 | 1.000 (0.000) | 1.000 (0.000) | 0.000 (0.000) | 1.000 |" in page
-    assert set(pd.read_csv(tmp_path / "refits.csv")["setting"]) == {"E3"}
+    estimates = pd.read_csv(tmp_path / "significance.csv")
+    assert set(estimates["setting"]) == {*(setting.name for setting in few), "power, E3"}
+    assert "(significance.md)" in (tmp_path / "index.md").read_text()
 
 
 def test_unfinished_settings_are_named_on_the_page():

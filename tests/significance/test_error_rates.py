@@ -9,14 +9,14 @@ from scipy.stats import chisquare, norm
 from xgboost import XGBRegressor
 
 import debias
-from debias_bench import rare_classes, refits
+from debias_bench import rare_classes
 from debias_bench import significance as bench
 from debias_bench import significance_settings as designs
 
 pytestmark = pytest.mark.slow
 
 N_DATA_SETS = 40
-SETTINGS = {each.name: each for each in bench.all_settings()}
+SETTINGS = {each.name: each for each in designs.settings()}
 INVALID = "rows in pairs, no blocks"
 CALIBRATED = [name for name in SETTINGS if name != INVALID and "n = 2000" not in name]
 
@@ -94,7 +94,7 @@ def test_the_false_discovery_rate_is_kept(mirror):
 
 @pytest.mark.parametrize("model", ["E3", "E5"])
 def test_power_is_not_below_that_of_a_hundred_refits(model):
-    found = [refits.power(model, each) for each in range(8)]
+    found = [bench.power(model, each) for each in range(8)]
     difference = np.array([of["frozen"]["found"] - of["PIMP"]["found"] for of in found])
     error = max(difference.std(ddof=1), 0.25) / np.sqrt(len(difference))
     assert difference.mean() >= -3 * error

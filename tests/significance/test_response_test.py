@@ -74,6 +74,12 @@ def test_effects_times_the_response_sum_to_shap_oob(classes, weighted):
     np.testing.assert_allclose(products.sum(axis=(1, 2, 3)), expected, atol=1e-12)
 
 
+def studentised(terms):
+    n, total = len(terms), terms.sum(axis=0)
+    spread = np.sqrt(((terms**2).sum(axis=0) - total**2 / n) * n / (n - 1))
+    return np.divide(total, spread, out=np.zeros_like(total), where=spread > 0)
+
+
 def z_by_definition(rows, response):
     """Shapley values of trees whose leaves have the means of this response in the bags; no matrix."""
     ensemble, X = rows.ensemble, rows.table.matrix(rows.ensemble)
@@ -95,9 +101,7 @@ def z_by_definition(rows, response):
         at = rows.in_bag.out_of_bag(tree)
         phi = shapley_values(of_tree, X)[at] * ensemble.n_trees
         terms[at] += np.einsum("ikc,ic->ik", phi - phi.mean(axis=0), centred[at]) / at.size / ensemble.n_trees
-    n, total = rows.n_rows, terms.sum(axis=0)
-    spread = np.sqrt(((terms**2).sum(axis=0) - total**2 / n) * n / (n - 1))
-    return np.divide(total, spread, out=np.zeros_like(total), where=spread > 0)
+    return studentised(terms)
 
 
 @pytest.mark.parametrize("classes", [0, 3])
@@ -131,10 +135,8 @@ def test_permutation_out_of_bag_tests_the_covariance_of_what_permuting_takes_wit
                 taken = own - fitted.predict(moved)
                 terms[at, k] += (taken - taken.mean()) * (y - y.mean())[at] / at.size / 4
                 squares[k] += (((own - taken) ** 2 - own**2).mean() + 2 * taken.mean() * y[at].mean()) / 4
-    total = terms.sum(axis=0)
-    spread = np.sqrt(((terms**2).sum(axis=0) - total**2 / N) * N / (N - 1))
-    np.testing.assert_allclose(tested.z, total / spread, atol=1e-9)
-    np.testing.assert_allclose(tested.values, 2 * total + squares, atol=1e-12)
+    np.testing.assert_allclose(tested.z, studentised(terms), atol=1e-9)
+    np.testing.assert_allclose(tested.values, 2 * terms.sum(axis=0) + squares, atol=1e-12)
 
 
 def test_held_out_the_effects_are_shap_values_and_the_response_is_permuted():
@@ -145,8 +147,7 @@ def test_held_out_the_effects_are_shap_values_and_the_response_is_permuted():
     phi, centred = phi - phi.mean(axis=0), y[60:] - y[60:].mean()
 
     def z(response):
-        terms = phi * response[:, None] / 60
-        return terms.sum(axis=0) / (terms.std(axis=0, ddof=1) * np.sqrt(60))
+        return studentised(phi * response[:, None] / 60)
 
     np.testing.assert_allclose(tested.z, z(centred), rtol=1e-9)
     null = np.array([z(np.random.default_rng(k).permutation(centred)) for k in range(2000)])
