@@ -13,6 +13,7 @@ from debias.rows.request import Request
 from debias.significance.response_test import EffectTimesResponse
 from debias.trees.routing import route
 from debias.trees.shapley import shapley_values, shapley_values_of_leaves
+from debias_bench import out_of_bag
 
 N = 60
 
@@ -224,6 +225,7 @@ def test_columns_permuted_together_are_refused_out_of_bag():
         debias.score(forest(X, y), X, y, scorer)
 
 
+@pytest.mark.filterwarnings("ignore:these are scores on training rows")
 def test_training_rows_a_constant_response_and_too_many_rows_are_refused(monkeypatch):
     X, y = data()
     model = forest(X, y)
@@ -246,3 +248,22 @@ def test_effects_that_a_plugin_computes_are_tested():
     found = response_test(rows, lambda y: fixed)
     assert found["selected"].tolist() == [True, False, False, False]
     assert found["p_value"][2:].tolist() == [1, 1]
+
+
+N_SETS = 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", out_of_bag.DESIGNS)
+def test_noise_is_found_no_more_often_than_stated_and_effects_as_often_as_by_mdi_oob(design):
+    """The first data sets of `debias bench out-of-bag`; tolerances of three standard errors."""
+    found = [out_of_bag.trial(design, number) for number in range(N_SETS)]
+    for test in ("shap_oob", "permutation"):
+        one, any_noise, power = np.array([each[test] for each in found]).T
+        print(f"{design}, {test}: {one.mean():.3f} ({one.std(ddof=1) / np.sqrt(N_SETS):.3f}), {any_noise.mean():.3f}")
+        assert one.mean() <= 0.05 + 3 * one.std(ddof=1) / np.sqrt(N_SETS)
+        assert any_noise.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / N_SETS)
+        if not np.isnan(power).any():
+            less = np.array([each["mdi_oob"][2] for each in found]) - power
+            print(f"found {power.mean():.3f}, less than mdi_oob {less.mean():.3f}")
+            assert test == "permutation" or less.mean() <= 3 * less.std(ddof=1) / np.sqrt(N_SETS) + 1e-12
