@@ -161,7 +161,7 @@ def out_of_bag_effects(
         )
     place = np.full(ensemble.n_features, -1)
     place[used] = np.arange(used.size)
-    matrix, n_scored = np.zeros((used.size, n, n)), 0
+    matrix, n_scored = np.zeros((used.size, n, n)), 0  # of features, rows in the bag, rows out of bag
     X = rows.table.matrix(ensemble)
     for tree in range(ensemble.n_trees):
         at, drawn = bags.out_of_bag(tree), bags.draw(tree)
@@ -171,20 +171,19 @@ def out_of_bag_effects(
         share, n_scored = share / share.sum(), n_scored + 1
         inside = np.flatnonzero(drawn > 0)
         leaf_of = route(ensemble, X[inside], trees=np.array([tree]))[:, 0]
-        inside, leaf_of = inside[np.argsort(leaf_of, kind="stable")], np.sort(leaf_of)
+        n_nodes = int(ensemble.tree_start[tree + 1] - ensemble.tree_start[tree])
+        mean_of = drawn[inside] / np.bincount(leaf_of, weights=drawn[inside], minlength=n_nodes)[leaf_of]
+        of_nodes = np.zeros((used.size, n_nodes, at.size))
         for leaf, features, found in of_leaves(tree, at):
-            begin, end = np.searchsorted(leaf_of, [leaf, leaf + 1])
-            members = inside[begin:end]
-            mean_of = drawn[members] / drawn[members].sum()
-            centred = share * (found - (found @ share)[:, None])
-            matrix[np.ix_(place[features], at, members)] += centred[:, :, None] * mean_of
+            of_nodes[place[features], leaf] = share * (found - (found @ share)[:, None])
+        matrix[:, inside[:, None], at] += of_nodes[:, leaf_of] * mean_of[:, None]
     if not n_scored:
         raise RowsError("no row is out of bag in any tree: pass rows the model has not seen, with rows='held-out'")
     matrix /= n_scored
 
     def effects(y: Array) -> Array:
         found = np.zeros((ensemble.n_features, *y.shape))
-        found[used] = (matrix @ y.reshape(n, -1)).reshape(used.size, *y.shape)
+        found[used] = (matrix.transpose(0, 2, 1) @ y.reshape(n, -1)).reshape(used.size, *y.shape)
         return found
 
     return effects
