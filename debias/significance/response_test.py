@@ -210,7 +210,7 @@ class EffectTimesResponse:
         values = values[self._order]
         self.response = values - values.mean(axis=0)
         self._effects, self._n_rows = effects, rows.n_rows
-        _, self._number = np.unique(self.block, return_inverse=True)
+        self._first = np.unique(self.block, return_index=True)[1]  # rows of a block are together
 
     @property
     def details(self) -> dict[str, object]:
@@ -225,11 +225,8 @@ class EffectTimesResponse:
         y = np.zeros((self._n_rows, *drawn.shape[1:]))
         y[self._order] = drawn
         of_rows = (self._effects(y) * y).sum(axis=2)[:, self._order]
-        n_blocks = int(self._number.max()) + 1
-        if n_blocks < len(self._number):
-            of_blocks = np.zeros((len(of_rows), n_blocks, of_rows.shape[2]))
-            np.add.at(of_blocks, (slice(None), self._number), of_rows)
-            of_rows = of_blocks
+        if self._first.size < self.block.size:
+            of_rows = np.add.reduceat(of_rows, self._first, axis=1)
         sums = np.stack([of_rows.sum(axis=1), (of_rows**2).sum(axis=1)])
-        error = spread(sums, n_blocks)
+        error = spread(sums, self._first.size)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T

@@ -13,7 +13,7 @@ from debias_bench.significance_settings import Setting, forest, li_rows, xgboost
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias_bench.significance_settings import Drawn
+    from debias_bench.significance_settings import Drawn, DrawnOf
 
     Array = NDArray[np.float64]
 
@@ -23,12 +23,12 @@ N_NOISE = 12
 def awkward_settings() -> list[Setting]:
     """Return the settings: skewed, clustered, selected, encoded, imbalanced and others."""
     leaf_5 = partial(forest, min_samples_leaf=5)
-    oob = {
+    oob: dict[str, Callable[[np.random.Generator], DrawnOf]] = {
         "exp(2x) lognormal": partial(_of_noise, response=RESPONSES["exp(2x) lognormal"], n=200),
         "claims, 80 % zero": partial(_of_noise, response=RESPONSES["claims, 80 % zero"], n=400),
         "two outputs": _two_outputs,
     }
-    held_out: dict[str, tuple[Callable[..., Drawn], Callable[[int], Any]]] = {
+    held_out: dict[str, tuple[Callable[[np.random.Generator], DrawnOf], Callable[[int], Any]]] = {
         "exp(2x) lognormal, 200 rows": (oob["exp(2x) lognormal"], xgboost_model),
         "counts, LightGBM, 300 rows": (partial(_of_noise, response=RESPONSES["counts"], n=300), _lightgbm),
         "blocks of 1 to 12, 300 rows": (_clustered, xgboost_model),
@@ -102,7 +102,7 @@ def _two_outputs(rng: np.random.Generator) -> Drawn:
     return noise(rng, 200), y, np.zeros(N_NOISE, dtype=bool)
 
 
-def _clustered(rng: np.random.Generator, share: float | None = None, n: int = 300) -> Drawn:
+def _clustered(rng: np.random.Generator, share: float | None = None, n: int = 300) -> DrawnOf:
     """Draw columns and a response of which half of the variance is between blocks of unequal size."""
     block = unequal_blocks(rng, n)
     X = np.where(rng.random((n, N_NOISE)) < 0.5, noise(rng, n)[block], noise(rng, n))
@@ -111,7 +111,7 @@ def _clustered(rng: np.random.Generator, share: float | None = None, n: int = 30
     return X, response, np.zeros(N_NOISE, dtype=bool), {"blocks": block}
 
 
-def _weights_of_classes(rng: np.random.Generator, n: int = 300) -> Drawn:
+def _weights_of_classes(rng: np.random.Generator, n: int = 300) -> DrawnOf:
     y = (rng.random(n) < 0.1).astype(np.int64)
     return noise(rng, n), y, np.zeros(N_NOISE, dtype=bool), {"sample_weight": np.where(y == 1, 9.0, 1.0)}
 

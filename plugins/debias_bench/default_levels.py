@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias_bench.awkward_settings import awkward_settings
-from debias_bench.measurement import Measurement, lines_of_settings
+from debias_bench.measurement import Measurement, lines_of_settings, rate, with_error
 from debias_bench.runner import machine_line
 from debias_bench.significance import kept, level_page, levels, one_data_set, unfinished
 from debias_bench.significance_settings import settings
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from debias_bench.significance_settings import Setting
+
+
+ALPHA = 0.05
 
 
 def chosen_settings() -> list[Setting]:
@@ -46,8 +51,22 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
         "found by step-down max-z.",
         table,
+        _together(trials),
         *unfinished(counts, repeats),
     ]
+
+
+def _together(trials: list[dict[str, Any]]) -> str:
+    """Return a sentence on the family-wise error rate over all settings."""
+    found = np.array([any_noise(trial["scores"]["frozen"]) for trial in trials], dtype=np.float64)
+    if not found.size:
+        return "No data set was simulated."
+    return f"Over all settings, any noise feature was found in {with_error(rate(found))} of {found.size:,} data sets."
+
+
+def any_noise(scores: dict[str, Any]) -> bool:
+    """Whether a noise feature is found family-wise at 5 % in one data set."""
+    return bool((np.array(scores["adjusted"])[~np.array(scores["relevant"])] <= ALPHA).any())
 
 
 def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:

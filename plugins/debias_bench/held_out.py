@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ ALPHA = 0.05
 N_PERMUTATIONS = 199
 MODELS = ("XGBoost .1, depth 3", "XGBoost .3, depth 6", "LightGBM", "forest")
 DEFAULT = "residuals"
-OF_AUDIT = {DEFAULT: "auto", "response": "response"}
+OF_AUDIT: dict[str, Literal["auto", "response"]] = {DEFAULT: "auto", "response": "response"}
 """Tests of an audit, and what they permute."""
 SCORERS = {"permutation": "permutation(p_values=True)", "ablation": "ablation"}
 """Scorers with p-values of their own."""
@@ -258,15 +258,6 @@ def _three(rng: np.random.Generator, n: int) -> Sample:
     X = np.column_stack([rng.normal(size=(n, 3)), noise(rng, n)[:, :8]])
     tendency = np.column_stack([X[:, 0], X[:, 1] * X[:, 2], np.zeros(n)]) + rng.gumbel(size=(n, 3))
     return Sample(X, tendency.argmax(axis=1), np.arange(11) < 3)
-
-
-def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
-    for repeat in range(repeats):
-        yield from ((setting.name, repeat, _trial, setting, repeat) for setting in settings())
-
-
-def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
-    return {"design": setting.name, "repeat": repeat, "scores": trial(setting, repeat)}
 
 
 def _values(trials: list[dict[str, Any]], design: str, test: str) -> NDArray[np.float64]:

@@ -14,10 +14,8 @@ from debias_bench.simulate import li, loh, strobl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Drawn = (
-        tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]
-        | tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_], dict[str, NDArray[Any]]]
-    )
+    Drawn = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]
+    DrawnOf = Drawn | tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_], dict[str, NDArray[Any]]]
 
 N_TREES = 100
 
@@ -45,7 +43,7 @@ class Setting:
     """
 
     name: str
-    draw: Callable[[np.random.Generator], Drawn]
+    draw: Callable[[np.random.Generator], DrawnOf]
     model: Callable[[int], Any]
     held_out: bool = False
     block: int = 0

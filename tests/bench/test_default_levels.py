@@ -26,6 +26,17 @@ def test_awkward_settings_are_tested(setting):
     assert relevant.any() == setting.name.startswith(("50 features", "beside signals"))
 
 
+def test_the_sentence_over_all_settings_counts_data_sets_with_noise():
+    sets = [([0.01, 0.2], [True, False]), ([0.2, 0.05], [True, False]), ([0.9, 0.04], [False, False])]
+    trials = [
+        {"design": "d", "repeat": k, "scores": {"frozen": {"p": p, "adjusted": p, "relevant": relevant}}}
+        for k, (p, relevant) in enumerate(sets)
+    ]
+    assert default_levels._together(trials) == (
+        "Over all settings, any noise feature was found in 0.667 (0.333) of 3 data sets."
+    )
+
+
 @pytest.mark.thorough
 def test_a_run_writes_a_page(tmp_path, monkeypatch):
     (setting,) = [each for each in awkward_settings() if each.name.startswith("5 % of class 1, 100 rows")]
