@@ -78,6 +78,19 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
         An option is out of range.
     RowsError
         The rows are training rows, too few to test, or in blocks of different sizes; or the response is constant.
+
+    Examples
+    --------
+    ``shap_oob`` calls it:
+
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, y)
+    >>> scores = debias.score(forest, X, y, "shap_oob", p_values=True)
+    >>> bool(scores.selected[scores.feature_names.index("bmi")])
+    True
     """
     check_procedure(error, alpha)
     if rows.kind == "train":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +11,7 @@ import debias
 from debias import RowsError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
-from debias.plugin import (
-    CompositionError,
-    check_procedure,
-    out_of_bag_effects,
-    refuse_seen_rows,
-    response_test,
-    row_test,
-)
+from debias.plugin import CompositionError, check_procedure, refuse_seen_rows, row_test
 from debias.progress import task
 from debias_plugins.scorers.metrics import Metric
 
@@ -80,37 +73,31 @@ def permutation(
     stratum_size : int
         Minimum number of rows in a stratum.
     p_values : bool
-        Whether to test the columns. On held-out rows by rows, that the column saves loss: the loss of every row with
-        the column permuted minus its loss without, as a mean over the repeats, has a standard error by rows (by blocks,
-        if there are `blocks`), and is tested with Student's t. The metric must be a mean over rows: "accuracy",
+        Whether to test by rows, on held-out rows, that the column saves loss: the loss of every row with the column
+        permuted minus its loss without, as a mean over the repeats, has a standard error by rows (by blocks, if there
+        are `blocks`), and is tested with Student's t. The metric must be a mean over rows: "accuracy",
         "neg_log_loss" or "neg_brier_score", "neg_mean_squared_error" or "neg_mean_absolute_error". Columns of one
         group in `together` have the same p-values.
-        Out of bag by permutations of the response, with frozen trees (:func:`debias.plugin.response_test`), that the
-        response goes with what permuting the column takes from the output of the trees. The null hypothesis: the
-        column, together with those that depend on it, is independent of the response. What is tested is the covariance
-        of the two, whatever the metric: half of the decrease of the negative squared error, but for the mean change of
-        the squared output, which is above 0 for correlated noise.
     alpha : float
         Error rate of the test.
     error : {"fwer", "fdr", "fdr_by"}
-        Adjust the p-values for this error rate: family-wise (Holm; out of bag step-down max-z), or false discovery rate
-        (Benjamini-Hochberg, Benjamini-Yekutieli).
+        Adjust the p-values for this error rate: family-wise (Holm), or false discovery rate (Benjamini-Hochberg,
+        Benjamini-Yekutieli).
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        With `p_values`, the scores get z-values, p-values and decisions, on held-out rows also standard errors by rows;
-        they are conditional on the permutations of columns. Without, ``details["standard_error"]`` is the standard
-        deviation over trees (out-of-bag rows) or over repeats (other rows), divided by the square root of their number.
-        It does not include the variation due to the sample of rows. ``details["baseline"]`` is the metric before any
-        permutation;
+        With `p_values`, the scores get standard errors by rows, z-values, p-values and decisions; they are conditional
+        on the permutations. Without, ``details["standard_error"]`` is the standard deviation over trees (out-of-bag
+        rows) or over repeats (other rows), divided by the square root of their number. It does not include the
+        variation due to the sample of rows. ``details["baseline"]`` is the metric before any permutation;
         ``details["seed"]`` is the seed, drawn at random if none was passed.
 
     Raises
     ------
     CompositionError
-        The metric does not exist, or an option is out of range; or `p_values` with a metric that is not a mean over
-        rows; out of bag with `together`, or where :func:`debias.plugin.out_of_bag_effects` refuses the model.
+        The metric does not exist, or an option is out of range; or `p_values` with out-of-bag rows or with a metric
+        that is not a mean over rows.
     RowsError
         No row is out of bag, the metric is not finite on the rows, or groups overlap or name an unknown column.
 
@@ -136,12 +123,9 @@ def permutation(
         raise CompositionError(f"p_values must be True or False, not {p_values!r}")
     if p_values:
         check_procedure(error, alpha)
-        if rows.in_bag is None:
-            refuse_seen_rows(rows, "a test of permutation importance")
-            score.require_row_losses()
-        elif together:
-            raise CompositionError("p_values of columns that are permuted together are not known out of bag")
-    saved = np.zeros((rows.n_rows, len(size))) if p_values and rows.in_bag is None else None
+        refuse_seen_rows(rows, "a test of permutation importance", ". On out-of-bag rows, debias.audit tests mdi_oob")
+        score.require_row_losses()
+    saved = np.zeros((rows.n_rows, len(size))) if p_values else None
     if rows.in_bag is not None:
         drop, baseline, trees_without = _out_of_bag(ensemble, rows, X, group, strata, score, n_repeats, seed)
     else:
@@ -149,7 +133,7 @@ def permutation(
     details: dict[str, Any] = {"metric": score.name, "n_repeats": n_repeats, "seed": seed, "baseline": baseline}
     if rows.in_bag is not None:
         details["trees_without_rows"] = trees_without
-    if len(drop) > 1 and not p_values:
+    if len(drop) > 1 and saved is None:
         details["standard_error"] = (drop.std(axis=0, ddof=1) / np.sqrt(len(drop)) / size)[group].tolist()
     mean = drop.mean(axis=0)
     if together:
@@ -159,9 +143,6 @@ def permutation(
     if saved is not None:
         tested = row_test(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
         details |= tested.details(alpha, rows.blocks is not None) | {"no_interval_because": NO_INTERVAL}
-    elif p_values:
-        effects = out_of_bag_effects(rows, lambda tree, at: _of_leaves(ensemble, tree, X, at, strata, n_repeats, seed))
-        details |= response_test(rows, effects, alpha=alpha, error=error)
     return (mean / size)[group], details
 
 
@@ -219,48 +200,6 @@ def _out_of_bag(
         )
     drops, before = zip(*scored, strict=True)
     return np.stack(drops), float(np.mean(before)), ensemble.n_trees - len(scored)
-
-
-def _of_leaves(
-    ensemble: TreeEnsemble,
-    tree: int,
-    X: NDArray[np.floating[Any]],
-    at: NDArray[np.int64],
-    strata: NDArray[np.int32] | None,
-    n_repeats: int,
-    seed: int,
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
-    """Yield for each leaf which rows are in it, less the share of the repeats that put them there, for each column.
-
-    Permutations are those of the score.
-    """
-    from debias.trees.routing import tree_nodes
-    from debias_plugins.scorers.kernels import permutation as kernels
-
-    begin, end = ensemble.tree_start[tree : tree + 2]
-    split_on = ensemble.feature[begin:end]
-    used = np.unique(split_on[split_on >= 0]).astype(np.int64)
-    number = np.full(ensemble.n_features, -1)
-    number[used] = np.arange(used.size)
-    nodes, generator = (
-        tree_nodes(ensemble, tree),
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(tree,))),
-    )
-    names_of_nodes = np.arange(end - begin, dtype=np.float64)[:, None]
-
-    def leaves(donors: NDArray[np.int64], columns: NDArray[np.int64], n_columns: int) -> NDArray[np.float64]:
-        reached = np.zeros((at.size, n_columns, 1))
-        kernels.add_permuted_outputs(X, at, donors, nodes, names_of_nodes, 0, columns, reached)
-        return reached[:, :, 0].T
-
-    own = leaves(at[None, :], np.full(ensemble.n_features, -1), 1)
-    moved = [
-        leaves(_donors(at, generator.permutation(at.size), None if strata is None else strata[used]), number, used.size)
-        for _ in range(n_repeats if used.size else 0)
-    ]
-    for leaf in np.flatnonzero(ensemble.left[begin:end] < 0) if used.size else ():
-        share = sum((each == leaf) / n_repeats for each in moved)
-        yield int(leaf), used, (own == leaf) - share
 
 
 def _together(

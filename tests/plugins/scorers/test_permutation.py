@@ -394,6 +394,8 @@ def test_p_values_are_by_block(halves, models):
 
 def test_p_values_that_would_be_wrong_are_refused(oob_forest, halves, models):
     forest, X, y = oob_forest
+    with pytest.raises(debias.plugin.CompositionError, match=r"out-of-bag rows: .*debias.audit tests mdi_oob"):
+        debias.score(forest, X, y, "permutation", rows="oob", p_values=True)
     with (
         pytest.warns(debias.DebiasWarning),
         pytest.raises(debias.RowsError, match="the trees were fitted to these rows"),
@@ -417,7 +419,7 @@ def test_p_values_that_would_be_wrong_are_refused(oob_forest, halves, models):
 
 @pytest.mark.slow
 def test_correlated_noise_scores_above_0_out_of_bag_and_mdi_oob_does_not():
-    """The reason why out of bag the decrease itself is not tested, and why docs/choosing.md names this case."""
+    """The reason why p-values are refused out of bag, and why docs/choosing.md names this case."""
     means = {"permutation": [], "mdi_oob": []}
     for number in range(40):
         rng = np.random.default_rng([21, number])
