@@ -93,7 +93,7 @@ def command(
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
     `default-levels` error rates of the default on held-out and awkward data, `held-out` the power of tests on held-out
-    rows, `out-of-bag` that of three tests out of bag, `rare-classes` error rates if few rows count, `folds` those over
+    rows, `out-of-bag` that of two tests out of bag, `rare-classes` error rates if few rows count, `folds` those over
     the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
     histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
     power at planned numbers of rows. `power` (forests) and `aico` (a boosted model) compare the power of our tests and

@@ -1,4 +1,4 @@
-"""Error rates and power of tests out of bag by permutations of the response: mdi_oob, shap_oob and permutation."""
+"""Error rates and power of tests out of bag by permutations of the response: those of mdi_oob and shap_oob."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     Drawn = tuple[NDArray[np.float64], NDArray[Any], int]
 
 LEVEL, N_ROWS, N_TREES = 0.05, 200, 50
-TESTED = {
-    "mdi_oob": "mdi_oob",
-    "shap_oob": "shap_oob(p_values=True)",
-    "permutation": "permutation(n_repeats=2, p_values=True)",
-}
+TESTED = {"mdi_oob": "mdi_oob", "shap_oob": "shap_oob(p_values=True)"}
 QUANTITIES = ("noise at 5 %", "any noise", "found")
 
 
@@ -104,14 +100,14 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
                 cells = ["" if np.isnan(column).any() else with_error(rate(column)) for column in values.T]
                 lines.append([design, test, str(len(values)), *cells])
     return [
-        "# Tests out of bag of mdi_oob, shap_oob and permutation",
+        "# Tests out of bag of mdi_oob and shap_oob",
         f"`debias bench out-of-bag`: forests of {N_TREES} trees on {N_ROWS} rows, leaves of five rows or more, a third "
-        "of the features tried at each split. All tests permute the response and keep the trees; [what they "
-        "test](../significance.md#shap_oob-and-permutation-out-of-bag).",
+        "of the features tried at each split. Both tests permute the response and keep the trees; [what they "
+        "test](../significance.md#the-test-of-shap_oob).",
         f"*Written by the runner; {machine_line()}.*",
         "*Noise at 5 %* is the share of noise features with p <= .05, *any noise* how often any is found family-wise "
         f"at {LEVEL:.0%}, *found* the share of relevant features that are found family-wise. Means over data sets, "
-        "with standard errors in (). All tests of one data set have the same forest.",
+        "with standard errors in (). Both tests of one data set have the same forest.",
         markdown_table(["design", "test", "data sets", *QUANTITIES], lines, texts=(0, 1)),
     ]
 

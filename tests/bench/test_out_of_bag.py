@@ -29,4 +29,4 @@ def test_a_run_writes_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr(out_of_bag, "DESIGNS", {name: DESIGNS[name] for name in ("noise correlated .95", "weak")})
     page = out_of_bag.run(tmp_path, Console(file=io.StringIO()), repeats=2)
     assert "| weak | shap_oob | 2 |" in page
-    assert "| noise correlated .95 | permutation | 2 |" in page
+    assert "| noise correlated .95 | mdi_oob | 2 |" in page

@@ -1,4 +1,4 @@
-"""The test of shap_oob and permutation by permutations of the response: scores by matrices, z by the definition."""
+"""The test of shap_oob by permutations of the response: scores by matrices, z by the definition."""
 
 from dataclasses import replace
 
@@ -117,29 +117,6 @@ def test_z_of_permuted_responses_is_that_of_trees_with_the_means_of_these(classe
     np.testing.assert_allclose(statistic.of(drawn), expected, atol=1e-9)
 
 
-def test_permutation_out_of_bag_tests_the_covariance_of_what_permuting_takes_with_the_response():
-    """By prediction; and the decrease of the squared error is twice that, and a term of squared outputs."""
-    X, y = data()
-    model = forest(X, y, n_estimators=2)
-    tested = debias.score(model, X, y, "permutation(n_repeats=2, p_values=True)", random_state=5)
-    rows = rows_of(model, X, y)
-    terms, squares = np.zeros((N, 4)), np.zeros(4)
-    for tree, fitted in enumerate(model.estimators_):
-        at = rows.in_bag.out_of_bag(tree)
-        generator = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(tree,)))
-        own = fitted.predict(X[at])
-        for _ in range(2):
-            shuffled = generator.permutation(at.size)
-            for k in range(4):
-                moved = X[at].copy()
-                moved[:, k] = moved[shuffled, k]
-                taken = own - fitted.predict(moved)
-                terms[at, k] += (taken - taken.mean()) * (y - y.mean())[at] / at.size / 4
-                squares[k] += (((own - taken) ** 2 - own**2).mean() + 2 * taken.mean() * y[at].mean()) / 4
-    np.testing.assert_allclose(tested.z, studentised(terms), atol=1e-9)
-    np.testing.assert_allclose(tested.values, 2 * terms.sum(axis=0) + squares, atol=1e-12)
-
-
 def test_held_out_the_effects_are_shap_values_and_the_response_is_permuted():
     X, y = data(120)
     model = forest(X[:60], y[:60])
@@ -158,9 +135,9 @@ def test_held_out_the_effects_are_shap_values_and_the_response_is_permuted():
     assert (np.abs(tested.p_value - by_count) <= 4 * error + 2 / n_drawn).all()
 
 
-@pytest.mark.parametrize("scorer", ["shap_oob(p_values=True)", "permutation(p_values=True)"])
-def test_the_seed_gives_the_p_values_with_any_number_of_threads(scorer):
+def test_the_seed_gives_the_p_values_with_any_number_of_threads():
     X, y = data()
+    scorer = "shap_oob(p_values=True)"
     model = forest(X, y)
     first, again = (debias.score(model, X, y, scorer, random_state=1, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(first.p_value, again.p_value)
@@ -168,12 +145,11 @@ def test_the_seed_gives_the_p_values_with_any_number_of_threads(scorer):
     assert (first.p_value != other.p_value).any()
 
 
-@pytest.mark.parametrize("scorer", ["shap_oob", "permutation"])
-def test_scores_are_the_same_with_p_values(scorer):
+def test_scores_are_the_same_with_p_values():
     X, y = data()
     model = forest(X, y)
-    plain = debias.score(model, X, y, scorer, random_state=1)
-    tested = debias.score(model, X, y, f"{scorer}(p_values=True)", random_state=1)
+    plain = debias.score(model, X, y, "shap_oob", random_state=1)
+    tested = debias.score(model, X, y, "shap_oob(p_values=True)", random_state=1)
     np.testing.assert_array_equal(plain.values, tested.values)
     assert plain.p_value is None
     assert tested.details["test"]["null_hypothesis"].endswith("is independent of the response")
@@ -186,10 +162,9 @@ def test_scores_are_the_same_with_p_values(scorer):
 def test_a_feature_that_matters_is_found_and_one_that_no_tree_uses_is_not():
     X, y = data(200)
     X = np.column_stack([X, np.zeros(len(y))])
-    for scorer in ("shap_oob", "permutation"):
-        tested = debias.score(forest(X, y), X, y, f"{scorer}(p_values=True)", random_state=0)
-        assert tested.selected[0]
-        assert tested.p_value[4] == 1
+    tested = debias.score(forest(X, y), X, y, "shap_oob(p_values=True)", random_state=0)
+    assert tested.selected[0]
+    assert tested.p_value[4] == 1
 
 
 def test_rows_in_blocks_are_permuted_as_blocks():
@@ -216,13 +191,6 @@ def test_what_cannot_be_tested_is_refused(settings, scorer, match):
     X, y = data()
     with pytest.raises(debias.plugin.CompositionError, match=match):
         debias.score(forest(X, y, **settings), X, y, scorer)
-
-
-def test_columns_permuted_together_are_refused_out_of_bag():
-    X, y = data()
-    scorer = debias.plugin.scorer("permutation", p_values=True, together={"two": ["x0", "x1"]})
-    with pytest.raises(debias.plugin.CompositionError, match="permuted together"):
-        debias.score(forest(X, y), X, y, scorer)
 
 
 @pytest.mark.filterwarnings("ignore:these are scores on training rows")
@@ -258,12 +226,10 @@ N_SETS = 40
 def test_noise_is_found_no_more_often_than_stated_and_effects_as_often_as_by_mdi_oob(design):
     """The first data sets of `debias bench out-of-bag`; tolerances of three standard errors."""
     found = [out_of_bag.trial(design, number) for number in range(N_SETS)]
-    for test in ("shap_oob", "permutation"):
-        one, any_noise, power = np.array([each[test] for each in found]).T
-        print(f"{design}, {test}: {one.mean():.3f} ({one.std(ddof=1) / np.sqrt(N_SETS):.3f}), {any_noise.mean():.3f}")
-        assert one.mean() <= 0.05 + 3 * one.std(ddof=1) / np.sqrt(N_SETS)
-        assert any_noise.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / N_SETS)
-        if not np.isnan(power).any():
-            less = np.array([each["mdi_oob"][2] for each in found]) - power
-            print(f"found {power.mean():.3f}, less than mdi_oob {less.mean():.3f}")
-            assert test == "permutation" or less.mean() <= 3 * less.std(ddof=1) / np.sqrt(N_SETS) + 1e-12
+    one, any_noise, power = np.array([each["shap_oob"] for each in found]).T
+    print(f"{design}: {one.mean():.3f} ({one.std(ddof=1) / np.sqrt(N_SETS):.3f}), {any_noise.mean():.3f}")
+    assert one.mean() <= 0.05 + 3 * one.std(ddof=1) / np.sqrt(N_SETS)
+    assert any_noise.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / N_SETS)
+    if not np.isnan(power).any():
+        less = np.array([each["mdi_oob"][2] for each in found]) - power
+        assert less.mean() <= 3 * less.std(ddof=1) / np.sqrt(N_SETS) + 1e-12
