@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from debias.models.wrappers import extract
     from debias.retraining.experiment import Experiment
     from debias.rows.rows import Rows
+    from debias.significance.response_test import out_of_bag_effects, response_test
     from debias.significance.row_test import RowTest, check_procedure, refuse_seen_rows, row_test
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -37,6 +38,7 @@ else:
             "debias.models.wrappers": "extract",
             "debias.retraining.experiment": "Experiment",
             "debias.rows.rows": "Rows",
+            "debias.significance.response_test": "out_of_bag_effects response_test",
             "debias.significance.row_test": "RowTest check_procedure refuse_seen_rows row_test",
             "debias.trees.ensemble": "TreeEnsemble",
             "debias.trees.in_bag": "InBag",
@@ -65,9 +67,11 @@ __all__ = [
     "hookimpl",
     "meta_method",
     "meta_method_plugin",
+    "out_of_bag_effects",
     "plugins",
     "refuse_seen_rows",
     "register",
+    "response_test",
     "row_test",
     "scorer",
     "scorer_plugin",

@@ -61,9 +61,8 @@ def _keep(audit: Audit) -> list[str]:
     ]
     if unused:
         them = "it" if len(unused) == 1 else "them"
-        lines.append(
-            f"The response also depends on {enumerated(unused, MOST_NAMED)}. What this model does with {them} is not confirmed."
-        )
+        named = enumerated(unused, MOST_NAMED)
+        lines.append(f"The response also depends on {named}. What this model does with {them} is not confirmed.")
     return lines
 
 

@@ -146,6 +146,8 @@ class Scores(BaseResult):
         import pandas as pd
         from scipy.special import ndtri, stdtrit
 
+        if NO_INTERVAL in self.details:
+            raise DebiasError(f"{self.scorer} has no intervals: {self.details[NO_INTERVAL]}")
         if self.standard_error is None:
             if self.z is not None:
                 raise DebiasError(
@@ -153,8 +155,6 @@ class Scores(BaseResult):
                     "standard error on out-of-bag rows is not known. Use rows the model has not seen"
                 )
             raise DebiasError(f"{self.scorer} was scored without standard errors. Score it with test='auto'")
-        if NO_INTERVAL in self.details:
-            raise DebiasError(f"{self.scorer} has no intervals: {self.details[NO_INTERVAL]}")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         test = self.details.get("test", {})

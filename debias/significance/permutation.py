@@ -97,7 +97,7 @@ class PermutationMethod:
         combined: bool,
     ) -> Tested:
         """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
-        _refuse_unequal_blocks(evidence.rows)
+        refuse_unequal_blocks(evidence.rows)
         tested = compared(evidence.drawings(node_weight, combined, procedure.within_fit), evidence, procedure, log)
         if evidence.normal_scores is None:
             return tested
@@ -124,7 +124,21 @@ def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedu
     CompositionError
         There are so few permutations that no p-value can be small enough.
     """
-    n_features = len(evidence.grouping.names)
+    tested = decided(drawings, len(evidence.grouping.names), seed_of(evidence.rows), procedure, log)
+    return tested.with_error(_standard_error(evidence))
+
+
+def decided(drawings: Sequence[Drawing], n_features: int, seed: int, procedure: Procedure, log: WarningLog) -> Tested:
+    """Do the same for any statistic; the result has no standard error.
+
+    Parameters
+    ----------
+    drawings, procedure, log
+        As for :func:`compared`.
+    n_features : int
+    seed : int
+        Of the drawings, for the details.
+    """
     pooled = pools(procedure, n_features)
     if not pooled:
         _check_resolution(procedure, n_features, log)
@@ -157,11 +171,10 @@ def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedu
             "n_permutations": len(null),
             "draws_used": n_draws.tolist(),
             "stopped": draws.stopped,
-            "seed": seed_of(evidence.rows),
+            "seed": seed,
             **({"pooled": True} if pooled else {}),
             **{key: value for drawing in drawings for key, value in drawing.details.items()},
         },
-        standard_error=_standard_error(evidence),
     )
 
 
@@ -548,7 +561,7 @@ def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
     return float(np.sort(null.max(axis=1))[-n_allowed]) if n_allowed else None
 
 
-def _refuse_unequal_blocks(rows: Rows) -> None:
+def refuse_unequal_blocks(rows: Rows) -> None:
     """Refuse blocks of different sizes, which cannot be permuted."""
     sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
     if sizes.size == 1:

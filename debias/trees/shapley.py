@@ -112,6 +112,39 @@ def shapley_products(
     return phi
 
 
+def shapley_values_of_leaves(
+    ensemble: TreeEnsemble, tree: int, X: NDArray[np.floating[Any]], rows: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.float64]]]:
+    """Yield, leaf by leaf, what a leaf of one tree adds to the Shapley values of rows if its value is 1.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    tree : int
+    X : array of shape (n_rows, n_features)
+        As in :func:`shapley_values`.
+    rows : array of int64 of shape (n,)
+        Which rows of `X` to explain.
+
+    Yields
+    ------
+    tuple
+        The number of the leaf in the tree, the features on its path, shape (m,), and the values, shape (m, n). The
+        Shapley values of the tree are the sum of these times the values of the leaves.
+    """
+    from debias.trees.kernels import leaf_shares as kernels
+
+    _, share, most = _edges(ensemble, tree)
+    nodes = tree_nodes(ensemble, tree)
+    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+    left_of = np.zeros((len(threshold), rows.size), dtype=np.uint8)
+    kernels.on_left(X, rows, nodes, threshold, left_of)
+    features, found = np.empty(most, dtype=np.int32), np.empty((most, rows.size))
+    for leaf in np.flatnonzero(nodes[2] < 0) if most else ():
+        n_features = kernels.of_leaf(int(leaf), nodes, share, left_of, *_quadrature(most), features, found)
+        yield int(leaf), features[:n_features].copy(), found[:n_features].copy()
+
+
 MOST_TABULATED = 10
 """Tables are for trees of at most so many distinct features on a path."""
 ROWS_AN_ENTRY = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ STUDY_NAMES = (
     "mdi-plus",
 )
 SIMULATED = (
-    *("significance", "held-out", "dependence", "rare-classes", "folds", "monitor", "days", "intervals"),
-    *("decisions", "droppable", "interactions"),
+    *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "rare-classes", "folds", "monitor"),
+    *("days", "intervals", "decisions", "droppable", "interactions"),
 )
 MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
@@ -83,7 +84,8 @@ def command(
 
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
-    `held-out` those of the tests on held-out rows, `rare-classes` error rates if few of these count, `folds` those over
+    `default-levels` error rates of the default on held-out and awkward data, `held-out` the power of tests on held-out
+    rows, `out-of-bag` that of two tests out of bag, `rare-classes` error rates if few rows count, `folds` those over
     the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
     histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
     power at planned numbers of rows. `decisions` counts, on real data, sentences about reported importance that lead to
@@ -108,34 +110,8 @@ def command(
 
     messages = Console(stderr=True)
     if study in SIMULATED:
-        from debias_bench import (
-            change,
-            days,
-            decisions,
-            dependence,
-            folds,
-            held_out,
-            interactions,
-            intervals,
-            rare_classes,
-            significance,
-        )
-        from debias_bench import droppable_study as droppable
-
-        modules = (
-            significance,
-            held_out,
-            dependence,
-            rare_classes,
-            folds,
-            change,
-            days,
-            intervals,
-            decisions,
-            droppable,
-            interactions,
-        )
-        simulate = dict(zip(SIMULATED, modules, strict=True))[study]
+        module = "change" if study == "monitor" else study.replace("-", "_")
+        simulate = import_module(f"debias_bench.{module}")
         page = simulate.run(Path(out), messages, repeats=repeats, jobs=jobs, restart=restart)
         click.echo(page, nl=False)
         click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)

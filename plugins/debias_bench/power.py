@@ -93,6 +93,10 @@ NOTES = {
         "one-sided paired t-test of the loss with and without a permuted column, on the held-out rows; without these "
         "the model is fitted to two thirds of the rows and tested on the others"
     ),
+    "LOCO": (
+        "the model is fitted again without each feature (Lei et al. 2018); Wilcoxon's signed-rank test of the absolute "
+        "errors of held-out rows"
+    ),
     "ablation": "the scorer of debias, with its own p-values by rows",
     "permutation": (
         "`permutation(p_values=True)` of debias: the mean loss over 5 permuted columns, with p-values by rows"

@@ -113,9 +113,10 @@ def forest(seed: int, y: NDArray[Any], **settings: Any) -> Any:
     """Return an unfitted forest: a third of the features is tried for numbers, the square root for classes."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+    settings = {"n_estimators": N_TREES, "random_state": seed, **settings}
     if y.dtype.kind == "i":
-        return RandomForestClassifier(N_TREES, random_state=seed, **settings)
-    return RandomForestRegressor(N_TREES, max_features=1 / 3, random_state=seed, **settings)
+        return RandomForestClassifier(**settings)
+    return RandomForestRegressor(max_features=1 / 3, **settings)
 
 
 def booster(seed: int, y: NDArray[Any], rate: float) -> Any:

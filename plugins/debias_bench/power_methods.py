@@ -106,11 +106,20 @@ def permutations(test: str, n_features: int) -> int:
 
 
 def correlation(case: Case) -> Verdicts:
-    """Return the p-values of Pearson's correlation of each feature with the response, adjusted by Holm's method."""
+    """Return the p-values of Pearson's correlation of each feature with the response, adjusted by Holm's method.
+
+    Of more than two classes it is the smallest p-value of a class against the others, times the number of classes.
+    """
     from scipy import stats
 
     X, y = _all_rows(case)
-    p = np.array([stats.pearsonr(column, y).pvalue if np.ptp(column) > 0 else 1.0 for column in X.T])
+    values = np.unique(y) if y.dtype.kind == "i" else ()
+    responses = [y] if len(values) <= 2 else [(y == value).astype(np.float64) for value in values]  # noqa: PLR2004
+    of_columns = [
+        min(stats.pearsonr(column, response).pvalue for response in responses) if np.ptp(column) > 0 else 1.0
+        for column in X.T
+    ]
+    p = np.minimum(len(responses) * np.array(of_columns), 1.0)
     return Verdicts(p, holm(p))
 
 
@@ -248,6 +257,25 @@ def sign_of_masking(case: Case, *, split_ties: bool = False) -> Verdicts:
     return Verdicts(p, holm(p))
 
 
+def leave_out(case: Case) -> Verdicts:
+    """Return the test of LOCO (Lei et al. 2018): whether held-out rows have larger errors without a feature.
+
+    The model is fitted again without each feature. The test is Wilcoxon's signed-rank test, one-sided, of the absolute
+    error of each row without the feature minus that with it.
+    """
+    from scipy import stats
+
+    if case.held_out is None:
+        raise DebiasError("LOCO needs held-out rows here")
+    X, y = case.held_out.numeric.to_numpy(), case.held_out.y
+    full, p = np.sqrt(_loss(case.model, X, y)), np.ones(X.shape[1])
+    for k in range(X.shape[1]):
+        refit = case.unfitted(case.seed).fit(np.delete(case.X, k, axis=1), case.train.y)
+        more = np.sqrt(_loss(refit, np.delete(X, k, axis=1), y)) - full
+        p[k] = stats.wilcoxon(more, alternative="greater").pvalue if more.any() else 1.0
+    return Verdicts(p, holm(p))
+
+
 def scorer(case: Case, name: str) -> Verdicts:
     """Return the p-values that a scorer of debias gives by itself on held-out rows."""
     if case.held_out is None:
@@ -261,6 +289,7 @@ METHODS: dict[str, Callable[[Case], Verdicts]] = {
     "correlation": correlation,
     "guide": guide,
     "boruta": boruta,
+    "LOCO": leave_out,
     "PIMP": pimp,
     "ranger, Altmann": altmann,
     "Janitza": janitza,
@@ -270,9 +299,9 @@ METHODS: dict[str, Callable[[Case], Verdicts]] = {
     "ablation": partial(scorer, name="ablation"),
     "permutation": partial(scorer, name="permutation(p_values=True)"),
 }
-ON_HELD_OUT_ROWS = ("AICO", "AICO, ties split", "ablation", "permutation")
+ON_HELD_OUT_ROWS = ("AICO", "AICO, ties split", "LOCO", "ablation", "permutation")
 """Methods that need rows the model has not seen."""
-REFITTING = ("PIMP", "ranger, Altmann", "boruta")
+REFITTING = ("LOCO", "PIMP", "ranger, Altmann", "boruta")
 """Methods that fit many forests for one test: they take part in a fifth of the trials of some designs."""
 SLOW = ("guide", "Janitza")
 """Methods that take part in a fifth of the trials of every design."""
@@ -344,9 +373,11 @@ def _increase_of_loss(
 
 
 def _loss(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the squared error of each row; for two classes, of the probability of class 1."""
-    predicted = model.predict_proba(X)[:, 1] if y.dtype.kind == "i" else model.predict(X)
-    return np.asarray((y - predicted) ** 2, dtype=np.float64)
+    """Return the squared error of each row; for classes, half of that of all probabilities."""
+    if y.dtype.kind != "i":
+        return np.asarray((y - model.predict(X)) ** 2, dtype=np.float64)
+    error = (y[:, None] == model.classes_) - model.predict_proba(X)
+    return np.asarray((error**2).sum(axis=1) / 2, dtype=np.float64)
 
 
 def _mask(column: NDArray[np.float64], of_training: NDArray[np.float64]) -> NDArray[np.float64] | float:

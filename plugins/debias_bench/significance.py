@@ -10,7 +10,7 @@ import tracemalloc
 import warnings
 from functools import partial
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -52,7 +52,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     return [
         "# Error rates, power and cost of the significance tests",
         "`debias bench significance`: audits of simulated data whose truth is known; "
-        "[what the tests are](../significance.md).",
+        "[what the tests are](../significance.md). Held-out rows have the test of scores here; the default has a "
+        "[table of its own](default-levels.md).",
         f"*Written by the runner; {machine_line()}.*",
         "## Error rates",
         "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
@@ -78,20 +79,24 @@ def p_values(setting: Setting, repeats: int, seed: int = 0) -> Results:
 
 
 def one_data_set(
-    setting: Setting, seed: int, number: int, dependence: bool = False
+    setting: Setting,
+    seed: int,
+    number: int,
+    dependence: bool = False,
+    of: Literal["response", "auto"] = "response",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Draw a data set, train a model and test it; return p-values, adjusted p-values and relevance of features.
 
-    With `dependence` they are those of the combined test.
+    With `dependence` they are those of the combined test; with `of`, those of the test that permutes it ("auto" is the
+    default of an audit).
     """
     rng = np.random.default_rng([seed, number])
-    X, y, relevant = setting.draw(rng)
+    X, y, relevant, *more = setting.draw(rng)
     model = setting.model(seed_of(rng)).fit(X, y)
     train = (X, y)
     if setting.held_out:
-        X, y, relevant = setting.draw(rng)
-    # Residuals of held-out rows are tested in debias_bench.held_out.
-    permutation = debias.Permutation(setting.n_permutations, adaptive=False, of="response")
+        X, y, relevant, *more = setting.draw(rng)
+    permutation = debias.Permutation(setting.n_permutations, adaptive=False, of=of)
     options: dict[str, Any] = {
         "rows": "held-out" if setting.held_out else "oob",
         "test": permutation if setting.test == "auto" else setting.test,
@@ -99,11 +104,13 @@ def one_data_set(
         "train": train if dependence and setting.held_out else None,
         "random_state": seed_of(rng),
     }
-    block = np.arange(len(y)) // setting.block if setting.block else None
+    given: dict[str, Any] = dict(*more)
+    if setting.block:
+        given["blocks"] = np.arange(len(y)) // setting.block
     with warnings.catch_warnings():
         # The warnings are about repeated rows, and about rows that look like training rows.
         warnings.simplefilter("ignore", debias.DebiasWarning)
-        audit = debias.audit(model, debias.Dataset(X, y, blocks=block), scorers=["mdi_oob"], **options)
+        audit = debias.audit(model, debias.Dataset(X, y, **given), scorers=["mdi_oob"], **options)
     scores = audit.scores["honest_effects"] if dependence else audit.tested_scores
     if scores.p_value is None or scores.p_adjusted is None:  # untested: these rows can tell nothing
         return np.ones(relevant.size), np.ones(relevant.size), relevant
@@ -177,8 +184,14 @@ def unfinished(counts: dict[str, int], wanted: int) -> list[str]:
 
 def _level_trial(setting: Setting, repeat: int) -> dict[str, Any]:
     p, adjusted, relevant = one_data_set(setting, 0, repeat)
-    scores = {"frozen": {"p": p.tolist(), "adjusted": adjusted.tolist(), "relevant": relevant.tolist()}}
-    return {"design": setting.name, "repeat": repeat, "scores": scores}
+    return {"design": setting.name, "repeat": repeat, "scores": kept(p, adjusted, relevant)}
+
+
+def kept(
+    p: NDArray[np.float64], adjusted: NDArray[np.float64], relevant: NDArray[np.bool_]
+) -> dict[str, dict[str, Any]]:
+    """Return the result of one data set as `levels` reads it from the file of trials."""
+    return {"frozen": {"p": p.tolist(), "adjusted": adjusted.tolist(), "relevant": relevant.tolist()}}
 
 
 def _power_trial(model: str, repeat: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import brier_score_loss, log_loss
 from xgboost import XGBClassifier, XGBRegressor
 
-from debias_bench import droppable_study as study
+from debias_bench import droppable as study
 
 
 @pytest.fixture

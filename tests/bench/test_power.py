@@ -1,6 +1,7 @@
 """The tables of power: numbers from the definition, each restated test on models whose answer is known, and a run."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,6 +132,47 @@ def test_correlation_uses_all_rows():
     found = power_methods.verdicts("correlation", of)
     both = np.concatenate([of.train.X["c"], of.held_out.X["c"]]), np.concatenate([of.train.y, of.held_out.y])
     assert found.p[2] == stats.pearsonr(*both).pvalue
+
+
+def test_correlation_of_three_classes_takes_the_smallest_p_value_of_a_class_times_three():
+    of = case()
+    y = np.digitize(of.train.y, [-1, 1])
+    classes = replace(of, train=replace(of.train, y=y), held_out=None)
+    smallest = min(stats.pearsonr(of.train.X["c"], (y == value).astype(float)).pvalue for value in range(3))
+    assert power_methods.correlation(classes).p[2] == min(3 * smallest, 1)
+
+
+class LeastSquares:
+    """Linear regression; the third column has no weight if it is there."""
+
+    def fit(self, X, y):
+        self.weight = np.linalg.lstsq(X, y, rcond=None)[0]
+        return self
+
+    def predict(self, X):
+        return X @ self.weight
+
+
+def test_leaving_a_feature_out_compares_absolute_errors_of_held_out_rows():
+    of = case()
+    of = replace(of, model=LeastSquares().fit(of.X, of.train.y), unfitted=lambda seed: LeastSquares())
+    found = power_methods.leave_out(of)
+    X, y = of.held_out.X.to_numpy(), of.held_out.y
+    without = LeastSquares().fit(of.X[:, 1:], of.train.y)
+    more = np.abs(y - without.predict(X[:, 1:])) - np.abs(y - of.model.predict(X))
+    assert found.p[0] == stats.wilcoxon(more, alternative="greater").pvalue < 1e-6
+    assert (found.p[2:] > 0.001).all()
+    assert np.array_equal(found.adjusted, holm(found.p))
+    with pytest.raises(debias.DebiasError, match="held-out"):
+        power_methods.leave_out(case(held_out=False))
+
+
+def test_the_loss_of_classes_is_half_of_the_squared_errors_of_all_probabilities():
+    y, share = np.array([0, 1, 2]), np.array([[0.8, 0.1, 0.1], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    model = SimpleNamespace(classes_=np.arange(3), predict_proba=lambda X: share)
+    np.testing.assert_allclose(power_methods._loss(model, X=None, y=y), [0.03, 0.25, 1.0])
+    two = SimpleNamespace(classes_=np.arange(2), predict_proba=lambda X: np.array([[0.3, 0.7], [0.3, 0.7]]))
+    np.testing.assert_allclose(power_methods._loss(two, X=None, y=np.array([0, 1])), [0.49, 0.09])
 
 
 def test_boruta_counts_forests_in_which_a_feature_beats_all_copies():

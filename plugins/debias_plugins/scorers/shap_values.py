@@ -11,6 +11,7 @@ import numpy as np
 import debias
 from debias import RowsError
 from debias.parallel import allowed
+from debias.plugin import CompositionError, check_procedure, out_of_bag_effects, response_test
 from debias.progress import task
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
 
 @debias.plugin.scorer_plugin("shap_oob", unit="covariance of SHAP value and response", compared=True)
-def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
+def shap_oob(
+    ensemble: TreeEnsemble, rows: Rows, *, p_values: bool = False, alpha: float = 0.05, error: str = "fwer"
+) -> Result:
     """Return the covariance of SHAP values and response on rows a tree has not seen: mean 0 if no feature matters.
 
     Li et al. (2019), section 5, suggest it. For each tree of a bagged model it is the covariance between the SHAP
@@ -71,12 +74,35 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
     model is r_0, the negative gradient at its constant start. The scores of all features sum to the covariance of
     output and response.
 
+    Parameters
+    ----------
+    p_values : bool
+        Whether to test the scores by permutations of the response, with frozen trees
+        (:func:`debias.plugin.response_test`). The null hypothesis: the feature, together with the columns that depend
+        on it, is independent of the response.
+    alpha : float
+        Error rate of the test.
+    error : {"fwer", "fdr", "fdr_by"}
+        Adjust the p-values for this error rate: family-wise (step-down max-z), or false discovery rate
+        (Benjamini-Hochberg, Benjamini-Yekutieli).
+
     Returns
     -------
     (array of shape (n_features,), dict)
+
+    Raises
+    ------
+    RowsError
+        No row is out of bag; or, with `p_values`, these rows cannot be tested.
+    CompositionError
+        An option is out of range; or, with `p_values` out of bag, the values of the leaves are not means of the
+        responses in the bag, or rows times rows times features are more than 134 million.
     """
     from debias.trees.shapley import shapley_products
 
+    if not isinstance(p_values, (bool, np.bool_)):
+        raise CompositionError(f"p_values must be True or False, not {p_values!r}")
+    check_procedure(error, alpha)
     response = _response(ensemble, rows)
     X = rows.table.matrix(ensemble)
     every = np.flatnonzero(rows.weight > 0)
@@ -101,8 +127,29 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
             "with rows='held-out'"
         )
     total = np.sum(scored, axis=0)
-    details = {"game": GAME, "trees_without_rows": ensemble.n_trees - len(scored)}
+    details: dict[str, Any] = {"game": GAME, "trees_without_rows": ensemble.n_trees - len(scored)}
+    if p_values:
+        effects = _out_of_bag(ensemble, rows, X) if rows.in_bag is not None else _held_out(ensemble, rows, X)
+        details |= response_test(rows, effects, alpha=alpha, error=error)
     return total / len(scored) if ensemble.averaged else total, details
+
+
+def _out_of_bag(ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> Callable[..., Any]:
+    from debias.trees.shapley import shapley_values_of_leaves
+
+    return out_of_bag_effects(rows, lambda tree, at: shapley_values_of_leaves(ensemble, tree, X, at))
+
+
+def _held_out(ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> Callable[..., Any]:
+    """Return the SHAP values, less their mean, times the weights of the rows: they do not depend on the response."""
+    from debias.trees.shapley import shapley_values
+
+    phi = shapley_values(ensemble, X, rows.n_jobs)
+    if ensemble.is_classifier and ensemble.averaged and ensemble.n_outputs == 2:
+        phi = np.sqrt(2.0) * phi[:, :, 1:]  # as the response of two classes
+    share = rows.weight / rows.weight.sum()
+    effects = (share[:, None, None] * (phi - np.tensordot(share, phi, axes=1))).transpose(1, 0, 2)[..., None]
+    return lambda y: effects
 
 
 @debias.plugin.hookimpl
