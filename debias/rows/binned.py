@@ -90,26 +90,26 @@ class Binned:
 
         Numbers have a line in their ranks, and a second one that tells whether they are missing, if some are.
         """
-        feature_of_line: list[int] = []
-        values: list[NDArray[np.float64]] = []
-        has_missing = (self.train == self.n_bins[:, None]).any(axis=1)
-        for feature in np.flatnonzero(~self.categorical).tolist():
-            feature_of_line.append(feature)
-            values.append(self.ranks(feature))
-            if has_missing[feature]:
-                feature_of_line.append(feature)
-                values.append((np.arange(self.n_bins[feature] + 1) == self.n_bins[feature]).astype(np.float64))
-        value_of_code = np.full((len(values), int(self.n_bins.max()) + 1), np.nan)
-        for line, of_bins in enumerate(values):
-            value_of_code[line, : of_bins.size] = of_bins
-        return np.array(feature_of_line, dtype=np.int32), value_of_code
+        numbers = np.flatnonzero(~self.categorical)
+        has_missing = (self.train[numbers] == self.n_bins[numbers, None]).any(axis=1)
+        feature_of_line = np.repeat(numbers, 1 + has_missing)
+        tells_missing = np.r_[False, feature_of_line[1:] == feature_of_line[:-1]][: feature_of_line.size]
+        codes, code_of_missing = np.arange(int(self.n_bins.max()) + 1), self.n_bins[feature_of_line, None]
+        of_missing = np.where(codes <= code_of_missing, codes == code_of_missing, np.nan)
+        value_of_code = np.empty(of_missing.shape)
+        value_of_code[~tells_missing], value_of_code[tells_missing] = self._ranks(numbers), of_missing[tells_missing]
+        return feature_of_line.astype(np.int32), value_of_code
 
-    def ranks(self, feature: int) -> NDArray[np.float64]:
-        """Return the middle rank of every bin among the training rows, from -1/2 to 1/2; NaN for missing values."""
-        size = np.bincount(self.train[feature], minlength=self.n_bins[feature] + 1)[:-1]
-        ranks = np.full(size.size + 1, np.nan)
-        ranks[:-1] = (np.cumsum(size) - size / 2) / max(size.sum(), 1) - 0.5
-        return ranks
+    def _ranks(self, features: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the middle rank of every bin among the training rows, from -1/2 to 1/2; NaN where there is no bin."""
+        n_codes = int(self.n_bins.max()) + 1
+        is_bin = np.arange(n_codes) < self.n_bins[features, None]
+        size = np.zeros(is_bin.shape, dtype=np.int64)
+        for feature, of_bins in zip(features, size, strict=True):
+            of_bins[:] = np.bincount(self.train[feature], minlength=n_codes)
+        size *= is_bin
+        ranks = (np.cumsum(size, axis=1) - size / 2) / np.maximum(size.sum(axis=1), 1)[:, None] - 0.5
+        return np.where(is_bin, ranks, np.nan)
 
 
 def _distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:

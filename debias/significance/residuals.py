@@ -132,6 +132,7 @@ class ResidualStatistic:
     """
 
     lanes = LANES
+    steps_of_lines = 0.0
     rounding = 0.0
 
     def __init__(self, rows: Rows, grouping: Grouping) -> None:

@@ -126,8 +126,10 @@ cdef void add_tree(
 ) noexcept nogil:
     """Add the contributions in one tree."""
     cdef Py_ssize_t i, j, k, c, seat, up, width = s_in.shape[1]
-    cdef doubles x, wx, w, total, sx, sxx, sxy
-    cdef double centre, v, factor, centre_out, slope
+    cdef doubles x, wx, w, total, sx, sxx, sxy, slope, at_mean
+    cdef double centre[TILE]
+    cdef double centre_out[TILE]
+    cdef double factor[TILE]
     memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
     memset(&en[0], 0, n_seats * sizeof(double))
     j = 0
@@ -169,20 +171,16 @@ cdef void add_tree(
             memcpy(&path[seat, 0, 0], &path[parent[seat], 0, 0], (2 + 2 * width) * TILE * sizeof(double))
         if n_in[seat] < least_inside or en[seat] <= 0:
             continue
-        for j in range(TILE):
-            centre = sums[seat, 0, j] / n_in[seat]
-            v = sums[seat, 1, j] - centre * sums[seat, 0, j]
-            if not v > CONSTANT * sums[seat, 1, j]:
-                continue
-            factor, centre_out = scale[seat] / v, sums[seat, 2, j] / en[seat]
-            if not sums[seat, 3, j] - centre_out * sums[seat, 2, j] > CONSTANT * sums[seat, 3, j]:
-                continue
-            for c in range(width):
-                slope = factor * (sums[seat, 4 + c, j] - centre * s_in[seat, c])
-                path[seat, 2 + 2 * c, j] += slope
-                path[seat, 3 + 2 * c, j] += centre_out * slope
-                path[seat, 0, j] += slope * mean_out[seat, c]
-                path[seat, 1, j] += centre_out * slope * mean_out[seat, c]
+        fit_lines(&sums[seat, 0, 0], n_in[seat], en[seat], scale[seat], centre, centre_out, factor)
+        for c in range(width):
+            slope = multiply_doubles(load_doubles(centre), spread_doubles(s_in[seat, c]))
+            slope = subtract_doubles(load_doubles(&sums[seat, 4 + c, 0]), slope)
+            slope = multiply_doubles(load_doubles(factor), slope)
+            at_mean = multiply_doubles(load_doubles(centre_out), slope)
+            increase(&path[seat, 2 + 2 * c, 0], slope)
+            increase(&path[seat, 3 + 2 * c, 0], at_mean)
+            increase(&path[seat, 0, 0], multiply_doubles(slope, spread_doubles(mean_out[seat, c])))
+            increase(&path[seat, 1, 0], multiply_doubles(at_mean, spread_doubles(mean_out[seat, c])))
     for j in range(n_rows_out):
         i, seat = rows_out[j], seats_out[j]
         x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
@@ -196,6 +194,26 @@ cdef void add_tree(
                 total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column + c])), wx)
             )
         store_doubles(&phi[i, 0], total)
+
+
+cdef inline void fit_lines(
+    const double* sums, double n_in, double n_out, double scale, double* centre, double* centre_out, double* factor
+) noexcept nogil:
+    """Write the means of x in the bag and over the evaluation rows, and the scale over the sum of squares in the bag.
+
+    They are 0 where x has one value only. There is no branch, so that compilers compute several lines at once.
+    """
+    cdef Py_ssize_t j
+    cdef double mean, v, mean_out, v_out, of_line
+    cdef bint varies
+    for j in range(TILE):
+        mean, mean_out = sums[j] / n_in, sums[2 * TILE + j] / n_out
+        v, v_out = sums[TILE + j] - mean * sums[j], sums[3 * TILE + j] - mean_out * sums[2 * TILE + j]
+        of_line = scale / v
+        varies = (v > CONSTANT * sums[TILE + j]) & (v_out > CONSTANT * sums[3 * TILE + j])
+        centre[j] = mean if varies else 0
+        centre_out[j] = mean_out if varies else 0
+        factor[j] = of_line if varies else 0
 
 
 cdef inline void increase(double* to, doubles a) noexcept nogil:
