@@ -25,6 +25,7 @@ cdef extern from "debias/rows/kernels/lanes.h" nogil:
 cdef enum:
     N_LANES = 16
     TILE = 4  # lines
+    OF_LINE = 4 * N_LANES  # numbers of a line that are summed over the path
     AHEAD = 8  # rows whose memory is asked for before it is needed
     AT_ONCE = 64  # rows whose contributions are added in single precision
 
@@ -444,17 +445,20 @@ cdef void sum_products(
     """Write the in-bag sums of x y at the seats of one tree to `sums`."""
     cdef Py_ssize_t seat, r, i, up
     cdef lanes a, b, c, d, of_row
+    cdef const float* x_of = &x[0, 0]
+    cdef const float* y_of = &y[0, 0]
     for seat in range(n_seats):
         a, b, c, d = spread(0), spread(0), spread(0), spread(0)
         for r in range(start[seat], start[seat + 1]):
+            i = rows[r + AHEAD]
+            prefetch(y_of + i * N_LANES, N_LANES)
+            prefetch(x_of + i * TILE, TILE)
             i = rows[r]
-            prefetch(&y[rows[r + AHEAD], 0], N_LANES)
-            prefetch(&x[rows[r + AHEAD], 0], TILE)
-            of_row = multiply(spread(weight[r]), load(&y[i, 0]))
-            a = add(a, multiply(spread(x[i, 0]), of_row))
-            b = add(b, multiply(spread(x[i, 1]), of_row))
-            c = add(c, multiply(spread(x[i, 2]), of_row))
-            d = add(d, multiply(spread(x[i, 3]), of_row))
+            of_row = multiply(spread(weight[r]), load(y_of + i * N_LANES))
+            a = add(a, multiply(spread(x_of[i * TILE]), of_row))
+            b = add(b, multiply(spread(x_of[i * TILE + 1]), of_row))
+            c = add(c, multiply(spread(x_of[i * TILE + 2]), of_row))
+            d = add(d, multiply(spread(x_of[i * TILE + 3]), of_row))
         store(&sums[seat, 0, 0], a)
         store(&sums[seat, 1, 0], b)
         store(&sums[seat, 2, 0], c)
@@ -483,12 +487,17 @@ cdef void evaluate(
     float[:, :, ::1] phi,
 ) noexcept nogil:
     """Add the contributions of the evaluation rows of one tree to `phi`: a row adds y (x a - b) - (x c - d)."""
-    cdef Py_ssize_t seat, r, i, j, level
-    cdef lanes slope, inside, mean, of_mean, centre, of_row, u
+    cdef Py_ssize_t seat, r, i, j
+    cdef lanes slope, inside, mean, of_mean, centre
+    # Plain addresses: indices of several dimensions would take as long as the numbers.
+    cdef const float* x_of = &x[0, 0]
+    cdef const float* y_of = &y[0, 0]
+    cdef float* phi_of = &phi[0, 0, 0]
+    cdef float* at_seat
     cdef float* at
     cdef const float* up
     for seat in range(n_seats):
-        level, mean = depth[seat], load(&mean_out[seat, 0])
+        at_seat, mean = &stack[depth[seat], 0, 0, 0], load(&mean_out[seat, 0])
         for j in range(TILE):
             slope = spread(factor[seat, 0, j])
             if not fixed:
@@ -500,32 +509,42 @@ cdef void evaluate(
                 slope = multiply(slope, inside)
             centre = spread(factor[seat, 2, j])
             of_mean = multiply(slope, mean)
-            at = &stack[level, j, 0, 0]
-            if level == 0:
+            at = at_seat + j * OF_LINE
+            if depth[seat] == 0:
                 store(at, slope)
                 store(at + N_LANES, multiply(centre, slope))
                 store(at + 2 * N_LANES, of_mean)
                 store(at + 3 * N_LANES, multiply(centre, of_mean))
             else:
-                up = &stack[level - 1, j, 0, 0]
+                up = at - TILE * OF_LINE
                 store(at, add(load(up), slope))
                 store(at + N_LANES, add(load(up + N_LANES), multiply(centre, slope)))
                 store(at + 2 * N_LANES, add(load(up + 2 * N_LANES), of_mean))
                 store(at + 3 * N_LANES, add(load(up + 3 * N_LANES), multiply(centre, of_mean)))
         for r in range(start[seat], start[seat + 1]):
+            i = rows[r + AHEAD]
+            prefetch(phi_of + i * TILE * N_LANES, TILE * N_LANES)
+            prefetch(y_of + i * N_LANES, N_LANES)
+            prefetch(x_of + i * TILE, TILE)
             i = rows[r]
-            prefetch(&phi[rows[r + AHEAD], 0, 0], TILE * N_LANES)
-            prefetch(&y[rows[r + AHEAD], 0], N_LANES)
-            prefetch(&x[rows[r + AHEAD], 0], TILE)
-            of_row = load(&y[i, 0])
-            for j in range(TILE):
-                if missing and x[i, j] != x[i, j]:
-                    continue
-                u, at = spread(x[i, j]), &stack[level, j, 0, 0]
-                store(&phi[i, j, 0], add(load(&phi[i, j, 0]), subtract(
-                    multiply(of_row, subtract(multiply(u, load(at)), load(at + N_LANES))),
-                    subtract(multiply(u, load(at + 2 * N_LANES)), load(at + 3 * N_LANES)),
-                )))
+            if missing:
+                for j in range(TILE):
+                    if x_of[i * TILE + j] == x_of[i * TILE + j]:
+                        add_row(x_of[i * TILE + j], y_of + i * N_LANES, at_seat + j * OF_LINE,
+                                phi_of + (i * TILE + j) * N_LANES)
+            else:
+                for j in range(TILE):
+                    add_row(x_of[i * TILE + j], y_of + i * N_LANES, at_seat + j * OF_LINE,
+                            phi_of + (i * TILE + j) * N_LANES)
+
+
+cdef inline void add_row(float x, const float* y, const float* at, float* phi) noexcept nogil:
+    """Add the contribution of a row to one line."""
+    cdef lanes u = spread(x)
+    store(phi, add(load(phi), subtract(
+        multiply(load(y), subtract(multiply(u, load(at)), load(at + N_LANES))),
+        subtract(multiply(u, load(at + 2 * N_LANES)), load(at + 3 * N_LANES)),
+    )))
 
 
 cdef void add_moments(
