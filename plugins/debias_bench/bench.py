@@ -38,7 +38,7 @@ SIMULATED = (
     "days",
     "intervals",
 )
-MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
+MEASUREMENTS = ("speed", "growth", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
@@ -88,7 +88,7 @@ def command(
     continues an interrupted run. A scorer is a name or an expression from any plugin, with @held-out or @train to
     score rows that are not out-of-bag.
 
-    The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
+    The measurements: `speed` compares with the libraries' own calls, `growth` has the time of audits by size, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
     `held-out` those of the tests on held-out rows, `dependence` those of the test of dependence, `many-features` where
     lines are fitted in few trees, `rare-classes` error rates if few rows count, `folds` those over the folds of a
@@ -102,6 +102,7 @@ def command(
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
+        "growth": {"repeats", "out"},
         **dict.fromkeys(SIMULATED, {"repeats", "jobs", "out", "restart"}),
         **dict.fromkeys(("power", "aico", "citrees"), {"repeats", "jobs", "seed", "scorers", "out", "restart"}),
     }.get(study, {"repeats"})
@@ -145,6 +146,12 @@ def command(
         from debias_bench.speed import run
 
         run(terminal(), repeats or 5, memory, full, jobs, Path(out))
+        return
+    if study == "growth":
+        from debias_bench import growth
+
+        click.echo(growth.run(Path(out), messages, repeats=repeats or 3), nl=False)
+        click.echo(f"written to {out}: growth.md, growth.csv", err=True)
         return
     if study == "rivals":
         from debias_bench.rivals import run_rivals

@@ -31,7 +31,7 @@ KINDS = (
 def audit_of(kind, seed, **given):
     """Return an audit of a small forest, or of a boosted model on held-out rows; a third of the features matters."""
     rng = np.random.default_rng([3, seed])
-    n, p = int(rng.choice([60, 120, 240])), int(rng.choice([4, 9, 25]))
+    n, p = int(rng.choice([100, 140, 240])), int(rng.choice([4, 9, 25]))
     X = rng.normal(size=(2 * n, p))
     X[:, 1] = np.round(X[:, 1])
     effects = rng.choice([0.0, 0.2, 0.4, 0.8], size=p) * (rng.random(p) < 1 / 3)

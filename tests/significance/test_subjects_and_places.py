@@ -232,7 +232,7 @@ def test_the_order_of_rows_changes_nothing(design):
         (["long", "flat"], []),
         (["belongs", "belats"], []),
         (["x1", "y"], []),
-        (["la\nt", "lat\nlon", "", "\n", "lat", "lon\n"], [(4, 5)]),
+        (["la\nz", "lat\nlon", "", "\n", "lat", "lon\n"], [(5, 4)]),
         ([], []),
     ],
 )
