@@ -88,15 +88,15 @@ def command(
     continues an interrupted run. A scorer is a name or an expression from any plugin, with @held-out or @train to
     score rows that are not out-of-bag.
 
-    The measurements: `speed` compares with the libraries' own calls, `growth` has the time of audits by size, `replicates` with a plain loop of refits,
-    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
-    `held-out` those of the tests on held-out rows, `dependence` those of the test of dependence, `many-features` where
-    lines are fitted in few trees, `rare-classes` error rates if few rows count, `folds` those over the folds of a
-    cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks histories every
-    day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the power at planned
-    numbers of rows. `power` (forests) and `aico` (a boosted model) compare the power of our
-    tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
-    features that scores put first.
+    The measurements: `speed` compares with the libraries' own calls, `growth` has the time of audits by their size,
+    `replicates` compares with a plain loop of refits, `rivals` with shap and scikit-learn's permutation_importance.
+    `significance` measures error rates, power and cost, `held-out` those of the tests on held-out rows, `dependence`
+    those of the test of dependence, `many-features` where its lines are fitted in few trees, `rare-classes` error rates
+    if few rows count, `folds` those over the folds of a cross-validation, and `monitor` those of the comparison of two
+    windows of a history. `days` checks histories every day by the recipe, with and without faults. `intervals` measures
+    the coverage of intervals, and the power at planned numbers of rows. `power` (forests) and `aico` (a boosted model)
+    compare the power of our tests and of others; --scorers then takes names of tests. `citrees` compares how well
+    models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")

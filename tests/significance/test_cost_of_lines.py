@@ -1,4 +1,4 @@
-"""What a test of dependence says of its cost, before it is long and in the result. Operations are counted, not timed."""
+"""What a test of dependence says of its cost, before it is long and in the result: operations are counted."""
 
 import logging
 import re
@@ -51,8 +51,9 @@ def test_a_long_test_says_beforehand_what_it_takes_and_what_was_chosen(dependenc
     assert (of_scores, before) == ("permutations", [])
     seconds, n_drawn, used, of, more = re.fullmatch(
         r"the test of dependence may take about ([\d,]+) s of processor time: ([\d,]+) permutations at most, with "
-        r"lines in (\d+) of (\d+) trees(?: \(with dependence=True in (\d+)\))?\. debias\.Permutation\(budget=60\.0\) as test "
-        r"limits the time; dependence=False leaves this test out of an audit",
+        r"lines in (\d+) of (\d+) trees(?: \(with dependence=True in (\d+)\))?\. "
+        r"debias\.Permutation\(budget=60\.0\) as test limits the time; dependence=False leaves this test out of an "
+        r"audit",
         said,
     ).groups()
     # A row is in the bag of a tree or is evaluated there, and every feature has one line.
