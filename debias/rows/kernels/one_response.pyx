@@ -18,6 +18,36 @@ cdef extern from "debias/rows/kernels/lanes.h" nogil:
     doubles subtract_doubles(doubles a, doubles b)
     doubles multiply_doubles(doubles a, doubles b)
 
+cdef extern from *:
+    """
+    /* Compilers do not make a choice for several numbers at once, because a comparison could raise an exception. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define IF_ABOVE(a, b, c) ((vector_double)(((a) > (b)) & (__typeof__((a) > (b)))(c)))
+    #else
+    #define IF_ABOVE(a, b, c) ((a) > (b) ? (c) : 0)
+    #endif
+
+    static inline void fit_lines(
+        doubles sx, doubles sxx, doubles sx_out, doubles sxx_out, double n_in, double n_out, double scale, double least,
+        doubles *centre, doubles *centre_out, doubles *factor
+    ) {
+        for (int k = 0; k < (int)(sizeof sx.v / sizeof sx.v[0]); k++) {
+            vector_double mean = sx.v[k] / n_in, mean_out = sx_out.v[k] / n_out;
+            vector_double v = sxx.v[k] - mean * sx.v[k], v_out = sxx_out.v[k] - mean_out * sx_out.v[k];
+            vector_double low = least * sxx.v[k], low_out = least * sxx_out.v[k];
+            centre->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, mean));
+            centre_out->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, mean_out));
+            factor->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, scale / v));
+        }
+    }
+    """
+    # The means of x in the bag and over the evaluation rows, and the scale over the sum of squares in the bag: 0 where x
+    # has one value only.
+    void fit_lines(
+        doubles sx, doubles sxx, doubles sx_out, doubles sxx_out, double n_in, double n_out, double scale, double least,
+        doubles* centre, doubles* centre_out, doubles* factor
+    ) nogil
+
 cdef enum:
     TILE = 8  # lines
 
@@ -126,10 +156,7 @@ cdef void add_tree(
 ) noexcept nogil:
     """Add the contributions in one tree."""
     cdef Py_ssize_t i, j, k, c, seat, up, width = s_in.shape[1]
-    cdef doubles x, wx, w, total, sx, sxx, sxy, slope, at_mean
-    cdef double centre[TILE]
-    cdef double centre_out[TILE]
-    cdef double factor[TILE]
+    cdef doubles x, wx, w, total, sx, sxx, sxy, slope, at_mean, centre, centre_out, factor
     memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
     memset(&en[0], 0, n_seats * sizeof(double))
     j = 0
@@ -171,12 +198,15 @@ cdef void add_tree(
             memcpy(&path[seat, 0, 0], &path[parent[seat], 0, 0], (2 + 2 * width) * TILE * sizeof(double))
         if n_in[seat] < least_inside or en[seat] <= 0:
             continue
-        fit_lines(&sums[seat, 0, 0], n_in[seat], en[seat], scale[seat], centre, centre_out, factor)
+        fit_lines(
+            load_doubles(&sums[seat, 0, 0]), load_doubles(&sums[seat, 1, 0]), load_doubles(&sums[seat, 2, 0]),
+            load_doubles(&sums[seat, 3, 0]), n_in[seat], en[seat], scale[seat], CONSTANT, &centre, &centre_out, &factor,
+        )
         for c in range(width):
-            slope = multiply_doubles(load_doubles(centre), spread_doubles(s_in[seat, c]))
+            slope = multiply_doubles(centre, spread_doubles(s_in[seat, c]))
             slope = subtract_doubles(load_doubles(&sums[seat, 4 + c, 0]), slope)
-            slope = multiply_doubles(load_doubles(factor), slope)
-            at_mean = multiply_doubles(load_doubles(centre_out), slope)
+            slope = multiply_doubles(factor, slope)
+            at_mean = multiply_doubles(centre_out, slope)
             increase(&path[seat, 2 + 2 * c, 0], slope)
             increase(&path[seat, 3 + 2 * c, 0], at_mean)
             increase(&path[seat, 0, 0], multiply_doubles(slope, spread_doubles(mean_out[seat, c])))
@@ -194,26 +224,6 @@ cdef void add_tree(
                 total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column + c])), wx)
             )
         store_doubles(&phi[i, 0], total)
-
-
-cdef inline void fit_lines(
-    const double* sums, double n_in, double n_out, double scale, double* centre, double* centre_out, double* factor
-) noexcept nogil:
-    """Write the means of x in the bag and over the evaluation rows, and the scale over the sum of squares in the bag.
-
-    They are 0 where x has one value only. There is no branch, so that compilers compute several lines at once.
-    """
-    cdef Py_ssize_t j
-    cdef double mean, v, mean_out, v_out, of_line
-    cdef bint varies
-    for j in range(TILE):
-        mean, mean_out = sums[j] / n_in, sums[2 * TILE + j] / n_out
-        v, v_out = sums[TILE + j] - mean * sums[j], sums[3 * TILE + j] - mean_out * sums[2 * TILE + j]
-        of_line = scale / v
-        varies = (v > CONSTANT * sums[TILE + j]) & (v_out > CONSTANT * sums[3 * TILE + j])
-        centre[j] = mean if varies else 0
-        centre_out[j] = mean_out if varies else 0
-        factor[j] = of_line if varies else 0
 
 
 cdef inline void increase(double* to, doubles a) noexcept nogil:
