@@ -58,6 +58,7 @@ def run(out: Path, messages: Console, *, repeats: int = 3) -> str:
     str
         The page.
     """
+    out.mkdir(parents=True, exist_ok=True)
     lines = []
     for what, setting, calls in cases():
         name, exponents, seconds, *_ = grown(what, setting, calls, MOST, repeats)
