@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from debias.progress import show_progress
     from debias.results.audit import Audit
     from debias.results.changes import Changes
-    from debias.results.comparison import Comparison
     from debias.results.droppable import Droppable
     from debias.results.folds_audit import FoldsAudit
-    from debias.results.partial_dependence import PartialDependence
     from debias.results.scores import Scores
     from debias.rows.node_sums import NodeSums
     from debias.significance.procedure import Permutation
@@ -75,10 +73,8 @@ else:
             "debias.progress": "show_progress",
             "debias.results.audit": "Audit",
             "debias.results.changes": "Changes",
-            "debias.results.comparison": "Comparison",
             "debias.results.droppable": "Droppable",
             "debias.results.folds_audit": "FoldsAudit",
-            "debias.results.partial_dependence": "PartialDependence",
             "debias.results.scores": "Scores",
             "debias.rows.node_sums": "NodeSums",
             "debias.significance.procedure": "Permutation",
@@ -89,7 +85,6 @@ else:
 __all__ = [
     "Audit",
     "Changes",
-    "Comparison",
     "Dataset",
     "DebiasError",
     "DebiasWarning",
@@ -98,7 +93,6 @@ __all__ = [
     "History",
     "InBagUnavailableError",
     "NodeSums",
-    "PartialDependence",
     "Permutation",
     "ProvenanceError",
     "RefitError",

@@ -617,7 +617,7 @@ reason to drop it.
 
         See Also
         --------
-        debias.PartialDependence.plot : In which direction the model uses features, with the verdicts of an audit.
+        debias.partial_dependence : In which direction the model uses features, with the verdicts of an audit.
         """
         return figures.draw_audit(self, kind, ax, max_features)
 

@@ -377,10 +377,11 @@ def _dependence(audit: Audit) -> list[str]:
     if audit.scores[DEPENDENCE].selected is None:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found is Dependence.DEPENDENT]
+    in_trees = _trees_of_lines(audit.scores[DEPENDENCE].details.get("test", {}))
     if not dependent:
-        return ["The combined test found no feature that the response depends on."]
+        return [f"The combined test found no feature that the response depends on{in_trees}."]
     count = "the only feature" if len(names) == 1 else f"{len(dependent):,} of {len(names):,} features"
-    sentence = f"The response depends on {count} (combined test, the same error rate)"
+    sentence = f"The response depends on {count} (combined test, the same error rate{in_trees})"
     verdict = dict(zip(names, audit.verdict, strict=True))
     unused = [name for name in dependent if verdict[name] is Verdict.INDISTINGUISHABLE]
     if not unused:
@@ -388,6 +389,15 @@ def _dependence(audit: Audit) -> list[str]:
     named = in_a_row([escaped(name) for name in unused], MOST_NAMED)
     them = "one" if len(unused) == 1 else f"{len(unused):,}"
     return [f"{sentence}. What this model does with {them} of them is not confirmed: {named}."]
+
+
+def _trees_of_lines(test: Mapping[str, Any]) -> str:
+    """Return the clause that lines were fitted in a part of the trees; "" if in all, or in a result that is older."""
+    used, n_trees = test.get("trees_of_lines"), test.get("trees")
+    if used is None or n_trees is None or used == n_trees:
+        return ""
+    most = test.get("most_trees_of_lines", used)
+    return f", with lines in {used:,} of {n_trees:,} trees{f'; dependence=True takes {most:,}' if most > used else ''}"
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.float64]) -> list[str]:

@@ -10,10 +10,14 @@ import numpy as np
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
 
+CELLS_A_BLOCK = 2**16
+"""Columns are sorted together that have about this many values together: they stay in the caches."""
 MOST_BINS = 2**16 - 2
 """Bins are stored as uint16; one more number is for missing values."""
 
@@ -50,23 +54,31 @@ class Binned:
         self.categorical[list(ensemble.category_labels or {})] = True
         if ensemble.category_set is not None:
             self.categorical[ensemble.feature[ensemble.category_set >= 0]] = True
-        self.edges = []
-        for name, x, levels in zip(ensemble.feature_names, X.T, self.categorical, strict=True):
-            values = np.sort(x[~np.isnan(x)]).astype(np.float64)
-            distinct = _distinct(values)
-            if levels:
-                if distinct.size > MOST_BINS:
-                    raise RowsError(f"column {name!r} has {distinct.size} categories; at most {MOST_BINS} are handled")
-                self.edges.append(distinct)
-            elif distinct.size <= bins:
-                self.edges.append((distinct[:-1] + distinct[1:]) / 2)
-            else:
-                # Quantiles of the rows; a value that would fill several bins gives one edge.
-                self.edges.append(_distinct(values[np.arange(1, bins) * values.size // bins - 1]))
+        self.edges: list[NDArray[np.float64]] = []
+        for names, x in zip(*_blocks(ensemble.feature_names, X), strict=True):
+            ordered, n_known = np.sort(x, axis=1), x.shape[1] - np.isnan(x).sum(axis=1)  # NaN comes last
+            is_first = np.ones(ordered.shape, dtype=bool)
+            is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+            for name, of_feature, of_first, n in zip(names, ordered, is_first, n_known.tolist(), strict=True):
+                self.edges.append(self._edges(name, of_feature[:n], of_first[:n], bins))
         self.n_bins = np.array(
             [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]
         )
         self.train = self.of(X)
+
+    def _edges(
+        self, name: str, values: NDArray[np.float64], is_first: NDArray[np.bool_], bins: int
+    ) -> NDArray[np.float64]:
+        """Return the edges between the bins of the next feature, or its levels, from its values in order."""
+        distinct = values[is_first]
+        if self.categorical[len(self.edges)]:
+            if distinct.size > MOST_BINS:
+                raise RowsError(f"column {name!r} has {distinct.size} categories; at most {MOST_BINS} are handled")
+            return distinct
+        if distinct.size <= bins:
+            return (distinct[:-1] + distinct[1:]) / 2
+        # Quantiles of the rows; a value that would fill several bins gives one edge.
+        return _distinct(values[np.arange(1, bins) * values.size // bins - 1])
 
     def of(self, X: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
         """Return the bin of every value, shape (n_features, n_rows).
@@ -74,14 +86,18 @@ class Binned:
         The last bin is for missing values and unknown levels.
         """
         codes = np.empty(X.shape[::-1], dtype=np.uint16)
-        for k, edges in enumerate(self.edges):
-            code = np.searchsorted(edges, X[:, k].astype(np.float64), side="left")
-            other = np.isnan(X[:, k])
-            if self.categorical[k]:
-                inside = code < edges.size
-                other |= ~inside
-                other[inside] |= edges[code[inside]] != X[inside, k]
-            codes[k] = np.where(other, self.n_bins[k], code)
+        for features, x in zip(*_blocks(range(X.shape[1]), X), strict=True):
+            for k, values in zip(features, x, strict=True):
+                code = np.searchsorted(self.edges[k], values, side="left")
+                if self.categorical[k]:
+                    unknown = code == self.edges[k].size
+                    unknown[~unknown] = self.edges[k][code[~unknown]] != values[~unknown]
+                    code[unknown] = self.n_bins[k]
+                codes[k] = code
+            missing = np.isnan(x)
+            if missing.any():
+                of_block = codes[features[0] : features[-1] + 1]
+                of_block[...] = np.where(missing, self.n_bins[features[0] : features[-1] + 1, None], of_block)
         return codes
 
     @cached_property
@@ -90,26 +106,39 @@ class Binned:
 
         Numbers have a line in their ranks, and a second one that tells whether they are missing, if some are.
         """
-        feature_of_line: list[int] = []
-        values: list[NDArray[np.float64]] = []
-        has_missing = (self.train == self.n_bins[:, None]).any(axis=1)
-        for feature in np.flatnonzero(~self.categorical).tolist():
-            feature_of_line.append(feature)
-            values.append(self.ranks(feature))
-            if has_missing[feature]:
-                feature_of_line.append(feature)
-                values.append((np.arange(self.n_bins[feature] + 1) == self.n_bins[feature]).astype(np.float64))
-        value_of_code = np.full((len(values), int(self.n_bins.max()) + 1), np.nan)
-        for line, of_bins in enumerate(values):
-            value_of_code[line, : of_bins.size] = of_bins
-        return np.array(feature_of_line, dtype=np.int32), value_of_code
+        numbers = np.flatnonzero(~self.categorical)
+        has_missing = (self.train[numbers] == self.n_bins[numbers, None]).any(axis=1)
+        feature_of_line = np.repeat(numbers, 1 + has_missing)
+        tells_missing = np.r_[False, feature_of_line[1:] == feature_of_line[:-1]][: feature_of_line.size]
+        codes, code_of_missing = np.arange(int(self.n_bins.max()) + 1), self.n_bins[feature_of_line, None]
+        of_missing = np.where(codes <= code_of_missing, codes == code_of_missing, np.nan)
+        value_of_code = np.empty(of_missing.shape)
+        value_of_code[~tells_missing], value_of_code[tells_missing] = self._ranks(numbers), of_missing[tells_missing]
+        return feature_of_line.astype(np.int32), value_of_code
 
-    def ranks(self, feature: int) -> NDArray[np.float64]:
-        """Return the middle rank of every bin among the training rows, from -1/2 to 1/2; NaN for missing values."""
-        size = np.bincount(self.train[feature], minlength=self.n_bins[feature] + 1)[:-1]
-        ranks = np.full(size.size + 1, np.nan)
-        ranks[:-1] = (np.cumsum(size) - size / 2) / max(size.sum(), 1) - 0.5
-        return ranks
+    def _ranks(self, features: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the middle rank of every bin among the training rows, from -1/2 to 1/2; NaN where there is no bin."""
+        n_codes = int(self.n_bins.max()) + 1
+        is_bin = np.arange(n_codes) < self.n_bins[features, None]
+        size = np.zeros(is_bin.shape, dtype=np.int64)
+        for feature, of_bins in zip(features, size, strict=True):
+            of_bins[:] = np.bincount(self.train[feature], minlength=n_codes)
+        size *= is_bin
+        ranks = (np.cumsum(size, axis=1) - size / 2) / np.maximum(size.sum(axis=1), 1)[:, None] - 0.5
+        return np.where(is_bin, ranks, np.nan)
+
+
+def _blocks(
+    names: Sequence[Any], X: NDArray[np.floating[Any]]
+) -> tuple[list[Sequence[Any]], Iterator[NDArray[np.float64]]]:
+    """Divide the columns of X into blocks: their names, and their values (n_columns, n_rows), which are made as needed.
+
+    Thousands of short columns take less time together.
+    """
+    width = max(1, CELLS_A_BLOCK // max(len(X), 1))
+    begins = range(0, X.shape[1], width)
+    columns = (np.ascontiguousarray(X[:, begin : begin + width].T, dtype=np.float64) for begin in begins)
+    return [names[begin : begin + width] for begin in begins], columns
 
 
 def _distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,9 +8,9 @@ numbers are the same up to rounding.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ LEAST_BLOCKS = 20
 MEMORY = 2**28
 """Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
 
+ROWS_A_CALL = 2**17
+"""About the number of rows of all trees, for each tile, that a kernel gets together: calling it takes time too."""
 MOST_WORK = 2e7
 """Largest number of rows x lines x trees whose lines are tested. Of larger data, the lines of the first trees are."""
 LEAST_TREES = 20
@@ -62,9 +64,19 @@ class PermutedEffects:
     within_fit : bool
         Whether to take the lines of fewer trees where features are many beside those that a forest tries, down to
         `LEAST_TREES`: about as many as take the time of its fit.
+
+    Attributes
+    ----------
+    n_trees, most_trees : int
+        Number of trees with lines, and of those whose lines are taken without `within_fit`.
+    steps : float
+        Rows times lines times columns of the response, summed over the trees whose lines are taken: the time of a
+        permutation is proportional to it.
     """
 
     def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
+        self.n_trees = len(effects.trees)
+        self.most_trees = len(effects.of_first_trees(_n_trees(effects, within_fit=False)).trees)
         self.effects = effects = effects.of_first_trees(_n_trees(effects, within_fit))
         self.n_groups = len(grouping.names)
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
@@ -78,7 +90,10 @@ class PermutedEffects:
         self._in_double = {
             group: features for group, features in self._groups.items() if not fits or group in with_levels
         }
-        self._tasks = _tasks(effects.lines[0], grouping.index, set(self._in_double))
+        n_rows = sum(tree.inside[0].size + tree.outside[0].size for tree in effects.trees)
+        self.steps = float(n_rows * effects.lines[0].size * effects.width)
+        tiles = _tiles(effects.lines[0], grouping.index, set(self._in_double))
+        self._runs = _runs(tiles, effects.lines[0], max(1, ROWS_A_CALL // max(n_rows, 1)))
 
     @property
     def _fits_single(self) -> bool:
@@ -109,7 +124,7 @@ class PermutedEffects:
 
         lanes = response.shape[2]
         sums = np.zeros((2, self.n_groups, lanes))  # a column that a pipeline drops is a group without a line
-        if self._tasks:
+        if self._runs:
             centred = self.effects.centred(response) / self._unit
             for begin in range(0, lanes, kernels.LANES):
                 part = slice(begin, min(begin + kernels.LANES, lanes))
@@ -141,6 +156,7 @@ class PermutedEffects:
         fixed = self.effects.response_in is not None
         y_in = y[:, :0] if fixed else y
         sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
+        moments = np.zeros((2, self.n_groups, kernels.LANES))
 
         def add_sums(share: tuple[int, int]) -> None:
             sides = [(seats.outside, mean)] if fixed else [(seats.inside, sums_in), (seats.outside, mean)]
@@ -148,31 +164,26 @@ class PermutedEffects:
                 arrays: tuple[Any, ...] = (seats.first, *side.arrays, seats.parent, seats.column, y, sums_at_seats)
                 kernels.sum_lanes(*share, *arrays)
 
-        def add_task(task: _Task) -> None:
+        def add_run(run: _Run) -> None:
             phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
-            total = np.empty((n_rows if len(task.tiles) > 1 else 0, kernels.LANES), dtype=np.float32)
+            total = np.empty((n_rows if run.carries else 0, kernels.LANES), dtype=np.float32)
             memory = np.empty((seats.most, kernels.LINES, kernels.LANES), dtype=np.float32)
             stack = np.empty((seats.deepest + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
-            moments = np.empty((2, kernels.LANES))
-            for number, tile in enumerate(task.tiles):
-                values, factor = self._prepared(tile)
-                arrays: tuple[Any, ...] = (
-                    *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
-                    *(seats.column, tile.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factor),
-                    *(sums_in, mean, memory, stack, phi),
-                )
-                kernels.add_tile(*arrays)
-                carried, carries = number > 0, number + 1 < len(task.tiles)
-                for group, begin, end in tile.groups:
-                    of_rows: tuple[Any, ...] = (self._weight, self._starts, carried, carries, total, moments)
-                    kernels.add_moments(phi, begin, end, *of_rows)
-                    if not carries:
-                        sums[:, group] = moments[:, :lanes]
+            values, factors = self._prepared(run)
+            arrays: tuple[Any, ...] = (
+                *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
+                *(seats.column, run.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factors),
+                *(sums_in, mean, run.groups, self._weight, self._starts, memory, stack, phi, total, moments),
+            )
+            kernels.add_tiles(*arrays)
 
         with allowed(self.effects.n_jobs) as threads:
             threads.map(add_sums, threads.shares(len(self.effects.trees)))
             mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
-            threads.map(add_task, self._tasks)
+            threads.map(add_run, self._runs)
+        for run in self._runs:
+            groups = run.groups[:, 1]
+            sums[:, groups] = moments[:, groups, :lanes]
 
     def _add_in_double(
         self, members: dict[int, list[int]], response: NDArray[np.float64], sums: NDArray[np.float64]
@@ -201,45 +212,46 @@ class PermutedEffects:
     def _seats(self) -> _Seats:
         return _Seats.of(self.effects)
 
-    def _prepared(self, tile: _Tile) -> tuple[_Values, Single]:
-        """Return the values of the lines of a tile, and what does not depend on the permutation at every node."""
-        kept = self._kept.get(tile.number)
+    def _prepared(self, run: _Run) -> tuple[_Values, Single]:
+        """Return the values of the lines of a run, and what does not depend on the permutation at every node."""
+        kept = self._kept.get(run.number)
         if kept is None:
-            values = self._values(tile)
-            kept = values, self._factor(values)
-            if (kept[1].nbytes + sum(x.nbytes for x in values.x)) * len(self._kept) <= MEMORY:
-                self._kept[tile.number] = kept
+            values = self._values(run)
+            kept = values, self._factors(values)
+            if (kept[1].nbytes + sum(x.nbytes for x in values.x)) * (len(self._kept) + 1) <= MEMORY:
+                self._kept[run.number] = kept
         return kept
 
     @cached_property
     def _kept(self) -> dict[int, tuple[_Values, Single]]:
         return {}
 
-    def _values(self, tile: _Tile) -> _Values:
+    def _values(self, run: _Run) -> _Values:
         from debias.rows.kernels import lines as kernels
 
         effects = self.effects
         feature_of_line, of_code = effects.lines
-        feature = np.where(tile.lines >= 0, feature_of_line[tile.lines], -1).astype(np.int32)
-        x_of_code = of_code[tile.lines].astype(np.float32)
-        x, missing = [], False
+        feature = np.where(run.lines >= 0, feature_of_line[run.lines], -1).astype(np.int32)
+        x_of_code = of_code[run.lines].astype(np.float32)
+        x, missing = [], np.zeros(len(run.lines), dtype=np.uint8)
         for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
-            x.append(np.empty((codes.shape[1], kernels.LINES), dtype=np.float32))
-            missing |= kernels.write_values(feature, x_of_code, codes, x[-1])
-        return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing else x[0], missing)
+            x.append(np.empty((len(run.lines), codes.shape[1], kernels.LINES), dtype=np.float32))
+            kernels.write_values(feature, x_of_code, codes, x[-1], missing)
+        return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing.any() else x[0], missing)
 
-    def _factor(self, values: _Values) -> Single:
+    def _factors(self, values: _Values) -> Single:
         from debias.rows.kernels import lines as kernels
 
         effects, seats = self.effects, self._seats
         fixed = effects.response_in is not None
-        factor = np.empty((self._width if fixed else 1, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
+        width, n_tiles = self._width if fixed else 1, values.missing.size
+        factors = np.empty((n_tiles, width, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
         y_in = self._response_in if fixed else np.empty((0, 0), dtype=np.float32)
         of_seats = (seats.parent, seats.column, seats.scale, effects.min_node_size)
         sides: tuple[Any, ...] = (*seats.inside.arrays, *seats.outside.arrays)
-        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, y_in, factor)
+        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, y_in, factors)
         kernels.fit_factors(*arrays)
-        return factor
+        return factors
 
     @cached_property
     def _response_in(self) -> Single:
@@ -268,38 +280,39 @@ def _n_trees(effects: LinearEffects, within_fit: bool) -> int:
     return min(most, max(LEAST_TREES, int(fitted)))
 
 
-class _Tile(NamedTuple):
-    """Four lines that are computed together.
+class _Run(NamedTuple):
+    """Tiles, of four lines that are computed together, which one call of a kernel computes one after the other.
 
-    `lines` (4,) are their numbers, -1 for none; `indicator` (4,) is 1 where the next line tells of missing values;
-    `groups` are (group, first line in the tile, end).
+    `lines` (n_tiles, 4) are the numbers of their lines, -1 for none; `indicator` (n_tiles, 4) is 1 where the next line
+    tells of missing values; `groups` (n_parts, 4) has the parts of groups, see ``kernels.add_tiles``; `carries` says
+    whether a group has parts in several tiles.
     """
 
     number: int
     lines: Positions
     indicator: Positions
-    groups: list[tuple[int, int, int]]
-
-
-class _Task(NamedTuple):
-    """Tiles that a thread computes one after the other: one tile, or those of a group with more than four lines."""
-
-    tiles: list[_Tile]
+    groups: Positions
+    carries: bool
 
 
 class _Values(NamedTuple):
-    """The x of the in-bag rows and of the evaluation rows (n, 4), with NaN for missing values, if there are some.
+    """The x of the in-bag rows and of the evaluation rows (n_tiles, n, 4), with NaN for missing values.
 
-    `known` are those of the in-bag rows with 0 for missing values.
+    `known` are those of the in-bag rows with 0 for missing values, and `missing` (n_tiles,) is 1 where there are some.
     """
 
     x: tuple[Single, Single]
     known: Single
-    missing: bool
+    missing: NDArray[np.uint8]
 
 
-def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], without: set[int]) -> list[_Task]:
-    """Lay out the lines in tiles: those of a group side by side, and a feature with missing values in one tile."""
+def _tiles(
+    feature_of_line: Positions, group_of_feature: NDArray[np.int64], without: set[int]
+) -> list[list[tuple[int, int]]]:
+    """Lay out the lines in tiles, as (line, group): those of a group side by side, and those of a feature in one tile.
+
+    A group with more than four lines has tiles of its own.
+    """
     from debias.rows.kernels import lines as kernels
 
     of_feature: dict[int, list[int]] = {}
@@ -309,32 +322,53 @@ def _tasks(feature_of_line: Positions, group_of_feature: NDArray[np.int64], with
     for feature, lines in of_feature.items():
         if group_of_feature[feature] not in without:
             lines_of.setdefault(int(group_of_feature[feature]), []).append(lines)
-    tasks: list[list[list[tuple[int, int]]]] = []  # the tiles of each task, as (line, group)
+    tiles: list[list[tuple[int, int]]] = []
+    alone = True  # whether the last tile is of one group, which has more than four lines
     # Features with two lines come first, so that they fill tiles without a gap.
     for group in sorted(lines_of, key=lambda group: -max(map(len, lines_of[group]))):
         n_lines = sum(map(len, lines_of[group]))
-        if n_lines > kernels.LINES or not tasks or len(tasks[-1]) > 1 or len(tasks[-1][-1]) + n_lines > kernels.LINES:
-            tasks.append([[]])
+        if alone or len(tiles[-1]) + n_lines > kernels.LINES:
+            tiles.append([])
+        alone = n_lines > kernels.LINES
         for lines in sorted(lines_of[group], key=len, reverse=True):
-            if len(tasks[-1][-1]) + len(lines) > kernels.LINES:
-                tasks[-1].append([])
-            tasks[-1][-1].extend((line, group) for line in lines)
-    numbers = count()
-    return [_Task([_tile(next(numbers), chosen, feature_of_line) for chosen in tiles]) for tiles in tasks]
+            if len(tiles[-1]) + len(lines) > kernels.LINES:
+                tiles.append([])
+            tiles[-1].extend((line, group) for line in lines)
+    return tiles
 
 
-def _tile(number: int, chosen: list[tuple[int, int]], feature_of_line: Positions) -> _Tile:
-    """Return the tile of some (line, group)."""
+def _runs(tiles: list[list[tuple[int, int]]], feature_of_line: Positions, n_together: int) -> list[_Run]:
+    """Return runs of about `n_together` tiles; the tiles of a group are in one run."""
     from debias.rows.kernels import lines as kernels
 
-    groups = [group for _, group in chosen]
-    lines = np.full(kernels.LINES, -1, dtype=np.int32)
-    lines[: len(chosen)] = [line for line, _ in chosen]
-    indicator = np.zeros(kernels.LINES, dtype=np.int32)
-    feature = feature_of_line[lines[: len(chosen)]]
-    indicator[: len(chosen) - 1] = feature[1:] == feature[:-1]
-    begins = {group: groups.index(group) for group in groups}
-    return _Tile(number, lines, indicator, [(group, at, at + groups.count(group)) for group, at in begins.items()])
+    if not tiles:
+        return []
+    lines, groups = np.full((2, len(tiles), kernels.LINES), -1, dtype=np.int32)
+    for number, tile in enumerate(tiles):
+        for place, (line, group) in enumerate(tile):
+            lines[number, place], groups[number, place] = line, group
+    features = np.where(lines >= 0, feature_of_line[lines], -1)
+    indicator = np.zeros_like(lines)
+    indicator[:, :-1] = (features[:, 1:] == features[:, :-1]) & (features[:, 1:] >= 0)
+    continues = np.array([False] + [before[-1][1] == tile[0][1] for before, tile in itertools.pairwise(tiles)])
+    runs: list[_Run] = []
+    begin = 0
+    for end in range(1, len(tiles) + 1):
+        if end < len(tiles) and (continues[end] or end - begin < n_together):
+            continue
+        carries = bool(continues[begin:end].any())
+        runs.append(_Run(len(runs), lines[begin:end], indicator[begin:end], _parts_of(groups[begin:end]), carries))
+        begin = end
+    return runs
+
+
+def _parts_of(groups: Positions) -> Positions:
+    """Return the parts of groups in tiles, as tile, group, first line and end; `groups` (n_tiles, 4), -1 for none."""
+    before = np.insert(groups[:, :-1], 0, -1, axis=1)
+    tile, first = np.nonzero((groups != before) & (groups >= 0))
+    group = groups[tile, first]
+    n_lines = (groups[tile] == group[:, None]).sum(axis=1)
+    return np.ascontiguousarray(np.column_stack([tile, group, first, first + n_lines]), dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)

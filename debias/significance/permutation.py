@@ -22,13 +22,14 @@ import numpy as np
 from debias import p_values
 from debias.errors import CompositionError, RowsError
 from debias.parallel import current
-from debias.progress import task
+from debias.progress import SLOW, task
 from debias.results.vocabulary import RowsKind
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
 from debias.significance.normal_scores import NORMAL_SCORES
+from debias.warning_log import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ MANY = 50
 """With more features than this, draws of all features are pooled if those of one feature are too few."""
 ENOUGH_TO_POOL = 99
 """With fewer draws the spread of a feature is too uncertain to pool its draws with others."""
+SECONDS_A_STEP = 4e-10
+"""Processor time of one of `Statistic.steps_of_lines` in one permutation."""
 LARGEST_DRAWS = 2
 """Number of draws above the minimum detectable z that are needed before drawing stops early, so that it is known."""
 
@@ -98,7 +101,9 @@ class PermutationMethod:
     ) -> Tested:
         """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
         refuse_unequal_blocks(evidence.rows)
-        tested = compared(evidence.drawings(node_weight, combined, procedure.within_fit), evidence, procedure, log)
+        drawings = evidence.drawings(node_weight, combined, procedure.within_fit)
+        _tell_cost(drawings, procedure)
+        tested = compared(drawings, evidence, procedure, log)
         if evidence.normal_scores is None:
             return tested
         return replace(tested, details={**tested.details, "response": NORMAL_SCORES})
@@ -191,6 +196,32 @@ def compared_alone(drawings: Sequence[Drawing], procedure: Procedure) -> tuple[f
     return float(p_values.permutation_p_values(draws.z[:1], draws.null[:, :1])[0]), len(draws.null)
 
 
+def _tell_cost(drawings: Sequence[Drawing], procedure: Procedure) -> None:
+    """Log what a long test of lines may take, what was chosen, and how to choose otherwise."""
+    n_drawn, seconds = procedure.limits.n_permutations, seconds_of_lines(drawings, procedure)
+    if seconds < SLOW:
+        return
+    for drawing in drawings:
+        if "trees_of_lines" in drawing.details:
+            used, n_trees, most = (drawing.details[key] for key in ("trees_of_lines", "trees", "most_trees_of_lines"))
+            more = "" if used == most else f" (with dependence=True in {most:,})"
+            LOGGER.info(
+                f"the test of dependence may take {_rounded(seconds)} s of processor time: {n_drawn:,} permutations at "
+                f"most, with lines in {used:,} of {n_trees:,} trees{more}. debias.Permutation(budget=60.0) as test "
+                "limits the time; dependence=False leaves this test out of an audit"
+            )
+
+
+def seconds_of_lines(drawings: Sequence[Drawing], procedure: Procedure) -> float:
+    """Return about how many seconds of processor time the lines of all permutations take, by the number of steps."""
+    steps = sum(drawing.steps_of_lines for drawing in drawings)
+    return SECONDS_A_STEP * steps * procedure.limits.n_permutations
+
+
+def _rounded(seconds: float) -> str:
+    return f"about {float(f'{seconds:.2g}'):,.0f}"
+
+
 def seed_of(rows: Rows) -> int:
     """Return the seed of the permutations: 0 by default, so that the same call gives the same p-values."""
     return 0 if rows.seed is None else int(rows.seed)
@@ -247,7 +278,9 @@ def draw(drawings: Sequence[Drawing], procedure: Procedure) -> Draws:
     """
     started, most, settled = perf_counter(), 1 + int(procedure.limits.n_permutations), _Settled(procedure)
     batch, n = min(drawing.lanes for drawing in drawings), 0
-    with task("permutations", most) as advance:  # the real response is the first of them
+    seconds = seconds_of_lines(drawings, procedure)
+    what = "permutations" if seconds < SLOW else f"permutations ({_rounded(seconds)} s at most)"
+    with task(what, most) as advance:  # the real response is the first of them
         while True:
             before, n = n, min(n + batch, most)
             # The larger value is taken in every permutation too, so two looks at the rows need no correction.
@@ -268,6 +301,8 @@ class Statistic(Protocol):
     """Number of permutations computed together."""
     rounding: float
     """Bound for the rounding error of a score; 0 if it is far below ``p_values.TIE``."""
+    steps_of_lines: float
+    """Rows times lines, summed over trees, of which the time of a permutation is made; 0 if no lines are fitted."""
 
     @property
     def details(self) -> dict[str, object]:
@@ -298,6 +333,7 @@ class Drawing:
 
     def __init__(self, statistic: Statistic, source: Source) -> None:
         self._statistic, self.lanes, self.details = statistic, statistic.lanes, statistic.details
+        self.steps_of_lines = statistic.steps_of_lines
         self._source = source
         self._drawn: list[NDArray[np.float64]] = []
 
@@ -357,6 +393,7 @@ class SplitStatistic:
     """
 
     rounding = 0.0
+    steps_of_lines = 0.0
 
     def __init__(
         self,
@@ -444,12 +481,15 @@ class EffectStatistic:
     def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
         self.response = effects.response
         self._permuted = PermutedEffects(effects, grouping, within_fit=within_fit)
+        self.steps_of_lines = self._permuted.steps
         self._n_blocks = np.unique(effects.block).size
 
     @property
     def details(self) -> dict[str, object]:
-        """The number of trees whose lines are tested."""
-        return {"trees_of_lines": len(self._permuted.effects.trees)}
+        """The number of trees whose lines are tested, of all trees, and of those tested with ``dependence=True``."""
+        permuted = self._permuted
+        of_trees = {"trees": permuted.n_trees, "most_trees_of_lines": permuted.most_trees}
+        return {"trees_of_lines": len(permuted.effects.trees), **of_trees}
 
     def observed(self) -> NDArray[np.float64]:
         """Return z of the response as it is, in double precision, shape (n_groups,)."""

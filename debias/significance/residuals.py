@@ -139,6 +139,7 @@ class ResidualStatistic:
     """
 
     lanes = LANES
+    steps_of_lines = 0.0
     rounding = 0.0
 
     def __init__(self, rows: Rows, grouping: Grouping, n_tested: int | None = None) -> None:

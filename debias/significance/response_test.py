@@ -215,6 +215,7 @@ class EffectTimesResponse:
     """
 
     rounding = 0.0
+    steps_of_lines = 0.0
     lanes = LANES
 
     def __init__(self, rows: Rows, effects: Effects, values: Array | None) -> None:

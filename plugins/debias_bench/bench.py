@@ -29,10 +29,10 @@ STUDY_NAMES = (
     "mdi-plus",
 )
 SIMULATED = (
-    *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "rare-classes", "folds", "monitor"),
-    *("days", "intervals", "decisions", "droppable", "interactions"),
+    *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
+    *("folds", "monitor", "days", "intervals", "decisions", "droppable", "interactions"),
 )
-MEASUREMENTS = ("speed", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
+MEASUREMENTS = ("speed", "growth", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
@@ -82,21 +82,24 @@ def command(
     continues an interrupted run. A scorer is a name or an expression from any plugin, with @held-out or @train to
     score rows that are not out-of-bag.
 
-    The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
-    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
-    `default-levels` error rates of the default on held-out and awkward data, `held-out` the power of tests on held-out
-    rows, `out-of-bag` that of two tests out of bag, `rare-classes` error rates if few rows count, `folds` those over
-    the folds of a cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks
-    histories every day by the recipe, with and without faults. `intervals` measures the coverage of intervals, and the
-    power at planned numbers of rows. `decisions` counts, on real data, sentences about reported importance that lead to
-    wrong decisions, `droppable` what dropped features cost, and `interactions` error rates and power of the test of
-    pairs. `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers then
-    takes names of tests. `citrees` compares how well models predict from the features that scores put first.
+    The measurements: `speed` compares with the libraries' own calls, `growth` has the time of audits by their size,
+    `replicates` compares with a plain loop of refits, `rivals` with shap and scikit-learn's permutation_importance.
+    `significance` measures error rates, power and cost, `default-levels` error rates of the default on held-out and
+    awkward data, `held-out` the power of tests on held-out rows, `out-of-bag` that of two tests out of bag,
+    `dependence` those of the test of dependence, `many-features` where its lines are fitted in few trees,
+    `rare-classes` error rates if few rows count, `folds` those over the folds of a cross-validation, and `monitor`
+    those of the comparison of two windows of a history. `days` checks histories every day by the recipe, with and
+    without faults. `intervals` measures the coverage of intervals, and the power at planned numbers of rows.
+    `decisions` counts, on real data, sentences about reported importance that lead to wrong decisions, `droppable` what
+    dropped features cost, and `interactions` error rates and power of the test of pairs. `power` (forests) and `aico`
+    (a boosted model) compare the power of our tests and of others; --scorers then takes names of tests. `citrees`
+    compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
+        "growth": {"repeats", "out"},
         **dict.fromkeys(SIMULATED, {"repeats", "jobs", "out", "restart"}),
         **dict.fromkeys(("power", "aico", "citrees"), {"repeats", "jobs", "seed", "scorers", "out", "restart"}),
     }.get(study, {"repeats"})
@@ -137,6 +140,12 @@ def command(
         from debias_bench.speed import run
 
         run(terminal(), repeats or 5, memory, full, jobs, Path(out))
+        return
+    if study == "growth":
+        from debias_bench import growth
+
+        click.echo(growth.run(Path(out), messages, repeats=repeats or 3), nl=False)
+        click.echo(f"written to {out}: growth.md, growth.csv", err=True)
         return
     if study == "rivals":
         from debias_bench.rivals import run_rivals

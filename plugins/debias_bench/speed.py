@@ -102,7 +102,7 @@ def run(
     for case in cases:
         say(_timed(case, repeats))
     for what, setting, calls, wanted in speed_cases.growth(full):
-        say(_grown(what, setting, calls, wanted, min(repeats, 3)))
+        say(grown(what, f"{setting}, five scores", calls, wanted, min(repeats, 3)))
     for name, call in speed_cases.busy():
         say((name, f"{_share_of_cores(call):.0%} of 2 cores", "", "", "", "85 %"))
     if memory:
@@ -151,8 +151,20 @@ def _timed(case: speed_cases.Case, repeats: int) -> Row:
     return case.name, f"{ours:.3f} s", case.rival_name, f"{theirs * case.scale:.3f} s", spread, case.target
 
 
-def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], wanted: str, repeats: int) -> Row:
-    """Return the line of times at several sizes, and of the slope of their logarithms over all and the last two."""
+def grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], wanted: str, repeats: int) -> Row:
+    """Return the line of times at several sizes, and of the slope of their logarithms over all and the last two.
+
+    Parameters
+    ----------
+    what, setting : str
+        What grows, and what stays.
+    calls : list of (int, callable)
+        Each size, and the call to time.
+    wanted : str
+        The exponent to reach.
+    repeats : int
+        Number of runs of each call, after a first one.
+    """
     seconds = []
     for _, call in calls:
         call()
@@ -162,7 +174,7 @@ def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], 
     last = float(np.log(seconds[-1] / seconds[-2]) / np.log(sizes[-1] / sizes[-2]))
     shown = ", ".join(f"{size:,}: {second:.3f} s" for size, second in zip(sizes, seconds, strict=True))
     return (
-        f"growth in {what}: {setting}, five scores",
+        f"growth in {what}: {setting}",
         f"exponent {exponent:.2f}, at the end {last:.2f}",
         shown,
         "",

@@ -29,7 +29,7 @@ def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
     clock = {10: 1.0, 20: 4.0, 40: 16.0}
     calls = [(size, lambda size=size: size) for size in clock]
     monkeypatch.setattr(speed, "_time", lambda call: clock[call()])
-    assert speed._grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
+    assert speed.grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
 
 
 def test_pages_say_the_cost_that_was_measured():

@@ -379,3 +379,32 @@ def test_trees_in_one_call_or_each_in_its_own_give_the_same_bits(monkeypatch):
         found.append(effects.contributions(300))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_tiles_in_one_call_or_each_in_its_own_give_the_same_bits(monkeypatch):
+    X, latent = rows_of(300, 30, missing=0.05)
+    X[:, 1:9] = np.nan_to_num(X[:, 1:9])
+    effects = effects_of(RandomForestRegressor(5, random_state=0).fit(X, latent), X, latent)
+    grouping = Grouping.of(
+        {"many": [f"x{k}" for k in range(3, 14)], "few": ["x1", "x20"]}, effects.ensemble.feature_names
+    )
+    found, n_calls = [], []
+    for rows_a_call in (1, 4000, 2**17):
+        monkeypatch.setattr(permuted_effects, "ROWS_A_CALL", rows_a_call)
+        together = PermutedEffects(effects, grouping)
+        n_calls.append(len(together._runs))
+        found.append(together.moments(permuted(effects, 18)))
+    assert n_calls[0] > n_calls[1] > n_calls[2] == 1
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_the_steps_of_a_permutation_are_counted():
+    X, latent = rows_of(300, 12, missing=0.1)
+    y = np.digitize(latent, [-0.5, 0.5])
+    effects = effects_of(forest(X, y, 7), X, y)
+    grouping = Grouping.of(None, effects.ensemble.feature_names)
+    n_lines = 2 * 12  # every feature has missing values
+    together = PermutedEffects(effects, grouping)
+    assert together.steps == 7 * 300 * n_lines * 3  # a row is in the bag of a tree or is evaluated; three classes
+    assert (together.n_trees, together.most_trees) == (7, 7)

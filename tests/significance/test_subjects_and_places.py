@@ -232,6 +232,8 @@ def test_the_order_of_rows_changes_nothing(design):
         (["long", "flat"], []),
         (["belongs", "belats"], []),
         (["x1", "y"], []),
+        (["la\nz", "lat\nlon", "", "\n", "lat", "lon\n"], [(5, 4)]),
+        ([], []),
     ],
 )
 def test_coordinates_are_known_by_their_names(names, pairs):

@@ -37,7 +37,9 @@ def sum_lanes(
     y: Single,
     sums: Single,
 ) -> None: ...
-def write_values(feature: Seats, x_of_code: Single, codes: NDArray[np.uint16], x: Single) -> bool: ...
+def write_values(
+    feature: Seats, x_of_code: Single, codes: NDArray[np.uint16], x: Single, missing: NDArray[np.uint8]
+) -> None: ...
 def fit_factors(
     first_seat: Starts,
     first_in: Starts,
@@ -55,9 +57,9 @@ def fit_factors(
     x_in: Single,
     x_out: Single,
     y_in: Single,
-    factor: Single,
+    factors: Single,
 ) -> None: ...
-def add_tile(
+def add_tiles(
     first_seat: Starts,
     first_in: Starts,
     start_in: Seats,
@@ -70,27 +72,21 @@ def add_tile(
     depth: Seats,
     column: Seats,
     indicator: Seats,
-    missing: bool,
+    missing: NDArray[np.uint8],
     fixed: bool,
     x_in: Single,
     x_out: Single,
     y_in: Single,
     y_out: Single,
-    factor: Single,
+    factors: Single,
     s_in: Single,
     mean_out: Single,
+    groups: Seats,
+    weight: Single,
+    starts: Starts,
     sums: Single,
     stack: Single,
     phi: Single,
-) -> None: ...
-def add_moments(
-    phi: Single,
-    begin: int,
-    end: int,
-    weight: Single,
-    starts: Starts,
-    carried: bool,
-    carries: bool,
     total: Single,
     moments: Double,
 ) -> None: ...

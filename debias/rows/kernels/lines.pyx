@@ -6,7 +6,7 @@ the order of a walk that finishes a subtree before the next one (preorder), so t
 the tree.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 
 import numpy as np
@@ -25,6 +25,7 @@ cdef extern from "debias/rows/kernels/lanes.h" nogil:
 cdef enum:
     N_LANES = 16
     TILE = 4  # lines
+    OF_LINE = 4 * N_LANES  # numbers of a line that are summed over the path
     AHEAD = 8  # rows whose memory is asked for before it is needed
     AT_ONCE = 64  # rows whose contributions are added in single precision
 
@@ -108,7 +109,7 @@ def sum_lanes(
 ):
     """Write the sums of the responses at the seats of trees begin..end to `sums` (width, n_seats, 16).
 
-    Arguments are those of `add_tile`, for the in-bag rows or for the evaluation rows.
+    Arguments are those of `add_tiles`, for the in-bag rows or for the evaluation rows.
     """
     cdef Py_ssize_t tree, c, seat, r, first, row, starts
     cdef lanes total
@@ -127,20 +128,24 @@ def sum_lanes(
 
 
 def write_values(
-    const int32_t[::1] feature, const float[:, ::1] x_of_code, const uint16_t[:, ::1] codes, float[:, ::1] x
+    const int32_t[:, ::1] feature,
+    const float[:, :, ::1] x_of_code,
+    const uint16_t[:, ::1] codes,
+    float[:, :, ::1] x,
+    uint8_t[::1] missing,
 ):
-    """Write the values of the four lines of a tile to `x` (n_rows, 4); return whether some are NaN.
+    """Write the values of the lines of some tiles to `x` (n_tiles, n_rows, 4), and 1 to `missing` if one is NaN.
 
-    `feature` and `x_of_code` (4, n_codes) are those of the lines. A feature of -1 is no line, and its values are 0.
+    `feature` (n_tiles, 4) and `x_of_code` (n_tiles, 4, n_codes) are those of the lines. A feature of -1 is no line, and
+    its values are 0.
     """
-    cdef Py_ssize_t i, j
-    cdef bint missing = False
+    cdef Py_ssize_t tile, i, j
     with nogil:
-        for j in range(TILE):
-            for i in range(x.shape[0]):
-                x[i, j] = x_of_code[j, codes[feature[j], i]] if feature[j] >= 0 else 0
-                missing |= x[i, j] != x[i, j]
-    return missing
+        for tile in range(x.shape[0]):
+            for j in range(TILE):
+                for i in range(x.shape[1]):
+                    x[tile, i, j] = x_of_code[tile, j, codes[feature[tile, j], i]] if feature[tile, j] >= 0 else 0
+                    missing[tile] |= x[tile, i, j] != x[tile, i, j]
 
 
 def fit_factors(
@@ -157,72 +162,106 @@ def fit_factors(
     const int32_t[::1] column,
     const double[::1] scale,
     double least_inside,
-    const float[:, ::1] x_in,
-    const float[:, ::1] x_out,
+    const float[:, :, ::1] x_in,
+    const float[:, :, ::1] x_out,
     const float[:, ::1] y_in,
-    float[:, :, :, ::1] factor,
+    float[:, :, :, :, ::1] factors,
 ):
-    """Write what does not depend on the permutation at the seats of all trees to `factor` (width, n_seats, 3, 4).
+    """Write what does not depend on the permutation to `factors` (n_tiles, width, n_seats, 3, 4).
 
-    For each of the four lines: scale / sum of squares of x about its in-bag mean, or 0 if there is no line; the in-bag
+    For each of the four lines of a tile, at the seats of all trees: scale / sum of squares of x about its in-bag mean, or 0 if there is no line; the in-bag
     mean of x; and the mean of x over the evaluation rows. If `y_in` (n, n_columns) is not empty, the in-bag responses
     are the same in all permutations, and the first number is the slope itself, times the scale.
 
-    Sums are in double precision. Other arguments are those of `add_tile`; values that are missing are NaN.
+    Sums are in double precision. Other arguments are those of `add_tiles`; values that are missing are NaN.
     """
-    cdef Py_ssize_t tree, j, c, seat, up, first, n_seats, width = factor.shape[0]
+    cdef Py_ssize_t tile, width = factors.shape[1]
     cdef Py_ssize_t most = int(np.diff(first_seat).max())
     cdef bint fixed = y_in.shape[0] > 0
     cdef double[:, :, ::1] inside = np.empty((most, TILE, 3))  # n, sum of x, sum of squares
     cdef double[:, :, ::1] outside = np.empty((most, TILE, 3))
     cdef double[:, :, :, ::1] products = np.empty((most, TILE, width, 2))  # sums of x y, and of y
     cdef const float[:, ::1] none = np.empty((0, 0), dtype=np.float32)
-    cdef double centre, v
     with nogil:
-        for tree in range(first_seat.shape[0] - 1):
-            first, n_seats = first_seat[tree], first_seat[tree + 1] - first_seat[tree]
-            memset(&inside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
-            memset(&outside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
-            memset(&products[0, 0, 0, 0], 0, n_seats * TILE * width * 2 * sizeof(double))
-            sum_values(
-                n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :], x_in,
-                y_in, column[tree], width if fixed else 0, inside, products,
+        for tile in range(factors.shape[0]):
+            fit_tile(
+                first_seat, first_in, start_in, rows_in, weight_in, first_out, start_out, rows_out, weight_out, parent,
+                column, scale, least_inside, x_in[tile], x_out[tile], y_in, none, fixed, inside, outside, products,
+                factors[tile],
             )
-            sum_values(
-                n_seats, start_out[first + tree :], rows_out[first_out[tree] :], weight_out[first_out[tree] :], x_out,
-                none, 0, 0, outside, products,
-            )
-            for seat in range(n_seats - 1, 0, -1):
-                up = parent[first + seat]
-                for j in range(TILE):
-                    for c in range(3):
-                        inside[up, j, c] += inside[seat, j, c]
-                        outside[up, j, c] += outside[seat, j, c]
-                    for c in range(width if fixed else 0):
-                        products[up, j, c, 0] += products[seat, j, c, 0]
-                        products[up, j, c, 1] += products[seat, j, c, 1]
-            for seat in range(n_seats):
-                for j in range(TILE):
-                    for c in range(width):
-                        factor[c, first + seat, 0, j] = 0
-                        factor[c, first + seat, 1, j] = 0
-                        factor[c, first + seat, 2, j] = 0
-                    if inside[seat, j, 0] < least_inside or not varies(&inside[seat, j, 0]):
-                        continue
-                    # Without a second value among the evaluation rows the term is 0, and its rounding would be
-                    # studentised.
-                    if not varies(&outside[seat, j, 0]):
-                        continue
-                    centre = inside[seat, j, 1] / inside[seat, j, 0]
-                    v = inside[seat, j, 2] - centre * inside[seat, j, 1]
-                    for c in range(width):
-                        factor[c, first + seat, 0, j] = <float> (scale[first + seat] / v)
-                        factor[c, first + seat, 1, j] = <float> centre
-                        factor[c, first + seat, 2, j] = <float> (outside[seat, j, 1] / outside[seat, j, 0])
-                        if fixed:
-                            factor[c, first + seat, 0, j] = <float> (
-                                scale[first + seat] / v * (products[seat, j, c, 0] - centre * products[seat, j, c, 1])
-                            )
+
+
+cdef void fit_tile(
+    const int64_t[::1] first_seat,
+    const int64_t[::1] first_in,
+    const int32_t[::1] start_in,
+    const int32_t[::1] rows_in,
+    const float[::1] weight_in,
+    const int64_t[::1] first_out,
+    const int32_t[::1] start_out,
+    const int32_t[::1] rows_out,
+    const float[::1] weight_out,
+    const int32_t[::1] parent,
+    const int32_t[::1] column,
+    const double[::1] scale,
+    double least_inside,
+    const float[:, ::1] x_in,
+    const float[:, ::1] x_out,
+    const float[:, ::1] y_in,
+    const float[:, ::1] none,
+    bint fixed,
+    double[:, :, ::1] inside,
+    double[:, :, ::1] outside,
+    double[:, :, :, ::1] products,
+    float[:, :, :, ::1] factor,
+) noexcept nogil:
+    """Write what does not depend on the permutation for one tile."""
+    cdef Py_ssize_t tree, j, c, seat, up, first, n_seats, width = factor.shape[0]
+    cdef double centre, v
+    for tree in range(first_seat.shape[0] - 1):
+        first, n_seats = first_seat[tree], first_seat[tree + 1] - first_seat[tree]
+        memset(&inside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
+        memset(&outside[0, 0, 0], 0, n_seats * TILE * 3 * sizeof(double))
+        memset(&products[0, 0, 0, 0], 0, n_seats * TILE * width * 2 * sizeof(double))
+        sum_values(
+            n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :], x_in,
+            y_in, column[tree], width if fixed else 0, inside, products,
+        )
+        sum_values(
+            n_seats, start_out[first + tree :], rows_out[first_out[tree] :], weight_out[first_out[tree] :], x_out,
+            none, 0, 0, outside, products,
+        )
+        for seat in range(n_seats - 1, 0, -1):
+            up = parent[first + seat]
+            for j in range(TILE):
+                for c in range(3):
+                    inside[up, j, c] += inside[seat, j, c]
+                    outside[up, j, c] += outside[seat, j, c]
+                for c in range(width if fixed else 0):
+                    products[up, j, c, 0] += products[seat, j, c, 0]
+                    products[up, j, c, 1] += products[seat, j, c, 1]
+        for seat in range(n_seats):
+            for j in range(TILE):
+                for c in range(width):
+                    factor[c, first + seat, 0, j] = 0
+                    factor[c, first + seat, 1, j] = 0
+                    factor[c, first + seat, 2, j] = 0
+                if inside[seat, j, 0] < least_inside or not varies(&inside[seat, j, 0]):
+                    continue
+                # Without a second value among the evaluation rows the term is 0, and its rounding would be
+                # studentised.
+                if not varies(&outside[seat, j, 0]):
+                    continue
+                centre = inside[seat, j, 1] / inside[seat, j, 0]
+                v = inside[seat, j, 2] - centre * inside[seat, j, 1]
+                for c in range(width):
+                    factor[c, first + seat, 0, j] = <float> (scale[first + seat] / v)
+                    factor[c, first + seat, 1, j] = <float> centre
+                    factor[c, first + seat, 2, j] = <float> (outside[seat, j, 1] / outside[seat, j, 0])
+                    if fixed:
+                        factor[c, first + seat, 0, j] = <float> (
+                            scale[first + seat] / v * (products[seat, j, c, 0] - centre * products[seat, j, c, 1])
+                        )
 
 
 cdef void sum_values(
@@ -259,7 +298,96 @@ cdef inline bint varies(const double* sums) noexcept nogil:
     return sums[0] > 0 and sums[2] - sums[1] / sums[0] * sums[1] > CONSTANT * sums[2]
 
 
-def add_tile(
+def add_tiles(
+    const int64_t[::1] first_seat,
+    const int64_t[::1] first_in,
+    const int32_t[::1] start_in,
+    const int32_t[::1] rows_in,
+    const float[::1] weight_in,
+    const int64_t[::1] first_out,
+    const int32_t[::1] start_out,
+    const int32_t[::1] rows_out,
+    const int32_t[::1] parent,
+    const int32_t[::1] depth,
+    const int32_t[::1] column,
+    const int32_t[:, ::1] indicator,
+    const uint8_t[::1] missing,
+    bint fixed,
+    const float[:, :, ::1] x_in,
+    const float[:, :, ::1] x_out,
+    const float[:, :, ::1] y_in,
+    const float[:, :, ::1] y_out,
+    const float[:, :, :, :, ::1] factors,
+    const float[:, :, ::1] s_in,
+    const float[:, :, ::1] mean_out,
+    const int32_t[:, ::1] groups,
+    const float[::1] weight,
+    const int64_t[::1] starts,
+    float[:, :, ::1] sums,
+    float[:, :, :, ::1] stack,
+    float[:, :, ::1] phi,
+    float[:, ::1] total,
+    double[:, :, ::1] moments,
+):
+    """Write the moments of the contributions of evaluation rows to the lines of some tiles, in all trees.
+
+    Parameters
+    ----------
+    first_seat, first_in, first_out : arrays of shape (n_trees + 1,)
+        Where the seats, in-bag rows and evaluation rows of each tree begin.
+    start_in, start_out : arrays of shape (n_seats + n_trees,)
+        Where the rows of each seat begin among the rows of the tree; each tree has one more entry than seats.
+    rows_in, weight_in, rows_out : arrays
+        Rows of each tree, sorted by seat, and their weights. `PADDING` more entries are read, and not used.
+    parent, depth : arrays of shape (n_seats,)
+        In preorder, from 0 in each tree.
+    column : array of shape (n_trees,)
+        First column of the response of each tree.
+    indicator : array of shape (n_tiles, 4)
+        1 if the next line tells of the rows without x.
+    missing : array of shape (n_tiles,)
+        1 if there are evaluation rows without x, whose x is NaN. In-bag rows without x have 0.
+    fixed : bool
+        Whether the in-bag responses are the same in all permutations.
+    x_in, x_out : arrays of shape (n_tiles, n, 4)
+    y_in, y_out : arrays of shape (n_columns, n, 16)
+    factors : array of shape (n_tiles, width, n_seats, 3, 4), or (n_tiles, 1, ...) if in-bag responses are permuted
+        See `fit_factors`.
+    s_in, mean_out : arrays of shape (width, n_seats, 16)
+        In-bag sums and evaluation means of the response of a tree at the seats.
+    groups : array of shape (n_parts, 4)
+        The parts of groups that are in one tile, in the order of the tiles: tile, group, first line in the tile and end.
+        A group with more than four lines has parts in tiles that follow one another, and no other group is in these.
+    weight : array of shape (n_rows,)
+    starts : array
+        Where the blocks of rows begin; empty: every row is a block.
+    sums : array of shape (most seats of a tree, 4, 16)
+        Memory, as `stack` (most depth + 1, 4, 4, 16): slope, slope x mean of x, slope x mean of y, slope x both means,
+        summed over the path; and `phi` (n_rows, 4, 16), the contributions to the lines of a tile; and `total` (n_rows,
+        16), those to a group so far, which may be empty if every group is in one tile.
+    moments : array of shape (2, n_groups, 16)
+        For the sums of contributions to each group, and of squares of their totals by block.
+    """
+    cdef Py_ssize_t tile, part = 0, n_parts = groups.shape[0]
+    cdef bint carried, carries
+    with nogil:
+        for tile in range(x_out.shape[0]):
+            add_tile(
+                first_seat, first_in, start_in, rows_in, weight_in, first_out, start_out, rows_out, parent, depth, column,
+                indicator[tile], missing[tile], fixed, x_in[tile], x_out[tile], y_in, y_out, factors[tile], s_in,
+                mean_out, sums, stack, phi,
+            )
+            while part < n_parts and groups[part, 0] == tile:
+                carried = part > 0 and groups[part - 1, 1] == groups[part, 1]
+                carries = part + 1 < n_parts and groups[part + 1, 1] == groups[part, 1]
+                add_moments(
+                    phi, groups[part, 2], groups[part, 3], weight, starts, carried, carries, total,
+                    &moments[0, groups[part, 1], 0], &moments[1, groups[part, 1], 0],
+                )
+                part += 1
+
+
+cdef void add_tile(
     const int64_t[::1] first_seat,
     const int64_t[::1] first_in,
     const int32_t[::1] start_in,
@@ -284,56 +412,24 @@ def add_tile(
     float[:, :, ::1] sums,
     float[:, :, :, ::1] stack,
     float[:, :, ::1] phi,
-):
-    """Write to `phi` (n_rows, 4, 16) the contributions of evaluation rows to the lines of a tile, in all trees.
-
-    They are to be multiplied by the weights of the rows.
-
-    Parameters
-    ----------
-    first_seat, first_in, first_out : arrays of shape (n_trees + 1,)
-        Where the seats, in-bag rows and evaluation rows of each tree begin.
-    start_in, start_out : arrays of shape (n_seats + n_trees,)
-        Where the rows of each seat begin among the rows of the tree; each tree has one more entry than seats.
-    rows_in, weight_in, rows_out : arrays
-        Rows of each tree, sorted by seat, and their weights. `PADDING` more entries are read, and not used.
-    parent, depth : arrays of shape (n_seats,)
-        In preorder, from 0 in each tree.
-    column : array of shape (n_trees,)
-        First column of the response of each tree.
-    indicator : array of shape (4,)
-        1 if the next line tells of the rows without x.
-    missing : bool
-        Whether there are evaluation rows without x, whose x is NaN. In-bag rows without x have 0.
-    fixed : bool
-        Whether the in-bag responses are the same in all permutations.
-    x_in, x_out : arrays of shape (n, 4)
-    y_in, y_out : arrays of shape (n_columns, n, 16)
-    factor : array of shape (width, n_seats, 3, 4), or (1, n_seats, 3, 4) if in-bag responses are permuted
-        See `fit_factors`.
-    s_in, mean_out : arrays of shape (width, n_seats, 16)
-        In-bag sums and evaluation means of the response of a tree at the seats.
-    sums : array of shape (most seats of a tree, 4, 16)
-        Memory, as `stack` (most depth + 1, 4, 4, 16): slope, slope x mean of x, slope x mean of y, slope x both means,
-        summed over the path.
-    """
-    cdef Py_ssize_t tree, c, s, k, first, n_seats, width = mean_out.shape[0], of_column
-    with nogil:
-        memset(&phi[0, 0, 0], 0, phi.shape[0] * TILE * N_LANES * sizeof(float))
-        for tree in range(first_seat.shape[0] - 1):
-            first, n_seats = first_seat[tree], first_seat[tree + 1] - first_seat[tree]
-            for c in range(width):
-                of_column = column[tree] + c
-                if not fixed:
-                    sum_products(
-                        n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :],
-                        parent[first:], x_in, y_in[of_column], sums,
-                    )
-                evaluate(
-                    n_seats, start_out[first + tree :], rows_out[first_out[tree] :], depth[first:], indicator, missing,
-                    fixed, x_out, y_out[of_column], factor[0 if factor.shape[0] == 1 else c, first:], s_in[c, first:],
-                    mean_out[c, first:], sums, stack, phi,
+) noexcept nogil:
+    """Write to `phi` the contributions of evaluation rows to the lines of one tile, to be multiplied by their weights."""
+    cdef Py_ssize_t tree, c, first, n_seats, width = mean_out.shape[0], of_column
+    memset(&phi[0, 0, 0], 0, phi.shape[0] * TILE * N_LANES * sizeof(float))
+    for tree in range(first_seat.shape[0] - 1):
+        first, n_seats = first_seat[tree], first_seat[tree + 1] - first_seat[tree]
+        for c in range(width):
+            of_column = column[tree] + c
+            if not fixed:
+                sum_products(
+                    n_seats, start_in[first + tree :], rows_in[first_in[tree] :], weight_in[first_in[tree] :],
+                    parent[first:], x_in, y_in[of_column], sums,
                 )
+            evaluate(
+                n_seats, start_out[first + tree :], rows_out[first_out[tree] :], depth[first:], indicator, missing,
+                fixed, x_out, y_out[of_column], factor[0 if factor.shape[0] == 1 else c, first:], s_in[c, first:],
+                mean_out[c, first:], sums, stack, phi,
+            )
 
 
 cdef void sum_products(
@@ -349,17 +445,20 @@ cdef void sum_products(
     """Write the in-bag sums of x y at the seats of one tree to `sums`."""
     cdef Py_ssize_t seat, r, i, up
     cdef lanes a, b, c, d, of_row
+    cdef const float* x_of = &x[0, 0]
+    cdef const float* y_of = &y[0, 0]
     for seat in range(n_seats):
         a, b, c, d = spread(0), spread(0), spread(0), spread(0)
         for r in range(start[seat], start[seat + 1]):
+            i = rows[r + AHEAD]
+            prefetch(y_of + i * N_LANES, N_LANES)
+            prefetch(x_of + i * TILE, TILE)
             i = rows[r]
-            prefetch(&y[rows[r + AHEAD], 0], N_LANES)
-            prefetch(&x[rows[r + AHEAD], 0], TILE)
-            of_row = multiply(spread(weight[r]), load(&y[i, 0]))
-            a = add(a, multiply(spread(x[i, 0]), of_row))
-            b = add(b, multiply(spread(x[i, 1]), of_row))
-            c = add(c, multiply(spread(x[i, 2]), of_row))
-            d = add(d, multiply(spread(x[i, 3]), of_row))
+            of_row = multiply(spread(weight[r]), load(y_of + i * N_LANES))
+            a = add(a, multiply(spread(x_of[i * TILE]), of_row))
+            b = add(b, multiply(spread(x_of[i * TILE + 1]), of_row))
+            c = add(c, multiply(spread(x_of[i * TILE + 2]), of_row))
+            d = add(d, multiply(spread(x_of[i * TILE + 3]), of_row))
         store(&sums[seat, 0, 0], a)
         store(&sums[seat, 1, 0], b)
         store(&sums[seat, 2, 0], c)
@@ -388,12 +487,17 @@ cdef void evaluate(
     float[:, :, ::1] phi,
 ) noexcept nogil:
     """Add the contributions of the evaluation rows of one tree to `phi`: a row adds y (x a - b) - (x c - d)."""
-    cdef Py_ssize_t seat, r, i, j, level
-    cdef lanes slope, inside, mean, of_mean, centre, of_row, u
+    cdef Py_ssize_t seat, r, i, j
+    cdef lanes slope, inside, mean, of_mean, centre
+    # Plain addresses: indices of several dimensions would take as long as the numbers.
+    cdef const float* x_of = &x[0, 0]
+    cdef const float* y_of = &y[0, 0]
+    cdef float* phi_of = &phi[0, 0, 0]
+    cdef float* at_seat
     cdef float* at
     cdef const float* up
     for seat in range(n_seats):
-        level, mean = depth[seat], load(&mean_out[seat, 0])
+        at_seat, mean = &stack[depth[seat], 0, 0, 0], load(&mean_out[seat, 0])
         for j in range(TILE):
             slope = spread(factor[seat, 0, j])
             if not fixed:
@@ -405,35 +509,45 @@ cdef void evaluate(
                 slope = multiply(slope, inside)
             centre = spread(factor[seat, 2, j])
             of_mean = multiply(slope, mean)
-            at = &stack[level, j, 0, 0]
-            if level == 0:
+            at = at_seat + j * OF_LINE
+            if depth[seat] == 0:
                 store(at, slope)
                 store(at + N_LANES, multiply(centre, slope))
                 store(at + 2 * N_LANES, of_mean)
                 store(at + 3 * N_LANES, multiply(centre, of_mean))
             else:
-                up = &stack[level - 1, j, 0, 0]
+                up = at - TILE * OF_LINE
                 store(at, add(load(up), slope))
                 store(at + N_LANES, add(load(up + N_LANES), multiply(centre, slope)))
                 store(at + 2 * N_LANES, add(load(up + 2 * N_LANES), of_mean))
                 store(at + 3 * N_LANES, add(load(up + 3 * N_LANES), multiply(centre, of_mean)))
         for r in range(start[seat], start[seat + 1]):
+            i = rows[r + AHEAD]
+            prefetch(phi_of + i * TILE * N_LANES, TILE * N_LANES)
+            prefetch(y_of + i * N_LANES, N_LANES)
+            prefetch(x_of + i * TILE, TILE)
             i = rows[r]
-            prefetch(&phi[rows[r + AHEAD], 0, 0], TILE * N_LANES)
-            prefetch(&y[rows[r + AHEAD], 0], N_LANES)
-            prefetch(&x[rows[r + AHEAD], 0], TILE)
-            of_row = load(&y[i, 0])
-            for j in range(TILE):
-                if missing and x[i, j] != x[i, j]:
-                    continue
-                u, at = spread(x[i, j]), &stack[level, j, 0, 0]
-                store(&phi[i, j, 0], add(load(&phi[i, j, 0]), subtract(
-                    multiply(of_row, subtract(multiply(u, load(at)), load(at + N_LANES))),
-                    subtract(multiply(u, load(at + 2 * N_LANES)), load(at + 3 * N_LANES)),
-                )))
+            if missing:
+                for j in range(TILE):
+                    if x_of[i * TILE + j] == x_of[i * TILE + j]:
+                        add_row(x_of[i * TILE + j], y_of + i * N_LANES, at_seat + j * OF_LINE,
+                                phi_of + (i * TILE + j) * N_LANES)
+            else:
+                for j in range(TILE):
+                    add_row(x_of[i * TILE + j], y_of + i * N_LANES, at_seat + j * OF_LINE,
+                            phi_of + (i * TILE + j) * N_LANES)
 
 
-def add_moments(
+cdef inline void add_row(float x, const float* y, const float* at, float* phi) noexcept nogil:
+    """Add the contribution of a row to one line."""
+    cdef lanes u = spread(x)
+    store(phi, add(load(phi), subtract(
+        multiply(load(y), subtract(multiply(u, load(at)), load(at + N_LANES))),
+        subtract(multiply(u, load(at + 2 * N_LANES)), load(at + 3 * N_LANES)),
+    )))
+
+
+cdef void add_moments(
     const float[:, :, ::1] phi,
     Py_ssize_t begin,
     Py_ssize_t end,
@@ -442,49 +556,40 @@ def add_moments(
     bint carried,
     bint carries,
     float[:, ::1] total,
-    double[:, ::1] moments,
-):
+    double* sum_of_rows,
+    double* sum_of_squares,
+) noexcept nogil:
     """Write sums of the contributions to lines begin..end of a tile, and of squares of their totals by block.
 
-    Parameters
-    ----------
-    phi : array of shape (n_rows, 4, 16)
-    weight : array of shape (n_rows,)
-    starts : array
-        Where the blocks of rows begin; empty: every row is a block.
-    carried, carries : bool
-        Whether the lines of an earlier tile are part of the sum, and those of a later one will be. `total` (n_rows, 16)
-        has the contributions so far.
-    moments : array of shape (2, 16)
+    `carried` and `carries`: whether the lines of an earlier tile are part of the sum, and those of a later one will be.
     """
     cdef Py_ssize_t i, j, b, block = 0, n_rows = phi.shape[0], n_blocks = starts.shape[0]
     cdef lanes of_row, of_block, added, squares
     cdef float memory[N_LANES]
     cdef bint ends
-    with nogil:
-        if not carries:
+    if not carries:
+        for b in range(N_LANES):
+            sum_of_rows[b], sum_of_squares[b] = 0, 0
+    of_block, added, squares = spread(0), spread(0), spread(0)
+    for i in range(n_rows):
+        of_row = load(&phi[i, begin, 0])
+        for j in range(begin + 1, end):
+            of_row = add(of_row, load(&phi[i, j, 0]))
+        if carried:
+            of_row = add(of_row, load(&total[i, 0]))
+        if carries:
+            store(&total[i, 0], of_row)
+            continue
+        of_block = add(of_block, multiply(spread(weight[i]), of_row))
+        ends = n_blocks == 0 or i + 1 == (starts[block + 1] if block + 1 < n_blocks else n_rows)
+        if ends:
+            added, squares, of_block = add(added, of_block), add(squares, multiply(of_block, of_block)), spread(0)
+            block += 1
+        if (ends and block % AT_ONCE == 0) or i + 1 == n_rows:
+            store(memory, added)
             for b in range(N_LANES):
-                moments[0, b], moments[1, b] = 0, 0
-        of_block, added, squares = spread(0), spread(0), spread(0)
-        for i in range(n_rows):
-            of_row = load(&phi[i, begin, 0])
-            for j in range(begin + 1, end):
-                of_row = add(of_row, load(&phi[i, j, 0]))
-            if carried:
-                of_row = add(of_row, load(&total[i, 0]))
-            if carries:
-                store(&total[i, 0], of_row)
-                continue
-            of_block = add(of_block, multiply(spread(weight[i]), of_row))
-            ends = n_blocks == 0 or i + 1 == (starts[block + 1] if block + 1 < n_blocks else n_rows)
-            if ends:
-                added, squares, of_block = add(added, of_block), add(squares, multiply(of_block, of_block)), spread(0)
-                block += 1
-            if (ends and block % AT_ONCE == 0) or i + 1 == n_rows:
-                store(memory, added)
-                for b in range(N_LANES):
-                    moments[0, b] += memory[b]
-                store(memory, squares)
-                for b in range(N_LANES):
-                    moments[1, b] += memory[b]
-                added, squares = spread(0), spread(0)
+                sum_of_rows[b] += memory[b]
+            store(memory, squares)
+            for b in range(N_LANES):
+                sum_of_squares[b] += memory[b]
+            added, squares = spread(0), spread(0)

@@ -18,6 +18,36 @@ cdef extern from "debias/rows/kernels/lanes.h" nogil:
     doubles subtract_doubles(doubles a, doubles b)
     doubles multiply_doubles(doubles a, doubles b)
 
+cdef extern from *:
+    """
+    /* Compilers do not make a choice for several numbers at once, because a comparison could raise an exception. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define IF_ABOVE(a, b, c) ((vector_double)(((a) > (b)) & (__typeof__((a) > (b)))(c)))
+    #else
+    #define IF_ABOVE(a, b, c) ((a) > (b) ? (c) : 0)
+    #endif
+
+    static inline void fit_lines(
+        doubles sx, doubles sxx, doubles sx_out, doubles sxx_out, double n_in, double n_out, double scale, double least,
+        doubles *centre, doubles *centre_out, doubles *factor
+    ) {
+        for (int k = 0; k < (int)(sizeof sx.v / sizeof sx.v[0]); k++) {
+            vector_double mean = sx.v[k] / n_in, mean_out = sx_out.v[k] / n_out;
+            vector_double v = sxx.v[k] - mean * sx.v[k], v_out = sxx_out.v[k] - mean_out * sx_out.v[k];
+            vector_double low = least * sxx.v[k], low_out = least * sxx_out.v[k];
+            centre->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, mean));
+            centre_out->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, mean_out));
+            factor->v[k] = IF_ABOVE(v, low, IF_ABOVE(v_out, low_out, scale / v));
+        }
+    }
+    """
+    # The means of x in the bag and over the evaluation rows, and the scale over the sum of squares in the bag: 0 where x
+    # has one value only.
+    void fit_lines(
+        doubles sx, doubles sxx, doubles sx_out, doubles sxx_out, double n_in, double n_out, double scale, double least,
+        doubles* centre, doubles* centre_out, doubles* factor
+    ) nogil
+
 cdef enum:
     TILE = 8  # lines
 
@@ -126,8 +156,7 @@ cdef void add_tree(
 ) noexcept nogil:
     """Add the contributions in one tree."""
     cdef Py_ssize_t i, j, k, c, seat, up, width = s_in.shape[1]
-    cdef doubles x, wx, w, total, sx, sxx, sxy
-    cdef double centre, v, factor, centre_out, slope
+    cdef doubles x, wx, w, total, sx, sxx, sxy, slope, at_mean, centre, centre_out, factor
     memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
     memset(&en[0], 0, n_seats * sizeof(double))
     j = 0
@@ -169,20 +198,19 @@ cdef void add_tree(
             memcpy(&path[seat, 0, 0], &path[parent[seat], 0, 0], (2 + 2 * width) * TILE * sizeof(double))
         if n_in[seat] < least_inside or en[seat] <= 0:
             continue
-        for j in range(TILE):
-            centre = sums[seat, 0, j] / n_in[seat]
-            v = sums[seat, 1, j] - centre * sums[seat, 0, j]
-            if not v > CONSTANT * sums[seat, 1, j]:
-                continue
-            factor, centre_out = scale[seat] / v, sums[seat, 2, j] / en[seat]
-            if not sums[seat, 3, j] - centre_out * sums[seat, 2, j] > CONSTANT * sums[seat, 3, j]:
-                continue
-            for c in range(width):
-                slope = factor * (sums[seat, 4 + c, j] - centre * s_in[seat, c])
-                path[seat, 2 + 2 * c, j] += slope
-                path[seat, 3 + 2 * c, j] += centre_out * slope
-                path[seat, 0, j] += slope * mean_out[seat, c]
-                path[seat, 1, j] += centre_out * slope * mean_out[seat, c]
+        fit_lines(
+            load_doubles(&sums[seat, 0, 0]), load_doubles(&sums[seat, 1, 0]), load_doubles(&sums[seat, 2, 0]),
+            load_doubles(&sums[seat, 3, 0]), n_in[seat], en[seat], scale[seat], CONSTANT, &centre, &centre_out, &factor,
+        )
+        for c in range(width):
+            slope = multiply_doubles(centre, spread_doubles(s_in[seat, c]))
+            slope = subtract_doubles(load_doubles(&sums[seat, 4 + c, 0]), slope)
+            slope = multiply_doubles(factor, slope)
+            at_mean = multiply_doubles(centre_out, slope)
+            increase(&path[seat, 2 + 2 * c, 0], slope)
+            increase(&path[seat, 3 + 2 * c, 0], at_mean)
+            increase(&path[seat, 0, 0], multiply_doubles(slope, spread_doubles(mean_out[seat, c])))
+            increase(&path[seat, 1, 0], multiply_doubles(at_mean, spread_doubles(mean_out[seat, c])))
     for j in range(n_rows_out):
         i, seat = rows_out[j], seats_out[j]
         x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
