@@ -223,7 +223,8 @@ class Audit(ReportedResult):
         """Whether the response depends on each feature, within the nodes of the trees; None if this was not asked.
 
         "dependent", "not detected" or "untested", from the combined test of ``honest_effects``. A feature may be
-        "dependent" and yet "indistinguishable": the response depends on it, but this model hardly uses it.
+        "dependent" and yet "indistinguishable": the response depends on it, and what this model does with it is not
+        confirmed.
         """
         scores = self.scores.get(DEPENDENCE)
         if scores is None:
@@ -490,7 +491,7 @@ class Audit(ReportedResult):
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
         >>> print(debias.audit(forest, X, y, random_state=0).explain("sex")[1])
-        It is indistinguishable from noise (z 0.38, adjusted p 0.552, family-wise error rate 5%). This alone is no \
+        It is not confirmed alone (z 0.38, adjusted p 0.552, family-wise error rate 5%). This alone is no \
 reason to drop it.
         """
         from debias.results.explanation import explanation

@@ -72,7 +72,11 @@ def _dependence(audit: Audit, k: int) -> str:
     number = "" if p_adjusted is None else f" (adjusted p {_p(p_adjusted[k])})"
     if audit.dependence[k] is Dependence.NOT_DETECTED:
         return f"No dependence of the response on it was detected in the nodes of the trees{number}."
-    unused = ", although this model hardly uses it" if audit.verdict[k] is Verdict.INDISTINGUISHABLE else ""
+    unused = (
+        ", although what this model does with it is not confirmed"
+        if audit.verdict[k] is Verdict.INDISTINGUISHABLE
+        else ""
+    )
     return f"The response depends on it in the nodes of the trees{number}{unused}."
 
 

@@ -341,14 +341,14 @@ def _forward_scores(
     n, n_pairs = pairs.shape
     result, joined = np.zeros((4, n_pairs)), np.zeros(n_pairs, dtype=bool)
     while not joined.all():
-        model = np.column_stack([np.ones(n), functions, pairs[:, joined]])
-        ridge = np.repeat([0.0, RIDGE], [1, model.shape[1] - 1])
-        eta, inverse = _fit(model, y, share, offset, ridge, link)
+        fitted = np.column_stack([np.ones(n), functions, pairs[:, joined]])
+        ridge = np.repeat([0.0, RIDGE], [1, fitted.shape[1] - 1])
+        eta, inverse = _fit(fitted, y, share, offset, ridge, link)
         mean = link.mean(eta)
         working = share * link.weight(mean)
         others = pairs[:, ~joined]
-        direction = others - model @ (inverse @ (model.T @ (working[:, None] * others)))
-        leverage = working * ((model @ inverse) * model).sum(axis=1)
+        direction = others - fitted @ (inverse @ (fitted.T @ (working[:, None] * others)))
+        leverage = working * ((fitted @ inverse) * fitted).sum(axis=1)
         total, squares = _sums(direction, (y - mean)[:, None], share, leverage)
         z, p_value = _t_test(total, squares, degrees)
         result[:, ~joined] = total, squares, z, p_value

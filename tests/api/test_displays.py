@@ -218,7 +218,7 @@ def test_points_of_a_swarm_are_the_contributions(audited):
     for label, points in zip(labels, display.ax_.collections, strict=True):
         name, verdict = label.split("\n")
         k = audit.tested_scores.feature_names.index(name)
-        assert verdict == f"{audit.verdict[k]}, {percent_in_table(audit.share[k])}"
+        assert verdict == f"{audit.verdict[k].text}, {percent_in_table(audit.share[k])}"
         x = points.get_offsets()[:, 0]
         np.testing.assert_array_equal(x, phi[name])
         assert x.mean() == pytest.approx(audit.tested_scores.values[k])  # as the axis says

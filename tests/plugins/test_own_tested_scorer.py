@@ -59,8 +59,8 @@ def test_verdicts_and_shares_are_of_this_scorer(audit):
 
 def test_the_table_and_the_sentences_are_of_this_scorer(audit):
     assert list(audit.to_frame().columns) == [
-        *("reported", "share", TESTED, "oob_loss", "honest_effects", "standard_error", "z", "p_value", "p_adjusted"),
-        *("verdict", "dependence_p_adjusted", "dependence", "finding"),
+        *("reported", "reported_unseen", "share", TESTED, "oob_loss", "honest_effects", "standard_error", "z"),
+        *("p_value", "p_adjusted", "verdict", "dependence_p_adjusted", "dependence", "finding"),
     ]
     np.testing.assert_array_equal(
         audit.to_frame()[TESTED].sort_index(), audit.tested_scores.to_frame()[TESTED].sort_index()

@@ -230,7 +230,7 @@ def test_an_audit_has_the_kinds_of_its_display(kind):
 
 
 def test_what_a_kind_needs_is_said():
-    with pytest.raises(CompositionError, match="this model reports none"):
+    with pytest.raises(CompositionError, match="the reported importance was not computed on these rows"):
         made(NAMES, reported=False).plot("slope")
     with pytest.raises(CompositionError, match="draws the z of the test, and these scores have none"):
         made(NAMES, tested=False).plot("evidence")

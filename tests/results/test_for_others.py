@@ -46,7 +46,7 @@ def about(facts, k, name, share, tied, rank, n, n_rows, noun, part, kind, of_rep
 
 def verdict(facts, k, found, numbers, condition, after):
     name, scores = facts.tested_scores.feature_names[k], facts.tested_scores
-    wanted = {"informative": "informative", "indistinguishable from noise": "indistinguishable"}[found]
+    wanted = {"informative": "informative", "not confirmed alone": "indistinguishable"}[found]
     assert facts.verdict[name] == wanted
     assert (after is None) == (wanted == "informative")
     headline_condition(facts, condition)
@@ -103,11 +103,11 @@ def nearly_the_same(facts, k, names):
 PATTERNS = {
     rf"(.+?) has ({PERCENT}) of the debiased scores \({RANK}\) on ([\d,]+) [a-z -]+ (rows?)\.(?: The model reports "
     rf"({PERCENT}) of the importance by (.+) for it \((.+)\)\.)?": about,
-    r"It is (informative|indistinguishable from noise)(?: \((.*)\))?(, (?:if|but) [a-z ]+)?\.( This alone is no reason "
+    r"It is (informative|not confirmed alone)(?: \((.*)\))?(, (?:if|but) [a-z ]+)?\.( This alone is no reason "
     r"to drop it\.)?": verdict,
     r"It was not tested: (.+)\.": not_tested,
-    r"The response depends on it in the nodes of the trees(?: \(adjusted p (.+?)\))?(, although this model hardly uses "
-    r"it)?\.": of_dependence,
+    r"The response depends on it in the nodes of the trees(?: \(adjusted p (.+?)\))?(, although what "
+    r"this model does with it is not confirmed)?\.": of_dependence,
     r"No dependence of the response on it was detected in the nodes of the trees(?: \(adjusted p (.+)\))?\.": (
         of_no_dependence
     ),
@@ -196,7 +196,7 @@ def test_markdown_has_each_cell_and_says_what_the_others_have():
             assert all(f"- {for_markdown(line)}" in text for line in lines)
         assert all(for_markdown(line) in text for line in audit.summary())
         others = frame.drop(index=names)
-        found = re.search(r"The other (?:([\d,]+) features|feature) (.*)\.\n", text)
+        found = re.search(r"\n\nThe other (?:([\d,]+) features|feature) (.*)\.\n", text)
         assert (found is None) == (len(others) == 0)
         if found is None:
             continue

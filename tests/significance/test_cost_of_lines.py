@@ -47,8 +47,8 @@ def said_of(dependence, caplog, monkeypatch, case):
 @pytest.mark.parametrize(("dependence", "n_trees"), [("auto", FEW), (True, N_TREES)], ids=["auto", "asked for"])
 def test_a_long_test_says_beforehand_what_it_takes_and_what_was_chosen(dependence, n_trees, caplog, monkeypatch, case):
     monkeypatch.setattr(permutation, "SECONDS_A_STEP", 4e-7)
-    (of_scores, before), (of_dependence, [said]) = said_of(dependence, caplog, monkeypatch, case)
-    assert (of_scores, before) == ("permutations", [])
+    *of_scores, (of_dependence, [said]) = said_of(dependence, caplog, monkeypatch, case)
+    assert of_scores == [("permutations", [])] * 2  # of the scores, and of the rest together
     seconds, n_drawn, used, of, more = re.fullmatch(
         r"the test of dependence may take about ([\d,]+) s of processor time: ([\d,]+) permutations at most, with "
         r"lines in (\d+) of (\d+) trees(?: \(with dependence=True in (\d+)\))?\. "
@@ -65,7 +65,7 @@ def test_a_long_test_says_beforehand_what_it_takes_and_what_was_chosen(dependenc
 
 
 def test_a_short_test_says_nothing(caplog, monkeypatch, case):
-    assert said_of("auto", caplog, monkeypatch, case) == [("permutations", []), ("permutations", [])]
+    assert said_of("auto", caplog, monkeypatch, case) == [("permutations", [])] * 3
 
 
 def test_the_result_says_in_how_many_trees_lines_were_fitted(case):
