@@ -246,7 +246,8 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         f"{len(trials)} trials: {n_sets} of {len(DATA_SETS)} data sets, {len(MODELS)} models (XGBoost and LightGBM "
         f"with 100 trees, a forest of 50), up to {repeats} division{'s' if repeats > 1 else ''}; at most {N_TRAIN} "
         f"training, {N_HELD_OUT} held-out and {N_TEST} test rows. The features that a way keeps are those of a new "
-        "model, trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test rows, in "
+        "model, trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test "
+        "rows, in "
         f"% of what the model with all features predicts better than a constant; below 0 the smaller model is better. "
         f"*Violations*: trials that lose more than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} "
         "over the test rows. Standard errors over data sets in (). Where a way is refused, nothing is dropped.",
