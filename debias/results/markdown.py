@@ -26,7 +26,7 @@ def markdown(audit: Audit, max_features: int, title: str | None) -> str:
     """Return an audit as Markdown; see ``Audit.to_markdown``."""
     drawn, n_left = drawn_features(audit, max_features)
     scores, frame = audit.tested_scores, audit.to_frame()
-    shown = ["reported", "share", "z", "p_adjusted", "verdict", "dependence"]
+    shown = ["reported", "reported_unseen", "share", "z", "p_adjusted", "finding"]
     known = [name for name in shown if name in frame and (name not in ("z", "p_adjusted") or scores.z is not None)]
     table = Table.of(rows_named(frame, [scores.feature_names[k] for k in drawn]), known, {"share": "debiased"})
     by_question = answers(audit)
