@@ -162,10 +162,14 @@ def _selected(seed: int) -> Any:
 def _encoded(seed: int) -> Any:
     """Return a forest of categories that are encoded by the mean response."""
     from sklearn.compose import make_column_transformer
+    from sklearn.model_selection import KFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import TargetEncoder
 
-    encoder = make_column_transformer((TargetEncoder(random_state=seed), [0, 1]), remainder="passthrough")
+    how: dict[str, Any] = {"random_state": seed}
+    if TargetEncoder().random_state == "deprecated":  # from scikit-learn 1.9 on
+        how = {"cv": KFold(5, shuffle=True, random_state=seed)}
+    encoder = make_column_transformer((TargetEncoder(**how), [0, 1]), remainder="passthrough")
     return make_pipeline(encoder, forest(seed, min_samples_leaf=5))
 
 

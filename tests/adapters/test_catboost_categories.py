@@ -295,9 +295,9 @@ def test_reported_importance_is_catboosts_with_a_row_for_each_combination(how):
     X, y = draw("two classes")
     model = boosted("two classes", **HOW[how]).fit(X, y)
     (member,) = unwrap(model)
-    importance, kind = plugin_manager().hook.debias_reported_importance(model=member.model)
-    assert kind == "prediction values change"
-    names, rows = member.columns.names, np.bincount(member.columns.index, importance)
+    reported = plugin_manager().hook.debias_reported_importance(model=member.model)
+    assert reported.kind == "prediction values change"
+    names, rows = member.columns.names, np.bincount(member.columns.index, reported.values)
     assert rows.sum() == pytest.approx(model.feature_importances_.sum())
     if not any(" + " in name for name in names):
         np.testing.assert_allclose(rows, model.feature_importances_, rtol=1e-6)
