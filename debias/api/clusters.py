@@ -1,6 +1,6 @@
 """``debias.clusters``: correlated features, clustered by rank correlation, each cluster tested as one feature.
 
-Twins share their score, so each may be indistinguishable from noise although together they are not. Features and
+Twins share their score, so each may be unconfirmed alone although together they are informative. Features and
 clusters are one family of hypotheses. All are tested by the same permutations, and the step-down of the largest z
 bounds the family-wise error rate over all of them (Westfall and Young 1993), whatever the overlap of the clusters.
 """

@@ -42,10 +42,13 @@ ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 }
 ARRAYS = ("score", "standard_error", "z", "p_value", "total", "spread")
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
-TOO_FEW_ROWS = "other pairs vary more, and only one pair is tested for every 20 rows"
+UNTESTED_BECAUSE = (
+    "one pair is tested for every 20 rows, the pairs that vary most beyond additive functions, and none if the "
+    "response is constant"
+)
 NULL_HYPOTHESIS = (
-    "given additive functions of all columns and the other interactions of the model, the response does not go with "
-    "what the model does with the two features together"
+    "given additive functions of all columns and the other interactions of the model (with classes or counts: the "
+    "confirmed ones), the response does not go with what the model does with the two features together"
 )
 
 
@@ -215,7 +218,7 @@ class Interactions(ReportedResult):
             )
         if n_untested:
             were = "was" if n_untested == 1 else "were"
-            sentences.append(f"{counted(n_untested, 'pair')} {were} not tested: {TOO_FEW_ROWS}.")
+            sentences.append(f"{counted(n_untested, 'pair')} {were} not tested: {UNTESTED_BECAUSE}.")
         n_apart = self.n_asked - len(self.pairs)
         if n_apart:
             sentences.append(

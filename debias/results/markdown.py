@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LIMITS = (
     "Verdicts are about this model and its splits, on these rows.",
     f"A feature that is not {Verdict.INFORMATIVE.text} alone may matter together with others.",
-    "The audit is about dependence, not about causes. It takes rows as independent.",
+    "The audit is about dependence, not about causes. It takes rows as independent, unless blocks were passed.",
 )
 
 

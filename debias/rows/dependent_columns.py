@@ -49,13 +49,19 @@ def dependent_features(
         A mask of the columns for each used group.
     """
     columns = np.flatnonzero(np.isin(group, used))
-    categorical = np.zeros(group.size, dtype=bool)
-    if ensemble.category_set is not None:
-        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
+    categorical = categorical_columns(ensemble)
     pairs = np.eye(group.size, dtype=bool)
     compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
     pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
     return {int(g): pairs[group == g].any(axis=0) for g in used}
+
+
+def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
+    """Return which columns the splits treat as codes without an order, shape (n_features,)."""
+    categorical = np.zeros(ensemble.n_features, dtype=bool)
+    if ensemble.category_set is not None:
+        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
+    return categorical
 
 
 def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], least: float) -> NDArray[np.bool_]:

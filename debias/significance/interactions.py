@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
+from debias.rows.dependent_columns import categorical_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
 
@@ -134,11 +134,10 @@ def test_interactions(
         share = rows.weight[used] / rows.weight[used].mean()
         functions = np.column_stack([additive_functions(X[used], categorical), alone[used] @ contrast])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
-        of_pairs, n_functions = _tested(
+        of_output[:4], n_functions = _tested(
             interaction[used] @ contrast, functions, y, share, offset, link, asked, alpha / len(comparisons)
         )
-        total = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
-        of_output[:] = *of_pairs, np.full(interaction.shape[1], total)
+        of_output[4] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
     p_value = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3])
     score, variance, z, smallest, total = np.take_along_axis(tests, p_value.argmin(axis=0)[None, None], axis=0)[0]
     adjusted = np.minimum(1.0, len(comparisons) * smallest)
@@ -192,14 +191,6 @@ def responses(rows: Rows) -> tuple[Array, Link]:
     return target, LINKS.get(objective.name, IDENTITY)
 
 
-def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
-    """Return which columns are codes without an order."""
-    categorical = np.zeros(ensemble.n_features, dtype=bool)
-    if ensemble.category_set is not None:
-        categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
-    return categorical
-
-
 def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_]) -> Array:
     """Return additive functions of all columns, shape (n_rows, n_functions).
 
@@ -250,8 +241,8 @@ def _tested(
     link: Link,
     asked: NDArray[np.bool_],
     alpha: float,
-) -> tuple[tuple[Array, Array, Array, Array], int]:
-    """Return scores, variances, z and p-values of one output, NaN where not tested, and the number of functions."""
+) -> tuple[Array, int]:
+    """Return scores, variances, z and p-values of a comparison, NaN where not tested, and the number of functions."""
     n, n_pairs = interaction.shape
     standardised = _standardised(functions, share)
     basis = _orthonormal(standardised, share)
@@ -279,7 +270,7 @@ def _tested(
             tests = _forward_scores(pairs, standardised, y, share, offset, link, is_asked, alpha, max(n - size, 5))
         result[:, tested] = tests[0] * scale / n, tests[1] * scale**2 / n**2, tests[2], tests[3]
         result[:, ~asked] = np.nan
-    return (result[0], result[1], result[2], result[3]), size
+    return result, size
 
 
 def _t_test(total: Array, squares: Array, degrees: int) -> tuple[Array, Array]:
