@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from catboost import CatBoostRegressor
 from lightgbm import LGBMRegressor
 from scipy import stats
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -237,8 +236,15 @@ def test_categories_stay_categories_of_the_same_columns_in_refits():
     positions = LGBMRegressor(**settings).fit(X.to_numpy()[:400], y[:400], categorical_feature=[5])
     with pytest.raises(RowsError, match="categories in some of its 6 columns by position"):
         asked(positions, X.to_numpy(), y, columns=["Column_0"])
+
+
+def test_categories_of_catboost_stay_categories_in_refits():
+    catboost = pytest.importorskip("catboost")
+    X, y = drawn()
+    X["kind"] = np.random.default_rng(1).choice(5, len(X))
+    y = y + np.array([2.0, -1.0, 0.5, -2.0, 1.0])[X["kind"]]
     words = X.assign(kind=X["kind"].map(str))
-    cat = CatBoostRegressor(
+    cat = catboost.CatBoostRegressor(
         iterations=40, depth=3, cat_features=["kind"], max_ctr_complexity=1, verbose=0, allow_writing_files=False
     ).fit(words[:400], y[:400])
     result = asked(cat, words, y, columns=["noise 1", "noise 2"], rows="held-out")
