@@ -174,8 +174,8 @@ ELSEWHERE = {
     "docs/selector.md": "test_the_page_runs",  # of tests/plugins/integrations/test_selector.py
 }
 """Pages whose code runs in a test of their own."""
-LONG = ("docs/recipes.md", "docs/meta-methods.md")
-"""Pages that train models by the dozen."""
+LONG = ("docs/recipes.md", "docs/meta-methods.md", "docs/scorers/conditional-importance.md", "docs/intervals.md")
+"""Pages that train models by the dozen, or fit many regressions."""
 CLASSES = ("docs/merits.md", "docs/oob-forest.md")
 """Pages whose response is of classes."""
 

@@ -44,6 +44,7 @@ def test_losses_are_those_of_scikit_learn():
     assert study.loss_of_constant(y.to_numpy(), False, "forest").mean() == pytest.approx(y.var(ddof=0))
 
 
+@pytest.mark.thorough
 def test_a_trial_applies_every_way_to_the_same_division(small):
     first = study.trial("one, XGBoost", 0)
     again = study.trial("one, XGBoost", 0)
@@ -55,6 +56,7 @@ def test_a_trial_applies_every_way_to_the_same_division(small):
     assert first["n"] == [176, 88, 178, 10]
 
 
+@pytest.mark.thorough
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
     messages = Console(file=io.StringIO())
     page = study.run(tmp_path, messages, repeats=1)

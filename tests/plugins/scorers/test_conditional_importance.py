@@ -54,6 +54,7 @@ def test_noise_correlated_with_a_relevant_column_is_not_found_and_the_marginal_t
     assert conditional.details["explained"][2] < 0.05
 
 
+@pytest.mark.thorough
 def test_a_column_without_a_split_scores_exactly_0(held_out):
     _, X, y = held_out
     X = np.column_stack([X, np.zeros(len(X))])
@@ -132,6 +133,7 @@ def test_a_linear_model_has_the_closed_form(statistic, given):
     assert (np.abs(scores.values - expected) <= 4 * scores.standard_error + 0.05 * expected).all()
 
 
+@pytest.mark.thorough
 def test_both_statistics_estimate_the_same(held_out):
     model, X, y = held_out
     covariance = scored(model, X, y, sampler=true_conditional, n_draws=20)
@@ -269,6 +271,7 @@ def test_the_terms_are_products_of_residuals_and_the_allowance_moves_the_larger_
     assert (apart.p_plain <= 2 * tested.p_value + 1e-12).all()
 
 
+@pytest.mark.thorough
 def test_with_a_known_sampler_the_score_is_the_covariance_of_effect_and_residual(held_out):
     """The effect is the prediction minus its mean over the draws, and the residual has nothing of the draws."""
     from debias_plugins.scorers.conditional_design import Design
@@ -312,6 +315,7 @@ def test_out_of_bag_and_training_rows_are_refused():
         debias.score(forest, X, y, NAME, rows="train")
 
 
+@pytest.mark.thorough
 def test_rows_of_weight_0_do_not_count(held_out):
     model, X, y = held_out
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
@@ -346,6 +350,7 @@ def test_blocks_are_left_out_whole_and_are_the_units_of_the_test(held_out):
         scored(model, X, y, blocks=np.arange(len(y)) // 30, sample_weight=(np.arange(len(y)) < 30) * 1.0)
 
 
+@pytest.mark.thorough
 def test_training_rows_fit_the_regressions(held_out):
     model, X, y = held_out
     X_train, y_train = correlated(600, 0)
@@ -372,6 +377,7 @@ def test_an_infinite_value_is_refused(held_out):
         scored(model, rows, y[:100])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 def test_a_column_that_others_explain_gets_a_warning():
     rng = np.random.default_rng(0)
@@ -405,6 +411,7 @@ def mixed(n, seed):
     return X, z + 1.5 * (letter == "b") + rng.normal(size=n)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not at_least("xgboost", "3.1"), reason="XGBoost keeps the labels of categories from 3.1 on")
 def test_categories_and_missing_values_are_sampled_too():
     X, y = mixed(1000, 0)
@@ -441,6 +448,7 @@ def test_a_draw_of_one_column_does_not_change_the_others(held_out):
         assert (scored(*held_out, seed=1).values == whole.values).all()
 
 
+@pytest.mark.thorough
 def test_adjusted_p_values_are_those_by_hand(held_out):
     from debias import p_values
 
