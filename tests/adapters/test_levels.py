@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
 )
 
 import debias
-from debias_adapters.sklearn import probing
+from debias.data import probing
 from debias_adapters.sklearn.columns import names_out
 
 N = 240

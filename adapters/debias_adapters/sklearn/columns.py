@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.probing import probed
 from debias.data.user_columns import copied
 from debias.errors import UnsupportedModelError
 from debias.hooks.wrapping import together
-from debias_adapters.sklearn.probing import probed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
