@@ -120,7 +120,7 @@ class Source:
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
         with local_copy(path) as file:
-            check(file, self.trust, allow_pickle, self.load_seconds)
+            check(file, self.trust, allow_pickle, self.load_seconds, params)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 model = load(file, self.trust, allow_pickle, params, guard=False)

@@ -87,7 +87,7 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Notes
     -----
     Files of XGBoost and LightGBM are checked completely before the libraries read them, also those inside skops files.
-    Only CatBoost, YDF and treelite can read their files. Such a file is first loaded in a separate process, by
+    Only CatBoost, YDF, treelite and onnxruntime can read their files. Such a file is first loaded in a separate process, by
     ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
     """
     with local_copy(path) as file:
@@ -109,7 +109,7 @@ def load(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model = _read(path, trust, allow_pickle, guard)
+            model = _read(path, trust, allow_pickle, params, guard)
         except DebiasError:
             raise
         except RecursionError:
@@ -135,10 +135,10 @@ def load(
     return model
 
 
-def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -> Any:
+def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, params: Any, guard: bool) -> Any:
     def try_apart() -> None:
         if guard:
-            sandbox.check(path, trust)
+            sandbox.check(path, trust, params=params)
 
     model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust), try_apart=try_apart)
     if model is not None:
@@ -159,7 +159,7 @@ def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -
     return joblib.load(path)
 
 
-def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> None:
+def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None) -> None:
     """Load a model file in this process, and predict rows of zeros, of missing values and of random numbers.
 
     An error that the library raises is no danger: some models take no missing values. The danger is a crash, or a read
@@ -173,7 +173,7 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
     hook = plugin_manager().hook
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        models = models_in(load(path, trust, allow_pickle, guard=False))
+        models = models_in(load(path, trust, allow_pickle, params, guard=False))
         for member in (member for model in models for member in unwrap(model)):
             ensemble = extract(member.model)
             for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):

@@ -8,6 +8,7 @@ the child are limited.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from debias import errors
 from debias.child_process import command
@@ -39,12 +40,17 @@ MARK = "debias.models.sandbox refused: "
 """Marks where the name of the error begins: libraries may have printed other lines before."""
 BYTES, ADDRESSES_A_BYTE = 6 << 30, 40
 """Address space of a child: libraries and their threads reserve gigabytes, and trees in memory outgrow their file."""
+_PARAMS = "--params="
 _CHILD = "from debias.models import loading, sandbox; sys.exit(sandbox.main(loading.load_and_predict, sys.argv[1:]))"
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def check(
-    path: str | Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, seconds: float | None = None
+    path: str | Path,
+    trust: tuple[str, ...] = (),
+    allow_pickle: bool = False,
+    seconds: float | None = None,
+    params: Any = None,
 ) -> None:
     """Load a model file in a child process, and predict a few rows there.
 
@@ -57,6 +63,8 @@ def check(
     seconds : float, optional
         Limit of the child's processor time; by default 60, plus one second per megabyte of the file. By the clock it
         may take 20 times as long, because the machine may be busy.
+    params : mapping or estimator, optional
+        As for :func:`debias.load_model`. A mapping of plain values is passed on: some files are no model without it.
 
     Raises
     ------
@@ -74,6 +82,7 @@ def check(
         f"--seconds={seconds}",
         *(f"--trust={name}" for name in trust),
         *(["--allow-pickle"] if allow_pickle else []),
+        *_params_flag(params),
     ]
     words = command(_CHILD, *flags, "--", str(file))
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as problems:
@@ -98,6 +107,13 @@ def check(
         how = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit code {child.returncode}"
         end = (last.strip().splitlines() or [""])[-1]
         raise errors.UnsupportedModelError(f"{path} is damaged: loading it ended the process ({how}) {end}".strip())
+
+
+def _params_flag(params: Any) -> list[str]:
+    try:
+        return [f"{_PARAMS}{json.dumps(params)}"] if isinstance(params, dict) else []
+    except TypeError:  # no plain values: the child tries the file without them
+        return []
 
 
 def _watch(child: subprocess.Popen[bytes], path: str | Path, seconds: float, megabytes: float) -> None:
@@ -157,7 +173,7 @@ def file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def main(load_and_predict: Callable[[Path, tuple[str, ...], bool], None], arguments: list[str]) -> int:
+def main(load_and_predict: Callable[[Path, tuple[str, ...], bool, Any], None], arguments: list[str]) -> int:
     """Run the child's task within its limits, and return its exit code."""
     path = Path(arguments[-1])
     flags = arguments[:-1]
@@ -165,8 +181,9 @@ def main(load_and_predict: Callable[[Path, tuple[str, ...], bool], None], argume
         path, next((float(flag.removeprefix("--seconds=")) for flag in flags if flag.startswith("--seconds=")), None)
     )
     trust = tuple(flag.removeprefix("--trust=") for flag in flags if flag.startswith("--trust="))
+    params = next((json.loads(flag.removeprefix(_PARAMS)) for flag in flags if flag.startswith(_PARAMS)), None)
     try:
-        load_and_predict(path, trust, "--allow-pickle" in arguments[:-2])
+        load_and_predict(path, trust, "--allow-pickle" in arguments[:-2], params)
     except (errors.DebiasError, OSError, ImportError, MemoryError) as error:
         text = str(error) or f"{path} is damaged: there is not enough memory for the sizes it states"
         print(f"{MARK}{type(error).__name__}\n{text}")

@@ -22,6 +22,8 @@ from debias.rows.provenance import Provenance, known_bags, prove_training
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.rows.shared_pass import SharedPass
+from debias.trees.ensemble import PLAIN_MEANS
+from debias.trees.routing import Router
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -73,7 +75,9 @@ def prepare(
         of X if the model stores none.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
-    log = WarningLog((*member.notes, *(note for note in ensemble.notes if note not in NOTES_OF_STOPPING)), quiet=known)
+    weighed = ensemble.averaging_weight is None and member.train is not None and member.resampled is None
+    untold = (*NOTES_OF_STOPPING, PLAIN_MEANS) if weighed else NOTES_OF_STOPPING
+    log = WarningLog((*member.notes, *(note for note in ensemble.notes if note not in untold)), quiet=known)
     warn_of_version(member, request.members, log)
     if X is None:
         for scorer in scorers:
@@ -81,6 +85,9 @@ def prepare(
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return None, log
     table, ensemble = _aligned(X, ensemble, log)
+    if weighed:
+        assert member.train is not None
+        ensemble = _weighed(ensemble, member.train, log)
     ensemble = member.with_sources(ensemble)
     sample_weight, base_margin, blocks, qid = (
         values if values is None or member.positions is None else np.asarray(values)[member.positions]
@@ -233,6 +240,22 @@ def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, Tr
     if ensemble.named or table.names is None:
         return table, ensemble
     return table, ensemble if table.names == ensemble.feature_names else ensemble.renamed(table.names)
+
+
+def _weighed(ensemble: TreeEnsemble, train: tuple[Any, ...], log: WarningLog) -> TreeEnsemble:
+    """Return trees whose format stores no weights of leaves with those of the training rows that the user passed."""
+    X, weight = train[0], train[2] if len(train) > 2 else None
+    table = Table(X).aligned_to(ensemble, log)
+    of_rows = _weights(weight, table.n_rows)
+    router = Router(ensemble, table.matrix(ensemble))
+    of_leaves = [
+        np.bincount(router.leaves(np.array([tree]))[:, 0], of_rows, minlength=nodes)
+        for tree, nodes in enumerate(np.diff(ensemble.tree_start).tolist())
+    ]
+    log.add(
+        "leaves have no training weights in this format: values of inner nodes are means over the rows passed as train="
+    )
+    return ensemble.with_leaf_weights(np.concatenate(of_leaves))
 
 
 def training_rows(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,10 @@ OTHER_ARRAYS: dict[str, Any] = {
 }
 
 
-PLAIN_MEANS = "leaves have no training weights, so that values of inner nodes are plain means of the leaves below"
+PLAIN_MEANS = (
+    "leaves have no training weights, so that values of inner nodes are plain means of the leaves below. Scores may be far "
+    "from those with weights: pass the training rows with train=, which are then counted in the leaves"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -419,6 +422,18 @@ class TreeEnsemble:
         other = copy(self)
         object.__setattr__(other, "feature_names", names)
         return other
+
+    def with_leaf_weights(self, weight: NDArray[np.float64]) -> TreeEnsemble:
+        """Return the same trees with training weights of the leaves, for a format that stores none.
+
+        Parameters
+        ----------
+        weight : array of float64 of shape (n_nodes,)
+            Inner entries are not read. Below a node without any weight, values are plain means of the leaves.
+        """
+        least = 1e-9 * max(float(weight.max()), 1.0)
+        notes = tuple(note for note in self.notes if note != PLAIN_MEANS)
+        return replace(self, averaging_weight=np.maximum(weight, least), notes=notes)
 
     def with_sources(self, made_of: tuple[str, ...]) -> TreeEnsemble:
         """Return the same trees with the columns of X that their features are made of; the arrays are shared."""

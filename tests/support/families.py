@@ -122,6 +122,16 @@ class Treelite:
         return treelite.sklearn.import_model(forest().fit(X, y))
 
 
+class Onnx:
+    """A tree of scikit-learn that skl2onnx has converted."""
+
+    def fit(self, X, y):
+        import skl2onnx
+
+        numbers = np.asarray(X, dtype=np.float32)
+        return skl2onnx.to_onnx(DecisionTreeRegressor(max_depth=4, random_state=0).fit(numbers, y), numbers[:1])
+
+
 class FlamlSearch:
     """FLAML's search, here among forests."""
 
@@ -237,6 +247,7 @@ FAMILIES = {
         else {}
     ),
     **({"treelite": Treelite} if find_spec("treelite") else {}),
+    **({"ONNX": Onnx} if find_spec("skl2onnx") else {}),
     **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
     **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
     **({"quantile-forest": QuantileForest} if find_spec("quantile_forest") else {}),
@@ -260,7 +271,7 @@ ON_SPARK = {
 """Families that need the fixture `spark`: their tests are marked integration."""
 
 
-UNNAMED = {"treelite"}
+UNNAMED = {"treelite", "ONNX"}
 """Models that keep no names, so that columns are taken in their order. They cannot be pickled either."""
 
 

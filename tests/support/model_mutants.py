@@ -5,6 +5,7 @@ import json
 import pickle
 import struct
 import zipfile
+from importlib.util import find_spec
 
 import catboost
 import lightgbm
@@ -12,6 +13,7 @@ import numpy as np
 import skops.io
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 import debias
@@ -21,6 +23,7 @@ from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
 from support import mutants, simulated
 
+ONNX_TOO = find_spec("skl2onnx") is not None
 DESCRIPTION = """artifact_path: model
 flavors:
   python_function:
@@ -63,6 +66,12 @@ def make_models(home):
     catboost.CatBoostRegressor(iterations=2, depth=2, thread_count=1, silent=True, allow_writing_files=False).fit(
         X, y
     ).save_model(home / "model.cbm")
+    if ONNX_TOO:
+        import onnx
+        import skl2onnx
+
+        tree = DecisionTreeRegressor(max_depth=2, random_state=0).fit(np.asarray(X, dtype=np.float32), y)
+        onnx.save(skl2onnx.to_onnx(tree, np.asarray(X, dtype=np.float32)[:1]), home / "model.onnx")
     (home / "model.pkl").write_bytes(pickle.dumps(forest))
     (home / "MLmodel").write_text(DESCRIPTION)
     return {path.name: path.read_bytes() for path in home.iterdir()}
@@ -306,10 +315,13 @@ FORMATS = {
     "model.ubj": binary_documents,
     "model.txt": texts,
     "model.cbm": mutants.damaged,
+    **({"model.onnx": mutants.damaged} if ONNX_TOO else {}),
     "MLmodel": descriptions,
     "model.pkl": mutants.damaged,
 }
 """The function that damages each format."""
+APART = ("model.cbm", "model.onnx")
+"""Formats that load_model itself loads in a process of their own first."""
 
 
 def tried(home, name, contents, damaged):
@@ -319,7 +331,7 @@ def tried(home, name, contents, damaged):
     starts a thread, and a process that is forked at that moment can wait forever for a lock that this thread had
     (2 of 1,600 forks).
     """
-    separate = name == "model.cbm"
+    separate = name in APART
     before = guard(home, name) if separate else None
     read = reader_after_a_guard(home, name) if separate else reader(home, name)
     refused = name == "model.pkl"

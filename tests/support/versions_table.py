@@ -43,6 +43,7 @@ ADDED_SINCE = {
     "YDF CART",
     "YDF GradientBoostedTrees",
     "treelite",
+    "ONNX",
     "FLAML AutoML",
     "quantile-forest",
     "BalancedRandomForest",
@@ -52,7 +53,7 @@ ADDED_SINCE = {
     "GradientBoostingSurvivalAnalysis",
 }
 """Models of docs/support.md whose tests came after the sessions ran. Empty this set after all sessions ran again."""
-PACKAGES_ADDED_SINCE = {"packaging", "ydf", "treelite", "flaml", "scikit-survival"}
+PACKAGES_ADDED_SINCE = {"packaging", "ydf", "treelite", "onnx", "onnxruntime", "flaml", "scikit-survival"}
 """Packages that debias named after the sessions ran, so that no record has their versions. Empty this set too."""
 IN_NO_SESSION = {"AutoGluon TabularPredictor", "Spark ML random forest", "Spark ML boosted trees"}
 """Models that no session with a record installs: Spark needs Java, and AutoGluon has a session of its own."""

@@ -24,7 +24,7 @@ def without(rows):
 def test_inner_nodes_are_plain_means_of_their_leaves(task):
     ensemble = without(toy_rows(task)).ensemble
     assert ensemble.averaging_weight is None
-    assert ensemble.notes[-1].endswith("plain means of the leaves below")
+    assert "plain means of the leaves below" in ensemble.notes[-1]
     assert dataclasses.replace(ensemble).notes == ensemble.notes
     for number in range(ensemble.n_trees):
         tree = ensemble.tree(number)
@@ -33,6 +33,16 @@ def test_inner_nodes_are_plain_means_of_their_leaves(task):
             if tree.left[node] >= 0:
                 below[node] = below[tree.left[node]] + below[tree.right[node]]
                 np.testing.assert_allclose(tree.value[node], tree.value[below[node]].mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_with_weights_of_the_leaves_the_means_are_those_of_training(task):
+    ensemble = toy_rows(task).ensemble
+    again = dataclasses.replace(ensemble, averaging_weight=None).with_leaf_weights(ensemble.averaging_weight)
+    np.testing.assert_allclose(again.value, ensemble.value, rtol=1e-9, atol=1e-12)
+    assert again.notes == ensemble.notes
+    nothing = dataclasses.replace(ensemble, averaging_weight=None)
+    np.testing.assert_allclose(nothing.with_leaf_weights(np.zeros(ensemble.n_nodes)).value, nothing.value, rtol=1e-12)
 
 
 def test_the_trees_have_a_fingerprint_of_their_own():
