@@ -87,8 +87,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Notes
     -----
     Files of XGBoost and LightGBM are checked completely before the libraries read them, also those inside skops files.
-    Only CatBoost, YDF, treelite and onnxruntime can read their files. Such a file is first loaded in a separate process, by
-    ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
+    Only CatBoost, YDF, treelite and onnxruntime can read their files. Such a file is first loaded in a separate
+    process, by ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
     """
     with local_copy(path) as file:
         return load(file, tuple(trust), allow_pickle, params)

@@ -63,8 +63,8 @@ OTHER_ARRAYS: dict[str, Any] = {
 
 
 PLAIN_MEANS = (
-    "leaves have no training weights, so that values of inner nodes are plain means of the leaves below. Scores may be far "
-    "from those with weights: pass the training rows with train=, which are then counted in the leaves"
+    "leaves have no training weights, so that values of inner nodes are plain means of the leaves below. Scores may be "
+    "far from those with weights: pass the training rows with train=, which are then counted in the leaves"
 )
 
 
