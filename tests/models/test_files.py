@@ -343,7 +343,7 @@ def test_types_can_be_trusted_one_by_one(tmp_path, monkeypatch):
         debias.load_model(tmp_path / "model.skops")
     flags = caught.value.args[0].partition("pass ")[2].partition(" (from Python")[0].split()
     asked = []
-    monkeypatch.setattr("debias.models.sandbox.check", lambda path, trust, **_: asked.append(trust))
+    monkeypatch.setattr("debias.models.sandbox.check", lambda path, trust, *_, **__: asked.append(trust))
     given = ["score", str(tmp_path / "model.skops"), str(tmp_path / "train.parquet"), "--target", "outcome"]
     refused = CliRunner().invoke(main, given)
     assert (refused.exit_code, "--trust-type" in refused.stderr) == (3, True)
