@@ -1,22 +1,32 @@
-"""Clusters of correlated features: the tree, the tests, and every sentence, computed again."""
+"""Clusters of similar features: the tree, the tests, and every sentence, computed again."""
 
+import json
 import re
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+import referencing
+from click.testing import CliRunner
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
+from debias.cli import main
+from debias.errors import DebiasError
 from debias.results.clusters import Cluster, Clusters
+from debias.rows.surrogates import associations
 from results.test_sentences import PERCENT, named, shows, whole
 from support.audits import made
 from support.pages import is_safe
+from support.prepared import held_out_rows
 
 N_DRAWN = 99
+SCHEMAS = Path(__file__).parents[2] / "docs/schema"
 
 
 def twins(seed=0, n=160, effect=0.3):
@@ -35,9 +45,12 @@ def case():
     return forest, X, y, debias.clusters(forest, X, y, n_permutations=N_DRAWN, random_state=0)
 
 
-def test_the_tree_is_that_of_rank_correlations(case):
-    _, X, _, found = case
-    distance = 1 - np.abs(spearmanr(X.astype(np.float32)).statistic)
+def test_the_tree_is_that_of_likeness(case):
+    """The larger of the rank correlation and the associations of tests/rows/test_surrogates.py, in both directions."""
+    forest, X, y, found = case
+    replaced = associations(held_out_rows(forest, X, y), np.arange(8), [])
+    likeness = np.maximum(np.abs(spearmanr(X.astype(np.float32)).statistic), np.maximum(replaced, replaced.T))
+    distance = 1 - likeness
     np.fill_diagonal(distance, 0)
     np.testing.assert_allclose(found.linkage, linkage(squareform(distance, checks=False), "average"), atol=1e-12)
     assert [len(each.features) for each in found.clusters] == [2, 3, 4]
@@ -100,7 +113,7 @@ def test_the_same_seed_gives_the_same_clusters_and_nothing_is_changed(case):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"least_correlation": 1.0}, debias.errors.CompositionError, "least_correlation must be between 0 and 1"),
+        ({"least_likeness": 1.0}, debias.errors.CompositionError, "least_likeness must be between 0 and 1"),
         ({"n_permutations": 0}, debias.errors.CompositionError, "n_permutations must be a whole number"),
     ],
 )
@@ -124,7 +137,7 @@ def test_one_feature_has_no_clusters():
     forest = RandomForestRegressor(10, random_state=0, n_jobs=1).fit(X[["x0"]], y)
     found = debias.clusters(forest, X[["x0"]], y, n_permutations=19)
     assert found.clusters == ()
-    assert found.summary()[0].startswith("No features have an absolute rank correlation of 0.5 or more")
+    assert found.summary()[0].startswith("No features have a likeness of 0.5 or more")
 
 
 def drawn(seed):
@@ -180,7 +193,7 @@ def test_every_sentence_is_true_of_the_table():
             assert told[5] == f"The same holds for {n_more} more cluster{'' if n_more == 1 else 's'}."
             seen["more"] += 1
         match = re.fullmatch(
-            r"([\d,]+) of ([\d,]+) clusters? of correlated features (is|are) informative on 500 out-of-bag rows\.",
+            r"([\d,]+) of ([\d,]+) clusters? of similar features (is|are) informative on 500 out-of-bag rows\.",
             count,
         )
         assert whole(match[1]) == n_found
@@ -211,6 +224,68 @@ def test_twins_are_found_together_and_the_picture_has_them(case):
     is_safe(page)
     assert all(f"<p>{line}</p>" in page for line in found.summary()[1:])
     assert found.summary()[0] in page
+
+
+def test_nothing_is_lost_through_json_which_keeps_the_schema(case, tmp_path):
+    found = case[3]
+    text = found.to_json(tmp_path / "clusters.json", draws=tmp_path / "draws.npz")
+    again = Clusters.from_json(tmp_path / "clusters.json", draws=tmp_path / "draws.npz")
+    assert again.to_dict() == found.to_dict()
+    without = Clusters.from_json(text)
+    assert without.to_json() == text
+    assert without.summary() == found.summary()
+    assert without.to_frame().equals(found.to_frame())
+    assert without.to_html() == found.to_html()
+    schema, of_audit = (json.loads((SCHEMAS / f"{name}.schema.json").read_text()) for name in ("clusters", "audit"))
+    registry = referencing.Registry().with_resource("audit.schema.json", referencing.Resource.from_contents(of_audit))
+    jsonschema.Draft202012Validator(schema, registry=registry).validate(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda plain: plain.update(kind="audit"), "it has another kind"),
+        (lambda plain: plain.update(clusters=plain["clusters"][1:]), "clusters are not those of linkage"),
+        (lambda plain: plain["clusters"][0].update(share=0.9), "likeness, score or share of"),
+        (lambda plain: plain["clusters"][0].update(selected=None), "not a list of true and false"),
+        (lambda plain: plain["clusters"][0].update(p_adjusted=0.9), "contradict alpha"),
+        (lambda plain: plain["linkage"][0].__setitem__(0, 20), "linkage is not a tree of its features"),
+        (lambda plain: plain["linkage"].pop(), "linkage is not a tree of its features"),
+        (lambda plain: plain.update(least_likeness=2), "not between 0 and 1"),
+        (lambda plain: plain.update(spare=1), "spare is not a field"),
+    ],
+)
+def test_json_that_contradicts_itself_is_refused(case, change, words):
+    plain = json.loads(case[3].to_json())
+    change(plain)
+    with pytest.raises(DebiasError, match=f"not clusters written by debias.*{words}"):
+        Clusters.from_dict(plain)
+
+
+def test_the_command_prints_what_the_function_returns(tmp_path, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
+    X, y = twins(n=200)
+    model = xgboost.XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1).fit(X[:100], y[:100])
+    model.save_model(tmp_path / "model.ubj")
+    X.assign(outcome=y)[100:].to_csv(tmp_path / "heldout.csv", index=False)
+    given = ["clusters", tmp_path / "model.ubj", tmp_path / "heldout.csv", "--target", "outcome"]
+    settings = ["--rows", "held-out", "--permutations", "39", "--random-state", "0"]
+
+    def run(*more):
+        return CliRunner().invoke(main, [*map(str, given), *settings, *map(str, more)])
+
+    done = run("--html", tmp_path / "clusters.html")
+    assert done.exit_code == 0, done.output
+    found = debias.clusters(model, X[100:], y[100:], rows="held-out", n_permutations=39, random_state=0)
+    shown = re.sub(r"\s+", " ", done.stdout)
+    assert all(sentence in shown for sentence in found.summary())
+    assert found.summary()[0] in re.sub(r"\s+", " ", (tmp_path / "clusters.html").read_text())
+    assert [set(each.features) for each in Clusters.from_json(run("--format", "json").stdout).clusters] == [
+        set(each.features) for each in found.clusters
+    ]
+    assert run("--format", "csv").stdout.count("\n") == 1 + len(found.clusters)
+    assert run("--least-likeness", "1.5").exit_code == 2
 
 
 @pytest.mark.slow
