@@ -390,7 +390,7 @@ def _draw_tree(result: Clusters, axes: Any, place: dict[int, float]) -> None:
         axes.plot([x, distance, distance, x2], [y, y, y2, y2], **style)
         if cluster is not None and is_found and not any(members[node] < other for other in selected):
             axes.annotate(
-                percent_in_table(cluster.share), (distance, (y + y2) / 2), (3, 0), textcoords="offset points",
-                va="center", fontsize=8.5, color=look.colour,
+                percent_in_table(cluster.share), (distance, (y + y2) / 2), (3, 1), textcoords="offset points",
+                va="bottom", fontsize=8.5, color=look.colour,
             )  # fmt: skip
         at[node] = (float(distance), (y + y2) / 2)

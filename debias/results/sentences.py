@@ -60,11 +60,7 @@ LONGEST_IN_HEADLINE = 90
 MANY_A_ROW = 0.5
 """With this many features a row or more, the summary of out-of-bag rows says that they cannot show a selection."""
 LEAK = 0.95
-"""A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
-LEAK_AMONG = 4
-"""if the model has at least this many features,"""
-LEAK_ALONE = 0.95
-"""and if the feature explains at least this share of the variation of the response by itself."""
+"""A feature that explains at least this share of the variation of y by itself may be a leak of y (docs/report.md)."""
 STABLE = 0.9
 """Folds with a mean rank correlation of at least this rank the features alike,"""
 UNSTABLE = 0.5
@@ -268,23 +264,27 @@ def of_untested(features: Mapping[str, str]) -> list[str]:
     return [f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}. Audit rows on which these columns vary."]
 
 
-def possible_leak(audit: Audit) -> int | None:
-    """Return the feature that may leak the response, because it has nearly all of the scores and tells y, or None."""
-    k = int(np.argmax(audit.share))
-    has_all = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] is Verdict.INFORMATIVE
-    return k if has_all and (audit.tested_scores.details.get(EXPLAINED_ALONE) or 0.0) >= LEAK_ALONE else None
+def possible_leaks(audit: Audit) -> dict[str, float]:
+    """Return the features that may leak the response, with the share of its variation that each explains by itself."""
+    if (audit.tested_scores.n_rows or 0) < ROWS_TO_JUDGE:
+        return {}
+    alone = audit.tested_scores.details.get(EXPLAINED_ALONE) or {}
+    return {name: share for name, share in alone.items() if share >= LEAK}
 
 
 def _leak(audit: Audit) -> list[str]:
-    k = possible_leak(audit)
-    if k is None:
+    leaks = possible_leaks(audit)
+    if not leaks:
         return []
-    scores = audit.tested_scores
+    if len(leaks) == 1:
+        [(name, share)] = leaks.items()
+        explains = f"{escaped(name)} explains {percent(share)} of the variation of the response by itself. This may be"
+        return [f"{explains} a leak: check that its values are known before the response is, and are not made from it."]
+    named = enumerated([f"{name} ({percent(share)})" for name, share in leaks.items()], MOST_NAMED)
     return [
-        f"{escaped(scores.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
-        f"{audit.share.size:,} features, and explains {percent(scores.details[EXPLAINED_ALONE])} of the variation "
-        "of the response by itself. This may be a leak: check that its values are known before the response is, and "
-        "are not made from it."
+        f"Some features each explain at least {percent(LEAK, 0)} of the variation of the response by themselves: "
+        f"{named}. They may be leaks: check that their values are known before the response is, and are not made from "
+        "it."
     ]
 
 

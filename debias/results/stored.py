@@ -36,7 +36,7 @@ from debias.results.fields import (
 from debias.results.performance import NearDuplicates, Performance
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
-from debias.results.vocabulary import RowsKind, Verdict
+from debias.results.vocabulary import EXPLAINED_ALONE, RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -575,6 +575,7 @@ def check_audit(audit: Audit) -> None:
     if not all(isinstance(tested.provenance.get(name), str) for name in ("status", "detail")):
         raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
     _check_test(tested, at)
+    _check_alone(tested, at)
     _check_near_duplicates(audit)
     if audit.performance is not None:
         audit.performance.check()
@@ -628,6 +629,14 @@ def _check_untested(tested: Scores, at: str) -> None:
     for name in reasons:
         if name not in position or tested.values[position[name]] != 0:
             raise DebiasError(f"{at}.details.{FEATURES} has {name!r}, which is no feature with a score of 0")
+
+
+def _check_alone(tested: Scores, at: str) -> None:
+    """Raise unless what features explain by themselves is a share of the response for each of some features."""
+    alone = tested.details.get(EXPLAINED_ALONE, {})
+    known = isinstance(alone, dict) and set(alone) <= set(tested.feature_names)
+    if not known or not all(type(share) in (int, float) and 0 <= share <= 1 for share in alone.values()):
+        raise DebiasError(f"{at}.details.{EXPLAINED_ALONE} is not a share of the response for each of some features")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

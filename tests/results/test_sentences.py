@@ -177,14 +177,25 @@ def losing(facts, names, n_named, verb, it, last):
     )
 
 
-def leak(facts, name, part, n, alone):
-    assert whole(n) == facts.n >= 4
-    assert name == facts.share.idxmax()
-    assert name in facts.informative
-    assert facts.share[name] >= 0.95
-    assert shows(part, facts.share[name])
-    assert shows(alone, facts.audit.tested_scores.details["explained_alone"])
-    assert facts.audit.tested_scores.details["explained_alone"] >= 0.95
+def alone_at_least(facts, least=0.95):
+    alone = facts.audit.tested_scores.details.get("explained_alone", {})
+    return {name: share for name, share in alone.items() if share >= least} if facts.tested_scores.n_rows >= 30 else {}
+
+
+def leak(facts, name, alone):
+    assert [name] == list(alone_at_least(facts))
+    assert shows(alone, facts.audit.tested_scores.details["explained_alone"][name])
+
+
+def leaks(facts, least, text):
+    leaks = alone_at_least(facts)
+    assert float(least) == 95
+    assert len(leaks) > 1
+    shown = re.findall(rf"(\S+) \(({PERCENT})\)", text)
+    named(re.sub(r" \([^)]*\)", "", text), list(leaks), most=3)
+    assert len(shown) == min(3, len(leaks))
+    for name, share in shown:
+        assert shows(share, leaks[name])
 
 
 def near_duplicates(facts, names, more_than, correlation, least):
@@ -354,9 +365,10 @@ PROCEDURE = (
 ROWS = "on the (out-of-bag|held-out|assumed held-out) rows"
 SUMMARY = {
     **HEADLINE,
-    rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features, and explains ({PERCENT}) of the variation of "
-    r"the response by itself\. This may be a leak: check that its values are known before the response is, and are not "
-    r"made from it\.": leak,
+    rf"(.+) explains ({PERCENT}) of the variation of the response by itself\. This may be a leak: check that its "
+    r"values are known before the response is, and are not made from it\.": leak,
+    r"Some features each explain at least ([\d.]+)% of the variation of the response by themselves: (.+)\. They may be "
+    r"leaks: check that their values are known before the response is, and are not made from it\.": leaks,
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
     r"may share their score\.": near_duplicates,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
@@ -532,9 +544,8 @@ def expected(facts):
         p = facts.rest.get("p_value")
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
-    k = facts.share.idxmax()
-    alone = facts.audit.tested_scores.details.get("explained_alone") or 0
-    kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
+    n_leaks = len(alone_at_least(facts))
+    kinds += ["leak"] * (n_leaks == 1) + ["leaks"] * (n_leaks > 1)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
     many = (
         facts.tested_scores.rows == "oob"
@@ -851,28 +862,20 @@ def test_disagreements_are_those_of_the_ranks():
             assert row["spread"] == pytest.approx((row["lowest"] - row["highest"]) / max(1, len(frame) - 1))
 
 
-def test_a_possible_leak_is_named_among_four_features_or_more():
+def test_a_possible_leak_is_named_by_what_it_tells_alone_whatever_its_share():
     from dataclasses import replace
 
-    def leaks(values, informative, explained=0.97):
-        names = [f"f{k}" for k in range(len(values))]
-        audit = made(names, informative=informative)
-        details = {**audit.tested_scores.details, "explained_alone": explained}
-        audit = replace(
-            audit, scores={"mdi_oob": replace(audit.tested_scores, values=np.array(values), details=details)}
-        )
-        return [line for line in audit.summary() if "leak" in line]
+    def leaks(alone, n_rows=500):
+        audit = made([f"f{k}" for k in range(4)], informative=[True, False, False, False])
+        details = {**audit.tested_scores.details, "explained_alone": alone}
+        tested = replace(audit.tested_scores, values=np.array([10.0, 8.0, 1.0, 0.0]), n_rows=n_rows, details=details)
+        return [line for line in replace(audit, scores={"mdi_oob": tested}).summary() if "leak" in line]
 
-    one = [True, False, False, False]
-    assert leaks([96.0, 4.0, 0.0, 0.0], one)[0].startswith(
-        "f0 has 96.0% of the debiased scores of 4 features, and explains 97.0% of the variation of the response by"
-    )
-    assert not leaks([94.0, 6.0, 0.0, 0.0], one)
-    assert not leaks([4.0, 96.0, 0.0, 0.0], one)  # a leak that is not more than noise is none
-    assert not leaks([98.0, 1.0, 1.0], one[:3])
-    assert not leaks([-1.0, -2.0, -3.0, -4.0], one)
-    assert not leaks([96.0, 4.0, 0.0, 0.0], one, 0.94)  # strong, but the response is not made of it
-    assert not leaks([96.0, 4.0, 0.0, 0.0], one, None)
+    assert leaks({"f3": 0.97})[0].startswith("f3 explains 97.0% of the variation of the response by itself.")
+    assert "by themselves: f0 (98.0%) and f1 (96.0%)." in leaks({"f0": 0.98, "f1": 0.96, "f2": 0.6})[0]
+    assert not leaks({"f0": 0.94})  # strong, but the response is not made of it
+    assert not leaks({})
+    assert not leaks({"f0": 0.97}, n_rows=29)
 
 
 @pytest.mark.thorough
@@ -884,7 +887,7 @@ def test_the_leak_of_a_copy_is_named(diabetes, models):
             models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, random_state=0
         ).summary()
         assert told[0] == "1 of 11 features is informative: leak."
-        assert told[2].startswith("leak has more than 99.9% of the debiased scores of 11 features, and explains")
+        assert told[2].startswith("leak explains more than 99.9% of the variation of the response by itself")
     told = debias.audit(models("sklearn").fit(X, y), X, y, random_state=0).summary()
     assert not [line for line in told if "leak" in line]
 

@@ -35,10 +35,7 @@ def drawn(seed):
     scores = _scores(rng, values, n, rows)
     scores = _tested(rng, scores, z, kind) if kind != "untested" else _untested(rng, scores)
     if scores.selected is not None:
-        explained = np.random.default_rng([seed, 2]).choice(
-            [None, 0.2, 0.9499, 0.9501, 1.0], p=[0.1, 0.1, 0.1, 0.4, 0.3]
-        )
-        scores = replace(scores, details={**scores.details, "explained_alone": explained, **_rest(seed, scores)})
+        scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:
@@ -53,6 +50,14 @@ def drawn(seed):
         reported_unseen=_reported_unseen(np.random.default_rng([seed, 3]), reported, rows),
     )
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
+
+
+def _explained_alone(seed, scores):
+    """Return random shares of the response that some features explain by themselves, the most first."""
+    rng = np.random.default_rng([seed, 2])
+    names = rng.permutation(scores.feature_names)[: rng.choice([0, 1, 1, 2, 5])]
+    shares = sorted(rng.choice([0.6, 0.9499, 0.9501, 1.0], size=len(names)), reverse=True)
+    return {"explained_alone": dict(zip(map(str, names), map(float, shares), strict=True))}
 
 
 def _rest(seed, scores):
