@@ -191,8 +191,8 @@ def leaks(facts, least, text):
     leaks = alone_at_least(facts)
     assert float(least) == 95
     assert len(leaks) > 1
-    shown = re.findall(rf"(\S+) \(({PERCENT})\)", text)
-    named(re.sub(r" \([^)]*\)", "", text), list(leaks), most=3)
+    shown = re.findall(rf"(?:^|, | and )(.+?) \(({PERCENT})\)(?=$|, | and )", text)
+    named(re.sub(rf" \({PERCENT}\)", "", text), list(leaks), most=3)
     assert len(shown) == min(3, len(leaks))
     for name, share in shown:
         assert shows(share, leaks[name])

