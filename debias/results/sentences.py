@@ -14,7 +14,9 @@ from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
 from debias.results.vocabulary import (
     DEPENDENCE,
+    ERROR_RATE_OF_INFLATION,
     EXPLAINED_ALONE,
+    GROUPS_OF_ROWS,
     LIKE_TRAINING,
     PROVEN_HELD_OUT,
     UNPROVEN,
@@ -409,24 +411,28 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
             "compare with the reported ones."
         ]
     doubled = (reported >= INFLATED * audit.where_tested(unseen)) & (reported > 0)
-    inflated = doubled & (reported - unseen > NOTABLE)
+    notable, shown, error = doubled & (reported - unseen > NOTABLE), audit.inflation_shown, audit.reported_unseen_error
+    inflated = notable if shown is None else notable & shown
     largest_first = [k for k in np.argsort(unseen - reported, kind="stable") if inflated[k]]
     names = audit.tested_scores.feature_names
     lines = [
         f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
-        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])} if the same "
-        f"importance is computed {where}."
+        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])}"
+        f"{'' if error is None else f' (standard error {percent(min(float(error[k]), 1.0))})'} if the same importance "
+        f"is computed {where}."
         for k in largest_first[:MOST_NAMED]
     ]
     n_unnamed = len(largest_first) - MOST_NAMED
+    beyond = "" if error is None else ", beyond the error of these rows"
     if n_unnamed > 0:
         have = "feature has" if n_unnamed == 1 else "features have"
-        lines.append(
-            f"{n_unnamed:,} more {have} a reported share that is at least twice the share {where} and {_EXCESS}."
-        )
-    lines += _slightly_inflated(audit, reported, unseen, doubled & ~inflated)
+        twice = f"a reported share that is at least twice the share {where}"
+        lines.append(f"{n_unnamed:,} more {have} {twice} and {_EXCESS}{beyond}.")
+    lines += _slightly_inflated(audit, reported, unseen, doubled & ~notable)
+    if lines and error is None:
+        lines.append("The shares on these rows have no standard error here, so the differences may be chance.")
     which = "feature that was tested" if audit.untested_features else "feature"
-    return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}."]
+    return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}{beyond}."]
 
 
 def _losing(audit: Audit) -> list[str]:
@@ -457,7 +463,7 @@ def _slightly_inflated(
 ) -> list[str]:
     """Return a sentence about many small excesses if their sum is notable."""
     total, of_unseen = float(reported[slight].sum()), float(unseen[slight].sum())
-    if total - of_unseen <= NOTABLE_TOGETHER:
+    if total - of_unseen <= max(NOTABLE_TOGETHER, _error_of_sum(audit, slight)):
         return []
     where = on_unseen_rows(audit)
     return [
@@ -465,6 +471,16 @@ def _slightly_inflated(
         f"reported importance, but {percent(of_unseen)} if the same importance is computed {where}. Each has "
         f"at least twice its share {where}, but at most 1 percentage point more."
     ]
+
+
+def _error_of_sum(audit: Audit, which: NDArray[np.bool_]) -> float:
+    """Return what chance in the rows may explain of the sum of some excesses, which vary nearly independently."""
+    from scipy.special import stdtrit
+
+    if audit.reported_unseen_error is None:
+        return 0.0
+    error = float(np.sqrt((audit.reported_unseen_error[which] ** 2).sum()))
+    return float(stdtrit(GROUPS_OF_ROWS - 1, 1 - ERROR_RATE_OF_INFLATION)) * error
 
 
 def summary_of_folds(audit: FoldsAudit) -> list[str]:

@@ -447,6 +447,7 @@ OF_AUDIT: dict[str, Reader] = {
     "reported_kind": text_of,
     "reported_unseen": or_none(numbers),
     "no_unseen_because": or_none(text_of),
+    "reported_unseen_error": or_none(numbers),
     "tested_scorer": text_of,
     "n_values": or_none(whole_numbers),
     "fingerprints": _fingerprints,
@@ -565,6 +566,11 @@ def check_audit(audit: Audit) -> None:
     _check_values("reported", audit.reported, len(tested.feature_names))
     _check_values("n_values", audit.n_values, len(tested.feature_names))
     _check_values("reported_unseen", audit.reported_unseen, len(tested.feature_names))
+    _check_values("reported_unseen_error", audit.reported_unseen_error, len(tested.feature_names))
+    if audit.reported_unseen_error is not None and (audit.reported_unseen_error < 0).any():
+        raise DebiasError("reported_unseen_error has numbers below 0")
+    if audit.reported_unseen_error is not None and audit.reported_unseen is None:
+        raise DebiasError("reported_unseen_error has no reported_unseen")
     for name in ("reported", "reported_unseen"):
         if getattr(audit, name) is not None:
             _check_shares(name, getattr(audit, name))

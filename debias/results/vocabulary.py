@@ -17,6 +17,10 @@ DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 EXPLAINED_ALONE = "explained_alone"
 """In `details` of the tested scores: share of the variation of y that a feature explains alone, if at least half."""
+GROUPS_OF_ROWS = 10
+"""The jackknife of the reported importance on unseen rows leaves out so many groups of rows, one at a time."""
+ERROR_RATE_OF_INFLATION = 0.05
+"""A family-wise error rate of sentences that features are reported too high."""
 UNSEEN = "unseen_categories"
 """There: share of the rows with a category that the model never saw, by column that has any."""
 REPEATED = "repeated_rows"

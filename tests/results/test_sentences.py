@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 import debias
 from debias.results.answers import answers
@@ -77,7 +77,10 @@ class Facts:
         if self.reported is not None and self.unseen is not None:
             self.excess = self.reported - self.unseen
             self.twice = (self.reported >= 2 * self.unseen) & (self.reported > 0)
-            self.inflated = self.table.index[self.twice & (self.excess > 0.01)]
+            error = audit.reported_unseen_error
+            self.error = None if error is None else pd.Series(error, self.tested_scores.feature_names)[self.table.index]
+            self.beyond = True if error is None else self.excess > t.ppf(1 - 0.05 / self.n, 9) * self.error
+            self.inflated = self.table.index[self.twice & (self.excess > 0.01) & self.beyond]
             self.slight = self.table.index[self.twice & (self.excess <= 0.01)]
 
     @property
@@ -302,7 +305,7 @@ def not_judged(facts, reason, kind):
     assert kind == facts.audit.reported_kind
 
 
-def inflated(facts, name, part, rank, k, of, kind, unseen, rows):
+def inflated(facts, name, part, rank, k, of, kind, unseen, error, rows):
     where(facts, rows)
     assert whole(of) == facts.n
     assert kind == facts.audit.reported_kind
@@ -311,9 +314,12 @@ def inflated(facts, name, part, rank, k, of, kind, unseen, rows):
     assert shows(part, facts.reported[name])
     assert shows(unseen, facts.unseen[name])
     assert name in facts.inflated
+    assert (error is None) == (facts.error is None)
+    assert error is None or shows(error, min(facts.error[name], 1.0))
 
 
-def more_inflated(facts, n, verb, rows):
+def more_inflated(facts, n, verb, rows, beyond):
+    assert (beyond is None) == (facts.error is None)
     where(facts, rows)
     assert whole(n) == len(facts.inflated) - 3
     assert verb == ("feature has" if n == "1" else "features have")
@@ -324,7 +330,8 @@ def before_a_selection(facts, features, rows):
     assert whole(rows) == facts.tested_scores.n_rows
 
 
-def none_inflated(facts, rows):
+def none_inflated(facts, rows, beyond):
+    assert (beyond is None) == (facts.error is None)
     where(facts, rows)
     assert len(facts.inflated) == 0
 
@@ -335,6 +342,10 @@ def slightly_inflated(facts, n, of, part, unseen, *rows):
     assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
     assert shows(part, facts.reported[facts.slight].sum())
     assert shows(unseen, facts.unseen[facts.slight].sum())
+
+
+def without_error(facts):
+    assert facts.error is None
 
 
 def nothing_above_0(facts, kind, rows):
@@ -394,11 +405,13 @@ SUMMARY = {
     r"Whether features are reported too high was not judged: (.+)\. The reported importance \(by (.+)\) and the "
     r"debiased share have different units, so a difference between the two is no bias\.": not_judged,
     rf"Reported too high: (.+) has ({PERCENT}) of the reported importance \((rank|tied for rank) ([\d,]+) of ([\d,]+) "
-    rf"by (.+)\), but ({PERCENT}) if the same importance is computed {ROWS}\.": inflated,
+    rf"by (.+)\), but ({PERCENT})(?: \(standard error ({PERCENT})\))? if the same importance is computed "
+    rf"{ROWS}\.": inflated,
     r"([\d,]+) more (feature has|features have) a reported share that is at least twice the share "
-    rf"{ROWS} and more than 1 percentage point above it\.": more_inflated,
+    rf"{ROWS} and more than 1 percentage point above it(, beyond the error of these rows)?\.": more_inflated,
     rf"No feature has a reported share that is at least twice its share {ROWS} and more than 1 percentage point above "
-    r"it\.": none_inflated,
+    r"it(, beyond the error of these rows)?\.": none_inflated,
+    r"The shares on these rows have no standard error here, so the differences may be chance\.": without_error,
     rf"Reported too high together: ([\d,]+) of ([\d,]+) features have ({PERCENT}) of the reported importance, but "
     rf"({PERCENT}) if the same importance is computed {ROWS}\. Each has at least twice its share {ROWS}, but at most 1 "
     r"percentage point more\.": slightly_inflated,
@@ -573,8 +586,10 @@ def too_high(facts):
         return ["nothing_above_0"]
     n = len(facts.inflated)
     amount = facts.reported[facts.slight].sum() - facts.unseen[facts.slight].sum()
-    kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(amount > 0.1)
-    return kinds or ["none_inflated"]
+    error = 0 if facts.error is None else t.ppf(0.95, 9) * np.sqrt((facts.error[facts.slight] ** 2).sum())
+    together = amount > max(0.1, error)
+    kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(together)
+    return [*kinds, *["without_error"] * (facts.error is None)] if kinds else ["none_inflated"]
 
 
 def captions(audit):

@@ -49,6 +49,9 @@ def drawn(seed):
         n_values,
         reported_unseen=_reported_unseen(np.random.default_rng([seed, 3]), reported, rows),
     )
+    if audit.reported_unseen is not None and seed % 3:
+        error = audit.reported_unseen * np.random.default_rng([seed, 4]).choice([0.0, 0.05, 3.0], size=n)
+        audit = replace(audit, reported_unseen_error=error)
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
 
 
