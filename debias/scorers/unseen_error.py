@@ -15,6 +15,7 @@ from debias.results.vocabulary import GROUPS_OF_ROWS
 from debias.rows.period_sums import group_variance
 from debias.rows.rows import Rows
 from debias.scorers.native_unseen import native_unseen
+from debias.text import six_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,4 +60,4 @@ def unseen_error(ensemble: TreeEnsemble, rows: Any, grouping: Grouping) -> NDArr
     without = np.array([shares(np.where(of_row == g, 0.0, rows.weight)) for g in range(GROUPS_OF_ROWS)])
     weight = np.bincount(of_row[rows.weight > 0], weights=rows.weight[rows.weight > 0], minlength=GROUPS_OF_ROWS)
     variance, _ = group_variance(shares(rows.weight), without, weight / weight.sum())
-    return np.sqrt(variance)
+    return six_digits(np.sqrt(variance))  # an estimate, which need not fill the JSON
