@@ -15,7 +15,7 @@ from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
-from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, UNSEEN, RowsKind
+from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, TWINS, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
 from debias.significance.contributions import coded_response
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 MOST_ALONE = 50
-"""What a feature explains by itself is computed for the features with the largest scores, at most so many,"""
+"""What a feature explains by itself is computed for the features with the largest scores, at most so many (and so many
+of those that are not confirmed are compared with each other),"""
 LEAST_ALONE = 0.5
 """and told of those that explain at least this share of the variation of y."""
 IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
@@ -101,7 +102,8 @@ class Facts(Protocol):
     def details(self, scores: Scores) -> dict[str, Any]:
         """Return details of scores: the shares of rows with unseen categories and of rows that repeat others.
 
-        If the scores are tested, also how much of y single features explain by themselves, if that is much.
+        If the scores are tested, also how much of y single features explain by themselves, if that is much, and which
+        features that are not confirmed are nearly the same.
         """
 
 
@@ -184,10 +186,12 @@ class FactsOfRows:
 
     def near_duplicates(self, scores: Scores) -> tuple[NearDuplicates, ...] | None:
         """See :class:`Facts`."""
-        if scores.selected is None:
-            return None
+        return None if scores.selected is None else self._alike(scores, scores.selected)
+
+    def _alike(self, scores: Scores, among: NDArray[np.bool_]) -> tuple[NearDuplicates, ...]:
+        """Return which of some features have nearly the same column, those with the largest scores first."""
         ensemble, grouping, table = self.rows.ensemble, self.grouping, self.rows.table
-        single = scores.selected & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
+        single = among & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
         features = np.flatnonzero(single)[np.argsort(-scores.values[single], kind="stable")]
         if features.size < 2:
             return ()
@@ -202,7 +206,17 @@ class FactsOfRows:
         rows, names = self.rows, self.rows.ensemble.feature_names
         unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
         repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
-        return {**self._alone(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+        return {**self._alone(scores), **self._twins(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+
+    def _twins(self, scores: Scores) -> dict[str, list[dict[str, Any]]]:
+        """Return which features that are not confirmed alone are nearly the same; nothing if there are none."""
+        if scores.selected is None:
+            return {}
+        largest = np.argsort(-scores.values, kind="stable")
+        among = np.zeros(largest.size, dtype=bool)
+        among[largest[(~scores.selected & (scores.values > 0))[largest]][:MOST_ALONE]] = True
+        found = [each.to_dict() for each in self._alike(scores, among)]
+        return {TWINS: found} if found else {}
 
     def _variance(self) -> dict[str, float]:
         """Return the variance of y that scores are shares of; nothing if their unit is another one.

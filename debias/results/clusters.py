@@ -159,14 +159,16 @@ class Clusters(ReportedResult):
         """
         test = self.scores.details["test"]
         error = error_rate_in_words(test.get("error"), test["alpha"])
-        of_test = f"Tested together: {counted(self.scores.values.size, 'feature')} and all clusters, {error}."
+        features = counted(self.scores.values.size, "feature")
+        of_test = f"Tested{f' together: {features} and all clusters' if self.clusters else f': {features}'}, {error}."
         if not self.clusters:
             least = f"a likeness of {self.least_likeness:g} or more"
             return [f"No features have {least}, so there are no clusters to test.", of_test]
         n_found = sum(each.selected for each in self.clusters)
         count = (
-            f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of similar features {_is(n_found)} "
-            f"{Verdict.INFORMATIVE.phrase} on {rows_of(self.scores)}."
+            f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of similar features "
+            f"{_is(1 if len(self.clusters) == 1 else n_found)} {Verdict.INFORMATIVE.phrase} on "
+            f"{rows_of(self.scores)}."
         )
         together = sorted(self.only_together, key=lambda each: -each.share)
         lines = [
@@ -331,7 +333,8 @@ def _draw(result: Clusters, ax: Any, most: int) -> Any:
     total = np.maximum(scores.values, 0.0).sum() or 1.0
     share = np.maximum(scores.values, 0.0) / total
     drawn = set(np.argsort(-scores.values, kind="stable")[:most].tolist())
-    order = [int(k) for k in leaves_list(result.linkage) if int(k) in drawn]
+    leaves = leaves_list(result.linkage) if len(result.linkage) else [0]
+    order = [int(k) for k in leaves if int(k) in drawn]
     with settings():
         if ax is None:
             figure = new_axes(8.4, 1.6 + 0.24 * len(order)).figure

@@ -19,6 +19,7 @@ from debias.results.vocabulary import (
     GROUPS_OF_ROWS,
     LIKE_TRAINING,
     PROVEN_HELD_OUT,
+    TWINS,
     UNPROVEN,
     Dependence,
     RowsKind,
@@ -86,6 +87,7 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
+        *_twins(audit),
         *to_look_at(audit),
         *_losing(audit),
         *_before_a_selection(audit),
@@ -255,6 +257,23 @@ def of_rest(audit: Audit) -> list[str]:
     return [
         f"Even together {them} are not confirmed in this model ({p}). This does not prove that they carry no "
         "information."
+    ]
+
+
+def _twins(audit: Audit) -> list[str]:
+    """Return which features that are not confirmed alone are nearly the same, if they have a share together."""
+    share = dict(zip(audit.tested_scores.feature_names, audit.share, strict=True))
+    sets = [
+        (each["features"], each["correlation"], float(sum(share[name] for name in each["features"])))
+        for each in audit.tested_scores.details.get(TWINS, [])
+    ]
+    notable = sorted((each for each in sets if each[2] > NOTABLE), key=lambda each: -each[2])
+    return [
+        f"{enumerated(names, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
+        f"{correlation_in_words(correlation, least=len(names) > 2)}) and have {percent(together)} of the debiased "
+        f"scores together. {'Neither' if len(names) == 2 else 'None of them'} is confirmed alone. "
+        "debias.clusters tests such features together."
+        for names, correlation, together in notable[:MOST_NAMED]
     ]
 
 

@@ -36,7 +36,7 @@ from debias.results.fields import (
 from debias.results.performance import NearDuplicates, Performance
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
-from debias.results.vocabulary import EXPLAINED_ALONE, RowsKind, Verdict
+from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -582,6 +582,7 @@ def check_audit(audit: Audit) -> None:
         raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
     _check_test(tested, at)
     _check_alone(tested, at)
+    _check_twins(tested, at)
     _check_near_duplicates(audit)
     if audit.performance is not None:
         audit.performance.check()
@@ -643,6 +644,18 @@ def _check_alone(tested: Scores, at: str) -> None:
     known = isinstance(alone, dict) and set(alone) <= set(tested.feature_names)
     if not known or not all(type(share) in (int, float) and 0 <= share <= 1 for share in alone.values()):
         raise DebiasError(f"{at}.details.{EXPLAINED_ALONE} is not a share of the response for each of some features")
+
+
+def _check_twins(tested: Scores, at: str) -> None:
+    """Raise unless the sets are of two or more features that were not found."""
+    try:
+        sets = _near_duplicates(tested.details.get(TWINS, []), f"{at}.details.{TWINS}")
+    except Malformed as error:
+        raise DebiasError(str(error)) from None
+    found = tested.selected if tested.selected is not None else np.ones(len(tested.feature_names), dtype=bool)
+    free = {name for name, yes in zip(tested.feature_names, found, strict=True) if not yes}
+    if any(len(each.features) < 2 or not free.issuperset(each.features) for each in sets):
+        raise DebiasError(f"{at}.details.{TWINS} has sets that are not of two or more features that were not found")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

@@ -21,6 +21,8 @@ GROUPS_OF_ROWS = 10
 """The jackknife of the reported importance on unseen rows leaves out so many groups of rows, one at a time."""
 ERROR_RATE_OF_INFLATION = 0.05
 """A family-wise error rate of sentences that features are reported too high."""
+TWINS = "unconfirmed_twins"
+"""There: sets of features that are not confirmed alone and whose columns are nearly the same."""
 UNSEEN = "unseen_categories"
 """There: share of the rows with a category that the model never saw, by column that has any."""
 REPEATED = "repeated_rows"

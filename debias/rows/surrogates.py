@@ -33,6 +33,8 @@ MOST_SPLITS = 20
 """At most this many splits on a feature are looked at: those that divide the most rows."""
 LEAST_ROWS = 30
 """Splits with fewer of the rows are not looked at: by chance, the best of many splits makes few mistakes."""
+LEAST_MISTAKES = 50
+"""For the same reason, the blind rule must make so many mistakes at the splits on a feature together."""
 MOST_ROWS, FEW_ROWS = 2_000, 500
 """So many rows, spread evenly, are looked at; the smaller number with more features than"""
 MANY_FEATURES = 100
@@ -57,8 +59,8 @@ def associations(rows: Rows, columns: NDArray[np.int64], of_categories: Sequence
     Returns
     -------
     array of shape (n_features, n_features)
-        Row j has the associations of the splits on j with every feature. A row whose feature has no split with
-        ``LEAST_ROWS`` rows is 0. Rows in which feature k is missing go to the larger side.
+        Row j has the associations of the splits on j with every feature. A row is 0 if the splits on its feature divide
+        too few rows (``LEAST_ROWS``, ``LEAST_MISTAKES``). Rows in which feature k is missing go to the larger side.
     """
     ensemble = rows.ensemble
     n, p = MOST_ROWS if columns.size <= MANY_FEATURES else FEW_ROWS, columns.size
@@ -79,7 +81,7 @@ def associations(rows: Rows, columns: NDArray[np.int64], of_categories: Sequence
             smaller = min(int(left.sum()), int(here.sum() - left.sum()))
             blind[j] += smaller
             mistakes[j] += rules.mistakes(left, here, smaller)
-    return np.where(blind[:, None] > 0, 1 - mistakes / np.maximum(blind, 1.0)[:, None], 0.0)
+    return np.where(blind[:, None] >= LEAST_MISTAKES, 1 - mistakes / np.maximum(blind, 1.0)[:, None], 0.0)
 
 
 def _largest_splits(ensemble: TreeEnsemble, columns: NDArray[np.int64], most: int) -> NDArray[np.int64]:

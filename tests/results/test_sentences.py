@@ -201,20 +201,42 @@ def leaks(facts, least, text):
         assert shows(share, leaks[name])
 
 
-def near_duplicates(facts, names, more_than, correlation, least):
+def near_duplicates(facts, names, *correlation):
     ours = [each for each in facts.audit.near_duplicates if each.features[0] == re.split(", | and ", names)[0]]
     assert len(ours) == 1
     each = ours[0]
     assert each in facts.audit.near_duplicates[:3]
-    named(names, list(each.features), most=5)
-    assert bool(least) == (len(each.features) > 2 and each.correlation < 1)
+    of_set(each.features, each.correlation, names, *correlation)
+
+
+def of_set(features, value, names, more_than, correlation, least):
+    named(names, list(features), most=5)
+    assert bool(least) == (len(features) > 2 and value < 1)
     if more_than:
-        assert 0.99 < each.correlation < 1
+        assert 0.99 < value < 1
     elif least:
-        assert 0 <= each.correlation - float(correlation) < 0.01
+        assert 0 <= value - float(correlation) < 0.01
     else:
-        assert correlation == f"{each.correlation:.2f}"
-        assert (correlation == "1.00") == (each.correlation == 1)
+        assert correlation == f"{value:.2f}"
+        assert (correlation == "1.00") == (value == 1)
+
+
+def notable_twins(facts):
+    """Sets that were not confirmed, by the share that they have together, the largest first."""
+    sets = facts.tested_scores.details.get("unconfirmed_twins", [])
+    by_share = sorted(((facts.share[each["features"]].sum(), k) for k, each in enumerate(sets)), reverse=True)
+    return [(sets[k], share) for share, k in by_share if share > 0.01]
+
+
+def twins(facts, names, more_than, correlation, least, together, how_many):
+    first = re.split(", | and ", names)[0]
+    ours = [(each, share) for each, share in notable_twins(facts)[:3] if each["features"][0] == first]
+    assert len(ours) == 1
+    each, share = ours[0]
+    assert not set(each["features"]) & set(facts.informative)
+    of_set(each["features"], each["correlation"], names, more_than, correlation, least)
+    assert shows(together, share)
+    assert (how_many == "Neither") == (len(each["features"]) == 2)
 
 
 def more_near_duplicates(facts, n, noun, verb):
@@ -382,6 +404,9 @@ SUMMARY = {
     r"leaks: check that their values are known before the response is, and are not made from it\.": leaks,
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
     r"may share their score\.": near_duplicates,
+    r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\) and have "
+    rf"({PERCENT}) of the debiased scores together\. (Neither|None of them) is confirmed alone\. debias\.clusters "
+    r"tests such features together\.": twins,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
     r"There are ([\d,]+) features for ([\d,]+) rows\. Out-of-bag rows cannot show a selection of columns by y: if "
     r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
@@ -557,6 +582,7 @@ def expected(facts):
         p = facts.rest.get("p_value")
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
+    kinds += ["twins"] * min(3, len(notable_twins(facts)))
     n_leaks = len(alone_at_least(facts))
     kinds += ["leak"] * (n_leaks == 1) + ["leaks"] * (n_leaks > 1)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)

@@ -36,6 +36,7 @@ def drawn(seed):
     scores = _tested(rng, scores, z, kind) if kind != "untested" else _untested(rng, scores)
     if scores.selected is not None:
         scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
+        scores = replace(scores, details={**scores.details, **_twins(np.random.default_rng([seed, 5]), scores)})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:
@@ -53,6 +54,17 @@ def drawn(seed):
         error = audit.reported_unseen * np.random.default_rng([seed, 4]).choice([0.0, 0.05, 3.0], size=n)
         audit = replace(audit, reported_unseen_error=error)
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
+
+
+def _twins(rng, scores):
+    """Return random sets of features that were not found."""
+    names = [name for name, found in zip(scores.feature_names, scores.selected, strict=True) if not found]
+    sets = []
+    while len(names) > 1 and rng.random() < 0.6:
+        taken = sorted(rng.choice(len(names), size=min(len(names), int(rng.choice([2, 3, 8]))), replace=False))
+        sets.append({"features": [names[k] for k in taken], "correlation": float(rng.choice([0.951, 0.994, 0.996, 1]))})
+        names = [name for k, name in enumerate(names) if k not in taken]
+    return {"unconfirmed_twins": sets} if sets else {}
 
 
 def _explained_alone(seed, scores):
