@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 UNKNOWN = "-"
 """Stands in tables for a number that is not known."""
@@ -235,6 +237,20 @@ def correlation_in_words(value: float, least: bool = False) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number and its noun, in the plural unless the number is 1: "1 row", "1,200 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def six_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers that are rounded to six digits, which are short in JSON.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> six_digits(np.array([2 / 3, 1234567.0, 0.0])).tolist()
+    [0.666667, 1234570.0, 0.0]
+    """
+    import numpy as np
+
+    return np.array([float(f"{value:.6g}") for value in values.ravel()], dtype=np.float64).reshape(values.shape)
 
 
 def rounded_up(number: float, digits: int = 2) -> int:

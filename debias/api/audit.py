@@ -32,6 +32,7 @@ from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import native_unseen
+from debias.scorers.unseen_error import unseen_error
 from debias.significance.procedure import Tests
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ def _audited(
         first.performance,
         first.reported_unseen,
         first.no_unseen_because,
+        first.reported_unseen_error,
     )
 
 
@@ -334,6 +336,8 @@ class _AuditedMember:
     scores : dict of str to Scores
     n_values, near_duplicates, performance, reported, reported_kind, reported_unseen, no_unseen_because
         As for :class:`Audit`; `reported` and `reported_unseen` are not scaled.
+    reported_unseen_error
+        As for :class:`Audit`.
     """
 
     scores: dict[str, Scores]
@@ -344,6 +348,7 @@ class _AuditedMember:
     reported_kind: str
     reported_unseen: NDArray[np.float64] | None
     no_unseen_because: str | None
+    reported_unseen_error: NDArray[np.float64] | None
 
 
 def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints, *, is_first: bool) -> _AuditedMember:
@@ -382,6 +387,9 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         reported_kind=reported_kind,
         reported_unseen=reported_unseen,
         no_unseen_because=no_unseen_because,
+        reported_unseen_error=None
+        if reported_unseen is None
+        else unseen_error(prepared.ensemble, prepared.rows, prepared.grouping),
     )
 
 

@@ -1,4 +1,4 @@
-"""``debias.clusters``: correlated features, clustered by rank correlation, each cluster tested as one feature.
+"""``debias.clusters``: features that say the same, clustered by likeness, each cluster tested as one feature.
 
 Twins share their score, so each may be unconfirmed alone although together they are informative. Features and
 clusters are one family of hypotheses. All are tested by the same permutations, and the step-down of the largest z
@@ -23,13 +23,17 @@ from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import in_threads
 from debias.positions import evenly_spaced
 from debias.progress import with_progress
-from debias.results.clusters import Cluster, Clusters
+from debias.results.clusters import Cluster, Clusters, nodes
+from debias.results.rest import REST
 from debias.results.untested import TRAINING_ROWS
 from debias.results.vocabulary import RowsKind
 from debias.rows.request import Request
+from debias.rows.surrogates import associations
 from debias.significance.procedure import Permutation, Procedure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from debias.data.user_rows import Dataset
@@ -38,8 +42,8 @@ if TYPE_CHECKING:
     from debias.rows.provenance import RowsOption
     from debias.rows.request import Level
 
-LEAST_CORRELATION = 0.5
-"""Clusters of a lower mean absolute rank correlation are not tested, by default."""
+LEAST_LIKENESS = 0.5
+"""Clusters of a lower mean likeness are not tested, by default."""
 
 
 @in_threads
@@ -52,21 +56,22 @@ def clusters(
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
+    groups: Mapping[str, Any] | None = None,
     level: Level | None = None,
-    least_correlation: float = LEAST_CORRELATION,
+    least_likeness: float = LEAST_LIKENESS,
     error_rate: float = 0.05,
     n_permutations: int = 200,
     random_state: RandomState = None,
     n_jobs: int | None = None,
 ) -> Clusters:
-    """Cluster correlated features, and test which clusters are informative although their features are not alone.
+    """Cluster features that say the same, and test which clusters are informative although no feature is alone.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, random_state, n_jobs
+    model, X, y, rows, train, sample_weight, groups, level, random_state, n_jobs
         As for :func:`audit`.
-    least_correlation : float
-        Clusters whose mean absolute rank correlation is lower than this are not tested. Between 0 and 1.
+    least_likeness : float
+        Clusters whose mean likeness is lower than this are not tested. Between 0 and 1.
     error_rate : float
         Family-wise error rate over all features and clusters.
     n_permutations : int
@@ -86,9 +91,14 @@ def clusters(
 
     Notes
     -----
-    The distance of two features is 1 minus their absolute rank correlation (Spearman), of at most 2,000 rows. Features
-    that are missing in different rows, columns of categories of which neither tells the other, and features that a
-    pipeline makes several columns of have the distance 1. Clusters are joined by average linkage.
+    The likeness of two features is the larger of two figures, of at most 2,000 rows. One is their absolute rank
+    correlation (Spearman), 0 for features that are missing in different rows and for columns of categories, unless
+    these correspond one to one. The other is how well one replaces the other in the trees: of the mistakes that remain
+    if the splits on a feature are replaced by sending all rows to the larger side, the share that a split of the same
+    rows on the other feature avoids (surrogate splits, Breiman et al. 1984). It is that of the direction in which it is
+    larger. Groups of several columns, and features that a pipeline makes several columns of, have the likeness 0. The
+    distance is 1 minus the likeness, and clusters are joined by average linkage. The responses of the rows are not used
+    for this.
 
     The score of a cluster is the sum of those of its features (``mdi_oob``). Its z is that of an audit in which the
     cluster is a group (``groups=``). The adjusted p-values are those of the step-down of the largest z over features
@@ -96,6 +106,9 @@ def clusters(
 
     References
     ----------
+    Breiman, L., Friedman, J., Olshen, R., Stone, C. (1984). Classification and Regression Trees, 5.3. Wadsworth.
+    Seifert, S., Gundlach, S., Szymczak, S. (2019). Surrogate minimal depth as an importance measure for variables in
+    random forests. Bioinformatics 35, 3663-3671.
     Westfall, P., Young, S. (1993). Resampling-Based Multiple Testing. Wiley, algorithm 2.8.
     Meinshausen, N. (2008). Hierarchical testing of variable importance. Biometrika 95, 265-278.
 
@@ -110,8 +123,9 @@ def clusters(
     >>> found.to_frame().loc["s3 + s4", "verdict"]
     'informative'
     """
-    if not 0 < least_correlation < 1:
-        raise CompositionError(f"least_correlation must be between 0 and 1, not {least_correlation!r}")
+    is_number = isinstance(least_likeness, (int, float, np.number)) and not isinstance(least_likeness, bool)
+    if not is_number or not 0 < least_likeness < 1:
+        raise CompositionError(f"least_likeness must be between 0 and 1, not {least_likeness!r}")
     procedure = Procedure.of(Permutation(n_permutations, adaptive=False), error_rate)
     assert procedure is not None
     request = Request.of(
@@ -121,6 +135,7 @@ def clusters(
         rows=rows,
         train=train,
         sample_weight=sample_weight,
+        groups=groups,
         level=level,
         random_state=random_state,
         n_jobs=n_jobs,
@@ -132,46 +147,43 @@ def clusters(
         raise CompositionError("clusters need all rows at once: pass X and y in memory")
     if prepared.rows.kind == RowsKind.TRAIN:
         raise RowsError(f"clusters cannot be tested: {TRAINING_ROWS}")
-    return _tested(prepared, procedure, least_correlation)
+    return _tested(prepared, procedure, least_likeness)
 
 
-def _tested(prepared: PreparedRows, procedure: Procedure, least_correlation: float) -> Clusters:
+def _tested(prepared: PreparedRows, procedure: Procedure, least_likeness: float) -> Clusters:
     """Cluster the features, and test features and clusters together."""
     names, n = prepared.grouping.names, len(prepared.grouping.names)
-    linkage = _linkage(_correlations(prepared))
-    members: list[tuple[int, ...]] = [(k,) for k in range(n)]
-    generation = [0] * n
+    linkage = _linkage(_likeness(prepared))
+    members, generation = nodes(linkage, n), [0] * n
     for left, right, *_ in linkage:
-        one, other = int(left), int(right)
-        members.append(members[one] + members[other])
-        generation.append(1 + max(generation[one], generation[other]))
-    nodes = [n + step for step, row in enumerate(linkage) if row[2] <= 1 - least_correlation]
+        generation.append(1 + max(generation[int(left)], generation[int(right)]))
+    tested = [n + step for step, row in enumerate(linkage) if row[2] <= 1 - least_likeness]
 
     scores = _of_partition(prepared, [], procedure)
-    z = np.full(n + len(nodes), np.nan)
+    z = np.full(n + len(tested), np.nan)
     assert scores.z is not None
     assert scores.null is not None
     null = np.empty((len(scores.null), z.size))
     z[:n], null[:, :n] = scores.z, scores.null
     # Clusters of one generation share no feature, so one partition of the features tests them all.
-    for each in sorted({generation[node] for node in nodes}):
-        columns = [k for k, node in enumerate(nodes) if generation[node] == each]
-        tested = _of_partition(prepared, [members[nodes[k]] for k in columns], procedure)
-        assert tested.z is not None
-        assert tested.null is not None
-        at = [tested.feature_names.index(_name(c)) for c in range(len(columns))]
-        z[[n + k for k in columns]], null[:, [n + k for k in columns]] = tested.z[at], tested.null[:, at]
+    for each in sorted({generation[node] for node in tested}):
+        columns = [k for k, node in enumerate(tested) if generation[node] == each]
+        together = _of_partition(prepared, [members[tested[k]] for k in columns], procedure)
+        assert together.z is not None
+        assert together.null is not None
+        at = [together.feature_names.index(_name(c)) for c in range(len(columns))]
+        z[[n + k for k in columns]], null[:, [n + k for k in columns]] = together.z[at], together.null[:, at]
 
     p_adjusted = p_values.step_down_max(z, null)
     selected = p_adjusted <= procedure.alpha
     total = float(np.maximum(scores.values, 0.0).sum()) or 1.0
     found = []
-    for k, node in enumerate(nodes):
+    for k, node in enumerate(tested):
         score = float(scores.values[list(members[node])].sum())
         found.append(
             Cluster(
                 features=tuple(names[j] for j in members[node]),
-                correlation=float(1 - linkage[node - n, 2]),
+                likeness=float(1 - linkage[node - n, 2]),
                 score=score,
                 share=max(score, 0.0) / total,
                 z=float(z[n + k]),
@@ -179,8 +191,14 @@ def _tested(prepared: PreparedRows, procedure: Procedure, least_correlation: flo
                 selected=bool(selected[n + k]),
             )
         )
-    of_features = replace(scores, p_adjusted=p_adjusted[:n], selected=selected[:n], threshold=None)
-    return Clusters(of_features, tuple(found), linkage, least_correlation)
+    of_features = replace(
+        scores,
+        p_adjusted=p_adjusted[:n],
+        selected=selected[:n],
+        threshold=None,
+        details={name: value for name, value in scores.details.items() if name != REST},  # the rest is another one now
+    )
+    return Clusters(of_features, tuple(found), linkage, least_likeness)
 
 
 def _of_partition(prepared: PreparedRows, sets: list[tuple[int, ...]], procedure: Procedure) -> Scores:
@@ -206,26 +224,28 @@ def _name(position: int) -> str:
     return f"\0{position}"
 
 
-def _correlations(prepared: PreparedRows) -> NDArray[np.float64]:
-    """Return the absolute rank correlation of every two features, 0 where they are not compared."""
+def _likeness(prepared: PreparedRows) -> NDArray[np.float64]:
+    """Return the likeness of every two features, 0 where they are not compared."""
     ensemble, grouping, table = prepared.rows.ensemble, prepared.grouping, prepared.rows.table
-    related = np.zeros((len(grouping.names), len(grouping.names)))
+    likeness = np.zeros((len(grouping.names), len(grouping.names)))
     single = np.flatnonzero(np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
     column_of = np.zeros(len(grouping.names), dtype=np.int64)
     column_of[grouping.index] = np.arange(grouping.index.size)
-    columns = column_of[single]
+    columns, of_categories = column_of[single], category_columns(ensemble)
     X = table.matrix(ensemble, evenly_spaced(table.n_rows, MOST_ROWS))[:, columns]
-    related[np.ix_(single, single)] = rank_correlations(X, np.isin(columns, category_columns(ensemble)))
-    return related
+    related = rank_correlations(X, np.isin(columns, of_categories))
+    replaced = associations(prepared.rows, columns, of_categories)
+    likeness[np.ix_(single, single)] = np.maximum(related, np.maximum(replaced, replaced.T))
+    return likeness
 
 
-def _linkage(related: NDArray[np.float64]) -> NDArray[np.float64]:
+def _linkage(likeness: NDArray[np.float64]) -> NDArray[np.float64]:
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
-    if len(related) < 2:
+    if len(likeness) < 2:
         return np.empty((0, 4))
-    distance = 1 - related
+    distance = 1 - likeness
     np.fill_diagonal(distance, 0.0)
     tree: NDArray[np.float64] = linkage(squareform(distance, checks=False), "average")
     return tree

@@ -15,7 +15,7 @@ from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
-from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, UNSEEN, RowsKind
+from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, TWINS, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
 from debias.significance.contributions import coded_response
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
+MOST_ALONE = 50
+"""What a feature explains by itself is computed for the features with the largest scores, at most so many (and so many
+of those that are not confirmed are compared with each other),"""
+LEAST_ALONE = 0.5
+"""and told of those that explain at least this share of the variation of y."""
 IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
 
 
@@ -97,7 +102,8 @@ class Facts(Protocol):
     def details(self, scores: Scores) -> dict[str, Any]:
         """Return details of scores: the shares of rows with unseen categories and of rows that repeat others.
 
-        If the scores are tested, also how much of y the strongest feature explains by itself.
+        If the scores are tested, also how much of y single features explain by themselves, if that is much, and which
+        features that are not confirmed are nearly the same.
         """
 
 
@@ -180,10 +186,12 @@ class FactsOfRows:
 
     def near_duplicates(self, scores: Scores) -> tuple[NearDuplicates, ...] | None:
         """See :class:`Facts`."""
-        if scores.selected is None:
-            return None
+        return None if scores.selected is None else self._alike(scores, scores.selected)
+
+    def _alike(self, scores: Scores, among: NDArray[np.bool_]) -> tuple[NearDuplicates, ...]:
+        """Return which of some features have nearly the same column, those with the largest scores first."""
         ensemble, grouping, table = self.rows.ensemble, self.grouping, self.rows.table
-        single = scores.selected & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
+        single = among & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
         features = np.flatnonzero(single)[np.argsort(-scores.values[single], kind="stable")]
         if features.size < 2:
             return ()
@@ -198,7 +206,17 @@ class FactsOfRows:
         rows, names = self.rows, self.rows.ensemble.feature_names
         unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
         repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
-        return {**self._of_strongest(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+        return {**self._alone(scores), **self._twins(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+
+    def _twins(self, scores: Scores) -> dict[str, list[dict[str, Any]]]:
+        """Return which features that are not confirmed alone are nearly the same; nothing if there are none."""
+        if scores.selected is None:
+            return {}
+        largest = np.argsort(-scores.values, kind="stable")
+        among = np.zeros(largest.size, dtype=bool)
+        among[largest[(~scores.selected & (scores.values > 0))[largest]][:MOST_ALONE]] = True
+        found = [each.to_dict() for each in self._alike(scores, among)]
+        return {TWINS: found} if found else {}
 
     def _variance(self) -> dict[str, float]:
         """Return the variance of y that scores are shares of; nothing if their unit is another one.
@@ -220,22 +238,26 @@ class FactsOfRows:
         deviation = numbers - np.average(numbers, axis=0, weights=weight)
         return {RESPONSE_VARIANCE: float(np.average((deviation**2).sum(axis=1), weights=weight))}
 
-    def _of_strongest(self, scores: Scores) -> dict[str, float | None]:
-        """Return how much of y the strongest feature explains by itself; nothing if the scores are untested."""
+    def _alone(self, scores: Scores) -> dict[str, dict[str, float]]:
+        """Return how much of y features explain by themselves, the most first; nothing if the scores are untested."""
         if scores.selected is None:
             return {}
         response, table = self.rows.response, self.rows.table
         rows = evenly_spaced(table.n_rows, MOST_ROWS)
-        of_strongest = np.flatnonzero(self.grouping.index == int(np.argmax(scores.values)))
         if response.codes is not None:
             y = np.eye(response.codes.max() + 1)[response.codes[rows]]
         else:
             numbers = response.values if response.target is None else response.target
             assert numbers is not None
             y = numbers[rows]
-        if not of_strongest.size or not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
+        if not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
             return {}
-        return {EXPLAINED_ALONE: explained_alone(table.matrix(self.rows.ensemble, rows)[:, of_strongest], y)}
+        X, found = table.matrix(self.rows.ensemble, rows), dict[str, float]()
+        for k in np.argsort(-scores.values, kind="stable")[:MOST_ALONE]:
+            share = explained_alone(X[:, self.grouping.index == k], y)
+            if share is not None and share >= LEAST_ALONE:
+                found[self.grouping.names[k]] = share
+        return {EXPLAINED_ALONE: dict(sorted(found.items(), key=lambda each: -each[1]))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,14 +319,14 @@ def explained_alone(columns: NDArray[np.floating[Any]], y: NDArray[np.float64]) 
     Parameters
     ----------
     columns : array of shape (n_rows, n_columns)
-        One column, or the columns that are made of one, with the first as the most important one.
+        One column, or the columns that are made of one, with the first as the most important one; or none.
     y : array of shape (n_rows, any)
         Numbers, or classes as one-hot columns. The variances of several columns are added up.
 
     Returns
     -------
     float or None
-        At most 1, and about 0 for columns that have nothing to do with y. None if y is constant.
+        At most 1, and about 0 for columns that have nothing to do with y. None if y is constant, or without a column.
 
     References
     ----------
@@ -318,7 +340,7 @@ def explained_alone(columns: NDArray[np.floating[Any]], y: NDArray[np.float64]) 
     1.0
     """
     variance = float(y.var(axis=0, ddof=1).sum()) if len(y) > 1 else 0.0
-    if not variance > 0:
+    if not variance > 0 or not columns.shape[1]:
         return None
     mixed = np.random.default_rng(0).permutation(len(y))
     codes = [

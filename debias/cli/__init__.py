@@ -16,7 +16,7 @@ import click
 
 from debias import __version__
 from debias.child_process import safe_path
-from debias.cli import audit, check, doctor, drop, interactions, monitor, plugins, score
+from debias.cli import audit, check, clusters, doctor, drop, interactions, monitor, plugins, score
 from debias.cli.gate import not_finished
 from debias.cli.output import COULD_NOT_RUN, defused, errors, warn
 
@@ -106,6 +106,7 @@ def debias_commands() -> list[click.Command]:
     return [
         audit.command,
         check.command,
+        clusters.command,
         doctor.command,
         drop.command,
         interactions.command,

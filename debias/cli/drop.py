@@ -56,6 +56,12 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
 )
+@click.option(
+    "--model-out",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write the certified model to this file: .skops, .ubj, .json, .txt, .cbm or .joblib.",
+)
 @html_option
 @with_files_of_gate
 @with_allowed(("may_drop",))
@@ -68,6 +74,7 @@ def command(
     refit_path: bool,
     policy: str | None,
     json_file: str | None,
+    model_out: str | None,
     html_file: str | None,
     junit: str | None,
     summary: str | None,
@@ -76,15 +83,22 @@ def command(
     """Tell which features of MODEL may be dropped together; DATA are rows that nothing has used before.
 
     The model is trained again without sets of features, on the rows of --train, and its loss on DATA is compared with
-    that of MODEL. The model without the features is not written to a file: train it without these columns.
+    that of MODEL. --model-out writes the certified model without the features, if there is one.
 
     Exit codes: 0 done; with --policy 0 certified, 1 do not drop together, 4 undecided; 2 wrong usage or policy, 3 an
     error while loading or running.
     """
-    outputs = {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary}
+    outputs = {
+        "--json": json_file,
+        "--model-out": model_out,
+        "--html": html_file,
+        "--junit": junit,
+        "--summary": summary,
+    }
     check_files(source.files | {"--policy": policy}, outputs)
     with errors(), errors_in(junit):
         import debias
+        from debias.models.saving import refuse_unsaveable, save_model
         from debias.results.console import print_droppable
         from debias.results.policy import Policy
 
@@ -97,6 +111,8 @@ def command(
         with show_progress(source.progress):
             model, rows, options = source.read()
             del options["level"]
+            if model_out:  # before the refits, which take long
+                refuse_unsaveable(model, model_out)
             asked = list(features) or (None if rules is None else _of_policy(rules, rows))
             result = debias.droppable(
                 model,
@@ -112,6 +128,10 @@ def command(
             result.to_json(json_file)
         if html_file:
             result.to_html(html_file)
+        if model_out and result.model is not None:
+            save_model(result.model, model_out)
+        elif model_out:
+            click.echo(f"no set of features is certified, so {model_out} is not written", err=True)
         if rules is None:
             if form != "table":
                 click.echo(result.to_json() if form == "json" else result.to_csv(), nl=form == "json")

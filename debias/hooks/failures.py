@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pluggy
 
-OF_THE_LIBRARY = ("debias_predict_native", "debias_refit", "debias_load_model")
+OF_THE_LIBRARY = ("debias_predict_native", "debias_refit", "debias_load_model", "debias_save_model")
 """Hooks in which errors of the library are about the rows or the file of the user: debias reports them as such."""
 OF_SIZE = (MemoryError, RecursionError)
 """Errors that any correct code can raise for a model or table that is too large."""

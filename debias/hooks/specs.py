@@ -368,6 +368,30 @@ def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[]
 
 
 @hookspec(firstresult=True)
+def debias_save_model(model: Any, path: Path) -> bool | None:
+    """Write a model to a file in the format of this adapter.
+
+    Parameters
+    ----------
+    model : object
+        A fitted model of any library, or a wrapper of one.
+    path : Path
+        A new file in an empty folder. Its suffix chooses the format.
+
+    Returns
+    -------
+    bool or None
+        True if the file was written; None for models and suffixes of others.
+
+    Raises
+    ------
+    Exception
+        Any error of the library, which the user gets with the name of the file.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
 def debias_restore(model: Any, params: Any) -> Any | None:
     """Restore the hyper-parameters of a model whose file lost them.
 

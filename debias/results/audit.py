@@ -14,7 +14,14 @@ from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
 from debias.results.report import figures
 from debias.results.scores import Scores
-from debias.results.vocabulary import DEPENDENCE, Dependence, Finding, Verdict
+from debias.results.vocabulary import (
+    DEPENDENCE,
+    ERROR_RATE_OF_INFLATION,
+    GROUPS_OF_ROWS,
+    Dependence,
+    Finding,
+    Verdict,
+)
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -52,6 +59,10 @@ class Audit(ReportedResult):
         this one can say that a feature is reported too high, since both have one unit. None if it was not computed.
     no_unseen_because : str or None
         Why `reported_unseen` is None.
+    reported_unseen_error : array of shape (n_features,), or None
+        Standard errors of `reported_unseen`, for other rows and these trees: by a jackknife over 10 groups of rows
+        (blocks), with 9 degrees of freedom. None if `reported_unseen` is, if the rows came in batches, or if there are
+        fewer than 10 rows (blocks).
     scores : dict of str to Scores
         Scores by name of the scorer.
     n_values : array of int64 of shape (n_features,), or None
@@ -85,6 +96,7 @@ class Audit(ReportedResult):
     performance: Performance | None = None
     reported_unseen: NDArray[np.float64] | None = None
     no_unseen_because: str | None = None
+    reported_unseen_error: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return console.short_audit(self)
@@ -102,6 +114,7 @@ class Audit(ReportedResult):
         performance: Performance | None = None,
         reported_unseen: NDArray[np.float64] | None = None,
         no_unseen_because: str | None = None,
+        reported_unseen_error: NDArray[np.float64] | None = None,
     ) -> Audit:
         """Return an audit made from scores and unscaled reported importance, with the same figure on these rows."""
         if reported_unseen is None and no_unseen_because is None:
@@ -117,6 +130,7 @@ class Audit(ReportedResult):
             performance,
             None if reported_unseen is None else _shares(np.maximum(reported_unseen, 0.0)),
             no_unseen_because,
+            reported_unseen_error,
         )
 
     @property
@@ -139,6 +153,20 @@ class Audit(ReportedResult):
         if self.reported is None or self.reported_unseen is None or not self.reported_unseen.any():
             return None
         return self.where_tested(self.reported - self.reported_unseen)
+
+    @property
+    def inflation_shown(self) -> NDArray[np.bool_] | None:
+        """Whether the inflation of each feature is more than chance in the rows explains, shape (n_features,).
+
+        By a one-sided t-test with `reported_unseen_error`, at a family-wise error rate of 5 % over the features
+        (Bonferroni). The reported figure is that of this model, so it has no error. None if it is not known.
+        """
+        from scipy.special import stdtrit
+
+        if self.inflation is None or self.reported_unseen_error is None:
+            return None
+        quantile = stdtrit(GROUPS_OF_ROWS - 1, 1 - ERROR_RATE_OF_INFLATION / self.inflation.size)
+        return np.nan_to_num(self.inflation, nan=-np.inf) > quantile * self.reported_unseen_error
 
     @property
     def tested(self) -> bool:
@@ -542,6 +570,9 @@ reason to drop it.
             "reported_kind": self.reported_kind,
             "reported_unseen": None if self.reported_unseen is None else self.reported_unseen.tolist(),
             "no_unseen_because": self.no_unseen_because,
+            "reported_unseen_error": None
+            if self.reported_unseen_error is None
+            else self.reported_unseen_error.tolist(),
             "tested_scorer": self.tested_scorer,
             "share": self.share.tolist(),
             "verdict": self.verdict,

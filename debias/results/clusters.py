@@ -1,15 +1,32 @@
-"""Clusters of correlated features, each tested as one feature, with the tree in which they were found."""
+"""Clusters of features that say the same, each tested as one feature, with the tree in which they were found."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from debias.atomic_files import written
+from debias.results import console, stored
+from debias.results.base import ReportedResult
+from debias.results.fields import (
+    AGREE,
+    SCHEMA_VERSION,
+    Malformed,
+    list_of,
+    mapping,
+    number,
+    record,
+    table,
+    text_of,
+    texts,
+    without_version,
+    yes_or_no,
+)
 from debias.results.report.figures import GRID, MUTED, SETTINGS, new_axes, refuse_most, settings
+from debias.results.scores import Scores
 from debias.results.sentences import enumerated, rows_of
+from debias.results.tables import Table
 from debias.results.vocabulary import Verdict, error_rate_in_words
 from debias.text import counted, feature_index, percent, percent_in_table, shortened
 
@@ -17,8 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.results.scores import Scores
+    from debias.results.fields import Reader
 
+KIND = "clusters"
 MOST_NAMED = 5
 """A sentence names at most this many features, and a summary this many clusters."""
 MOST_DRAWN = 30
@@ -26,14 +44,14 @@ MOST_DRAWN = 30
 
 @dataclass(frozen=True)
 class Cluster:
-    """A set of correlated features that was tested as one feature.
+    """A set of features that say the same, which was tested as one feature.
 
     Parameters
     ----------
     features : tuple of str
         In the order of the tree.
-    correlation : float
-        Mean absolute rank correlation of the two parts that the cluster joins (average linkage).
+    likeness : float
+        Mean likeness of the features of the two parts that the cluster joins (average linkage).
     score, share : float
         Sum of the scores of the features; max(score, 0) as a share of the sum of all positive scores of features.
     z, p_adjusted : float
@@ -43,7 +61,7 @@ class Cluster:
     """
 
     features: tuple[str, ...]
-    correlation: float
+    likeness: float
     score: float
     share: float
     z: float
@@ -52,8 +70,10 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Clusters:
-    """Features and clusters of correlated features, tested together.
+class Clusters(ReportedResult):
+    """Features and clusters of features that say the same, tested together.
+
+    :func:`debias.clusters` makes it, and says what the likeness is.
 
     Parameters
     ----------
@@ -63,19 +83,25 @@ class Clusters:
     clusters : tuple of Cluster
         From the smallest distance to the largest: a cluster comes after all clusters inside of it.
     linkage : array of shape (n_features - 1, 4)
-        The whole tree, as ``scipy.cluster.hierarchy.linkage`` returns it. The distance is 1 minus the mean absolute
-        rank correlation.
-    least_correlation : float
-        Clusters of a lower correlation were not tested.
+        The whole tree, as ``scipy.cluster.hierarchy.linkage`` returns it. The distance is 1 minus the mean likeness.
+    least_likeness : float
+        Clusters of a lower likeness were not tested.
     """
+
+    WRITTEN_AS: ClassVar[str] = "clusters written by debias (Clusters.to_json)"
 
     scores: Scores
     clusters: tuple[Cluster, ...]
     linkage: NDArray[np.float64]
-    least_correlation: float
+    least_likeness: float
 
     def __repr__(self) -> str:
-        return "\n".join(self.summary())
+        return console.short_clusters(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the tests must know."""
+        return self.scores.warnings
 
     @property
     def only_together(self) -> tuple[Cluster, ...]:
@@ -95,7 +121,7 @@ class Clusters:
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row a cluster, the largest share first.
 
-        Index ``cluster``: the features, joined by " + ". Columns: ``n_features``, ``correlation``, ``share``,
+        Index ``cluster``: the features, joined by " + ". Columns: ``n_features``, ``likeness``, ``share``,
         ``score``, ``z``, ``p_adjusted``, ``verdict``, and ``informative_alone``: how many of its features are
         informative by themselves, at the same error rate.
         """
@@ -104,7 +130,7 @@ class Clusters:
         alone = dict(zip(self.scores.feature_names, self.scores.selected, strict=True))  # type: ignore[arg-type]
         columns = {
             "n_features": [len(each.features) for each in self.clusters],
-            "correlation": [each.correlation for each in self.clusters],
+            "likeness": [each.likeness for each in self.clusters],
             "share": [each.share for each in self.clusters],
             "score": [each.score for each in self.clusters],
             "z": [each.z for each in self.clusters],
@@ -115,6 +141,15 @@ class Clusters:
         index = feature_index([" + ".join(each.features) for each in self.clusters], "cluster")
         return pd.DataFrame(columns, index=index).sort_values("share", ascending=False, kind="stable")
 
+    def to_table(self, most: int | None = None) -> Table:
+        """Return the table of the first clusters, or of all, for people."""
+        frame = self.to_frame().iloc[:most]
+        found = frame["verdict"] == Verdict.INFORMATIVE.value
+        frame["together"] = np.where(found, Verdict.INFORMATIVE.text, "not confirmed")
+        names = ["together", "share", "p_adjusted", "informative_alone", "n_features", "likeness", "z"]
+        titles = {"n_features": "features", "informative_alone": "informative alone"}
+        return Table.of(frame, names, titles, head="cluster")
+
     def summary(self) -> list[str]:
         """Return the result in sentences: which clusters are informative although none of their features is.
 
@@ -124,14 +159,16 @@ class Clusters:
         """
         test = self.scores.details["test"]
         error = error_rate_in_words(test.get("error"), test["alpha"])
-        of_test = f"Tested together: {counted(self.scores.values.size, 'feature')} and all clusters, {error}."
+        features = counted(self.scores.values.size, "feature")
+        of_test = f"Tested{f' together: {features} and all clusters' if self.clusters else f': {features}'}, {error}."
         if not self.clusters:
-            least = f"an absolute rank correlation of {self.least_correlation:g} or more"
+            least = f"a likeness of {self.least_likeness:g} or more"
             return [f"No features have {least}, so there are no clusters to test.", of_test]
         n_found = sum(each.selected for each in self.clusters)
         count = (
-            f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of correlated features {_is(n_found)} "
-            f"{Verdict.INFORMATIVE.phrase} on {rows_of(self.scores)}."
+            f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of similar features "
+            f"{_is(1 if len(self.clusters) == 1 else n_found)} {Verdict.INFORMATIVE.phrase} on "
+            f"{rows_of(self.scores)}."
         )
         together = sorted(self.only_together, key=lambda each: -each.share)
         lines = [
@@ -147,31 +184,49 @@ class Clusters:
             lines.append(f"Each {Verdict.INFORMATIVE.text} cluster has a feature that is {phrase} alone.")
         return [count, *lines, of_test]
 
-    def to_html(self, path: Any = None, title: str | None = None) -> str:
-        """Return one self-contained HTML page, and write it to `path` if that is not None.
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with a schema version."""
+        return {
+            "kind": KIND,
+            "schema_version": SCHEMA_VERSION,
+            "scores": {self.scores.scorer: self.scores.to_dict()},
+            "clusters": [{**asdict(each), "features": list(each.features)} for each in self.clusters],
+            "linkage": self.linkage.tolist(),
+            "least_likeness": self.least_likeness,
+            "summary": self.summary(),
+        }
 
-        Raises
-        ------
-        ImportError
-            matplotlib or Jinja2 is not installed.
-        """
+    @classmethod
+    def _read(cls, plain: dict[str, Any]) -> Clusters:
+        if plain.get("kind") != KIND:
+            raise Malformed("it has another kind")
+        fields = record(without_version(plain, KIND), FIELDS, "")
+        if len(fields["scores"]) != 1:
+            raise Malformed("it does not have one kind of scores")
+        [(name, of_features)] = fields["scores"].items()
+        scores = Scores(**stored.scores_fields(mapping(of_features, f"scores.{name}"), f"scores.{name}."))
+        stored.check_read_scores(scores)
+        result = cls(scores, fields["clusters"], fields["linkage"].reshape(-1, 4), fields["least_likeness"])
+        _check(result)
+        return result
+
+    def _page(self, title: str | None) -> str:
         from debias.results.report.clusters_page import clusters_page
 
         n_drawn = min(self.scores.values.size, MOST_DRAWN)
         caption = (
             f"Debiased share of {'each feature' if n_drawn == self.scores.values.size else f'{n_drawn} features'} by "
-            "itself (bars), and the tree of their rank correlations. A thick blue line joins a cluster that is "
+            "itself (bars), and the tree of their likeness. A thick blue line joins a cluster that is "
             f"{Verdict.INFORMATIVE.phrase}; the number beside it is the share of the cluster. The vertical line is the "
-            "least correlation of a cluster that was tested."
+            "least likeness of a cluster that was tested."
         )
-        page = clusters_page(
+        return clusters_page(
             self,
             lambda figure: _draw(self, _two_axes(figure), MOST_DRAWN),
             1.6 + 0.24 * n_drawn,
             caption,
             title,
         )
-        return written(path, page)
 
     def plot(self, ax: Any = None, max_features: int = MOST_DRAWN) -> Any:
         """Draw the debiased shares as bars, and beside them the tree of the features.
@@ -189,6 +244,70 @@ class Clusters:
         """
         refuse_most(max_features)
         return _draw(self, ax, max_features)
+
+
+def nodes(linkage: NDArray[np.float64], n_features: int) -> list[tuple[int, ...]]:
+    """Return the features of every node of a tree, in the order of the tree: single features, then the joined ones."""
+    members: list[tuple[int, ...]] = [(k,) for k in range(n_features)]
+    for left, right, *_ in linkage:
+        members.append(members[int(left)] + members[int(right)])
+    return members
+
+
+def _check(result: Clusters) -> None:
+    """Raise a Malformed unless the clusters are those of the tree, with sums of scores and decisions that follow."""
+    scores, linkage = result.scores, result.linkage
+    n, test = scores.values.size, scores.details.get("test")
+    if scores.selected is None or scores.p_adjusted is None or not isinstance(test, dict):
+        raise Malformed("its scores are not tested")
+    alpha = test.get("alpha")
+    if not isinstance(alpha, float) or not 0 < alpha < 1 or not 0 < result.least_likeness < 1:
+        raise Malformed("alpha and least_likeness are not between 0 and 1")
+    joined = linkage[:, :2].ravel().tolist()
+    in_order = all(each < n + step // 2 for step, each in enumerate(joined))
+    if len(linkage) != n - 1 or sorted(joined) != list(range(2 * len(linkage))) or not in_order:
+        raise Malformed("linkage is not a tree of its features")
+    tested = [
+        (members, 1 - float(row[2]))
+        for members, row in zip(nodes(linkage, n)[n:], linkage, strict=True)
+        if row[2] <= 1 - result.least_likeness
+    ]
+    if len(tested) != len(result.clusters):
+        raise Malformed("clusters are not those of linkage and least_likeness")
+    total = float(np.maximum(scores.values, 0.0).sum()) or 1.0
+    for each, (members, likeness) in zip(result.clusters, tested, strict=True):
+        score = float(scores.values[list(members)].sum())
+        follows = [likeness, score, max(score, 0.0) / total]
+        if each.features != tuple(scores.feature_names[k] for k in members):
+            raise Malformed("clusters are not those of linkage")
+        if not np.allclose([each.likeness, each.score, each.share], follows, rtol=AGREE, atol=AGREE):
+            raise Malformed(f"likeness, score or share of {each.features[0]!r} and others do not follow")
+        if not 0 <= each.p_adjusted <= 1 or each.selected != (each.p_adjusted <= alpha):
+            raise Malformed(f"p_adjusted or selected of {each.features[0]!r} and others contradict alpha")
+    if not np.array_equal(scores.selected, scores.p_adjusted <= alpha):
+        raise Malformed("selected contradicts p_adjusted")
+
+
+def _clusters(value: Any, at: str) -> tuple[Cluster, ...]:
+    return tuple(
+        Cluster(**record(mapping(each, f"{at}[{k}]"), OF_CLUSTER, f"{at}[{k}]."))
+        for k, each in enumerate(list_of(value, at))
+    )
+
+
+OF_CLUSTER: dict[str, Reader] = {
+    "features": texts,
+    **dict.fromkeys(("likeness", "score", "share", "z", "p_adjusted"), number),
+    "selected": lambda value, at: bool(yes_or_no([value], at)[0]),
+}
+FIELDS: dict[str, Reader] = {
+    "kind": text_of,
+    "scores": mapping,
+    "clusters": _clusters,
+    "linkage": table,
+    "least_likeness": number,
+    "summary": texts,
+}
 
 
 def _verdict(selected: bool) -> Verdict:
@@ -214,7 +333,8 @@ def _draw(result: Clusters, ax: Any, most: int) -> Any:
     total = np.maximum(scores.values, 0.0).sum() or 1.0
     share = np.maximum(scores.values, 0.0) / total
     drawn = set(np.argsort(-scores.values, kind="stable")[:most].tolist())
-    order = [int(k) for k in leaves_list(result.linkage) if int(k) in drawn]
+    leaves = leaves_list(result.linkage) if len(result.linkage) else [0]
+    order = [int(k) for k in leaves if int(k) in drawn]
     with settings():
         if ax is None:
             figure = new_axes(8.4, 1.6 + 0.24 * len(order)).figure
@@ -240,9 +360,9 @@ def _draw(result: Clusters, ax: Any, most: int) -> Any:
         _draw_tree(result, tree, {k: float(row) for row, k in enumerate(order)})
         tree.set_xlim(0, 1)
         tree.set_xticks([0, 0.5, 1], ["1", "0.5", "0"])
-        tree.set_xlabel("absolute rank correlation")
+        tree.set_xlabel("likeness")
         tree.tick_params(axis="y", length=0, labelleft=False)
-        tree.axvline(1 - result.least_correlation, color=GRID, lw=1)
+        tree.axvline(1 - result.least_likeness, color=GRID, lw=1)
         for each in (bars, tree):
             each.spines[["top", "right"]].set_visible(False)
             each.xaxis.label.set_color(SETTINGS["axes.labelcolor"])
@@ -273,7 +393,7 @@ def _draw_tree(result: Clusters, axes: Any, place: dict[int, float]) -> None:
         axes.plot([x, distance, distance, x2], [y, y, y2, y2], **style)
         if cluster is not None and is_found and not any(members[node] < other for other in selected):
             axes.annotate(
-                percent_in_table(cluster.share), (distance, (y + y2) / 2), (3, 0), textcoords="offset points",
-                va="center", fontsize=8.5, color=look.colour,
+                percent_in_table(cluster.share), (distance, (y + y2) / 2), (3, 1), textcoords="offset points",
+                va="bottom", fontsize=8.5, color=look.colour,
             )  # fmt: skip
         at[node] = (float(distance), (y + y2) / 2)

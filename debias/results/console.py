@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
     from debias.results.changes import Changes
+    from debias.results.clusters import Clusters
     from debias.results.comparison import Comparison
     from debias.results.droppable import Droppable
     from debias.results.folds_audit import FoldsAudit
@@ -117,6 +118,15 @@ def table_of_drops(result: Droppable) -> Table:
     frame.index = frame.index.map("{:,}".format)
     needed = f"{'blocks' if result.blocks else 'rows'} needed to decide"
     return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
+
+
+def print_clusters(console: Console, found: Clusters) -> None:
+    """Print what is informative together, the table of clusters, and then how it was tested."""
+    *first, last = found.summary()
+    _print_lines(console, first)
+    if found.clusters:
+        _print_table(console, found.to_table(MOST_DRAWN), len(found.clusters) - MOST_DRAWN, noun="cluster")
+    _print_lines(console, [last])
 
 
 def print_interactions(console: Console, found: Interactions) -> None:
@@ -225,6 +235,13 @@ def short_droppable(result: Droppable) -> str:
     of = f"{counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
     lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", *map(escaped, result.summary()[:2])]
     return _short(lines, Table(table.names, kept), result.sizes.size)
+
+
+def short_clusters(found: Clusters) -> str:
+    """Return what is informative together, and the first clusters."""
+    *lines, _ = found.summary()
+    of = f"Clusters of {escaped(str(found.scores.settings.get('model')))}"
+    return _short([of, *lines], found.to_table(MOST), len(found.clusters), LONGEST_RULE)
 
 
 def short_interactions(found: Interactions) -> str:

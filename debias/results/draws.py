@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.atomic_files import replacing
 from debias.errors import DebiasError
+from debias.text import six_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,4 +122,5 @@ def _holds_scores(entries: dict[str, Any]) -> Iterator[bool]:
 
 
 def _quantiles(null: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.quantile(null, [0.05, 0.95], axis=0)
+    """Return the quantiles in six digits: they are drawn, and more digits would take a tenth of the JSON."""
+    return six_digits(np.quantile(null, [0.05, 0.95], axis=0))

@@ -349,11 +349,20 @@ def _inflation(audit: Audit, limit: float) -> Result:
     tested = ~np.isnan(excess)
     if not tested.any():
         return _unjudged(unjudged, audit)
-    k = int(np.nanargmax(excess))
+    # Of the features above the limit, one whose inflation is more than chance counts first.
+    shown = np.ones(excess.size, dtype=bool) if audit.inflation_shown is None else audit.inflation_shown
+    above = (excess > limit) & shown
+    k = int(np.nanargmax(np.where(above, excess, np.nan) if above.any() else excess))
+    error = audit.reported_unseen_error
     reason = (
         f"{audit.tested_scores.feature_names[k]}: reported {audit.reported[k]:.1%} by {audit.reported_kind}, "
         f"{audit.reported_unseen[k]:.1%} {on_unseen_rows(audit)}"
+        f"{'' if error is None else f' (standard error {error[k]:.1%})'}"
     )
+    if excess[k] > limit and not shown[k]:
+        value = f"{excess[k]:.1%}"
+        by_chance = f"{reason}: this may be chance in the rows. Pass more rows, or allow more inflation"
+        return Result(rule, GateStatus.NOT_JUDGED, value, allowed, by_chance)
     result = Result.of(rule, bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", allowed, reason)
     # The shares of the others would be smaller on these rows if a feature that was not tested had one.
     unknown = result.status is GateStatus.PASSED and not tested.all() and bool((audit.reported > limit).any())

@@ -14,9 +14,12 @@ from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
 from debias.results.vocabulary import (
     DEPENDENCE,
+    ERROR_RATE_OF_INFLATION,
     EXPLAINED_ALONE,
+    GROUPS_OF_ROWS,
     LIKE_TRAINING,
     PROVEN_HELD_OUT,
+    TWINS,
     UNPROVEN,
     Dependence,
     RowsKind,
@@ -60,11 +63,7 @@ LONGEST_IN_HEADLINE = 90
 MANY_A_ROW = 0.5
 """With this many features a row or more, the summary of out-of-bag rows says that they cannot show a selection."""
 LEAK = 0.95
-"""A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
-LEAK_AMONG = 4
-"""if the model has at least this many features,"""
-LEAK_ALONE = 0.95
-"""and if the feature explains at least this share of the variation of the response by itself."""
+"""A feature that explains at least this share of the variation of y by itself may be a leak of y (docs/report.md)."""
 STABLE = 0.9
 """Folds with a mean rank correlation of at least this rank the features alike,"""
 UNSTABLE = 0.5
@@ -88,6 +87,7 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
+        *_twins(audit),
         *to_look_at(audit),
         *_losing(audit),
         *_before_a_selection(audit),
@@ -260,6 +260,23 @@ def of_rest(audit: Audit) -> list[str]:
     ]
 
 
+def _twins(audit: Audit) -> list[str]:
+    """Return which features that are not confirmed alone are nearly the same, if they have a share together."""
+    share = dict(zip(audit.tested_scores.feature_names, audit.share, strict=True))
+    sets = [
+        (each["features"], each["correlation"], float(sum(share[name] for name in each["features"])))
+        for each in audit.tested_scores.details.get(TWINS, [])
+    ]
+    notable = sorted((each for each in sets if each[2] > NOTABLE), key=lambda each: -each[2])
+    return [
+        f"{enumerated(names, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
+        f"{correlation_in_words(correlation, least=len(names) > 2)}) and have {percent(together)} of the debiased "
+        f"scores together. {'Neither' if len(names) == 2 else 'None of them'} is confirmed alone. "
+        "debias.clusters tests such features together."
+        for names, correlation, together in notable[:MOST_NAMED]
+    ]
+
+
 def of_untested(features: Mapping[str, str]) -> list[str]:
     """Return which features could not be tested on these rows, and why."""
     reasons = [f"{name} ({reason})" for name, reason in features.items()]
@@ -268,23 +285,27 @@ def of_untested(features: Mapping[str, str]) -> list[str]:
     return [f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}. Audit rows on which these columns vary."]
 
 
-def possible_leak(audit: Audit) -> int | None:
-    """Return the feature that may leak the response, because it has nearly all of the scores and tells y, or None."""
-    k = int(np.argmax(audit.share))
-    has_all = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] is Verdict.INFORMATIVE
-    return k if has_all and (audit.tested_scores.details.get(EXPLAINED_ALONE) or 0.0) >= LEAK_ALONE else None
+def possible_leaks(audit: Audit) -> dict[str, float]:
+    """Return the features that may leak the response, with the share of its variation that each explains by itself."""
+    if (audit.tested_scores.n_rows or 0) < ROWS_TO_JUDGE:
+        return {}
+    alone = audit.tested_scores.details.get(EXPLAINED_ALONE) or {}
+    return {name: share for name, share in alone.items() if share >= LEAK}
 
 
 def _leak(audit: Audit) -> list[str]:
-    k = possible_leak(audit)
-    if k is None:
+    leaks = possible_leaks(audit)
+    if not leaks:
         return []
-    scores = audit.tested_scores
+    if len(leaks) == 1:
+        [(name, share)] = leaks.items()
+        explains = f"{escaped(name)} explains {percent(share)} of the variation of the response by itself. This may be"
+        return [f"{explains} a leak: check that its values are known before the response is, and are not made from it."]
+    named = enumerated([f"{name} ({percent(share)})" for name, share in leaks.items()], MOST_NAMED)
     return [
-        f"{escaped(scores.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
-        f"{audit.share.size:,} features, and explains {percent(scores.details[EXPLAINED_ALONE])} of the variation "
-        "of the response by itself. This may be a leak: check that its values are known before the response is, and "
-        "are not made from it."
+        f"Some features each explain at least {percent(LEAK, 0)} of the variation of the response by themselves: "
+        f"{named}. They may be leaks: check that their values are known before the response is, and are not made from "
+        "it."
     ]
 
 
@@ -409,24 +430,28 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
             "compare with the reported ones."
         ]
     doubled = (reported >= INFLATED * audit.where_tested(unseen)) & (reported > 0)
-    inflated = doubled & (reported - unseen > NOTABLE)
+    notable, shown, error = doubled & (reported - unseen > NOTABLE), audit.inflation_shown, audit.reported_unseen_error
+    inflated = notable if shown is None else notable & shown
     largest_first = [k for k in np.argsort(unseen - reported, kind="stable") if inflated[k]]
     names = audit.tested_scores.feature_names
     lines = [
         f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
-        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])} if the same "
-        f"importance is computed {where}."
+        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])}"
+        f"{'' if error is None else f' (standard error {percent(min(float(error[k]), 1.0))})'} if the same importance "
+        f"is computed {where}."
         for k in largest_first[:MOST_NAMED]
     ]
     n_unnamed = len(largest_first) - MOST_NAMED
+    beyond = "" if error is None else ", beyond the error of these rows"
     if n_unnamed > 0:
         have = "feature has" if n_unnamed == 1 else "features have"
-        lines.append(
-            f"{n_unnamed:,} more {have} a reported share that is at least twice the share {where} and {_EXCESS}."
-        )
-    lines += _slightly_inflated(audit, reported, unseen, doubled & ~inflated)
+        twice = f"a reported share that is at least twice the share {where}"
+        lines.append(f"{n_unnamed:,} more {have} {twice} and {_EXCESS}{beyond}.")
+    lines += _slightly_inflated(audit, reported, unseen, doubled & ~notable)
+    if lines and error is None:
+        lines.append("The shares on these rows have no standard error here, so the differences may be chance.")
     which = "feature that was tested" if audit.untested_features else "feature"
-    return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}."]
+    return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}{beyond}."]
 
 
 def _losing(audit: Audit) -> list[str]:
@@ -457,7 +482,7 @@ def _slightly_inflated(
 ) -> list[str]:
     """Return a sentence about many small excesses if their sum is notable."""
     total, of_unseen = float(reported[slight].sum()), float(unseen[slight].sum())
-    if total - of_unseen <= NOTABLE_TOGETHER:
+    if total - of_unseen <= max(NOTABLE_TOGETHER, _error_of_sum(audit, slight)):
         return []
     where = on_unseen_rows(audit)
     return [
@@ -465,6 +490,16 @@ def _slightly_inflated(
         f"reported importance, but {percent(of_unseen)} if the same importance is computed {where}. Each has "
         f"at least twice its share {where}, but at most 1 percentage point more."
     ]
+
+
+def _error_of_sum(audit: Audit, which: NDArray[np.bool_]) -> float:
+    """Return what chance in the rows may explain of the sum of some excesses, which vary nearly independently."""
+    from scipy.special import stdtrit
+
+    if audit.reported_unseen_error is None:
+        return 0.0
+    error = float(np.sqrt((audit.reported_unseen_error[which] ** 2).sum()))
+    return float(stdtrit(GROUPS_OF_ROWS - 1, 1 - ERROR_RATE_OF_INFLATION)) * error
 
 
 def summary_of_folds(audit: FoldsAudit) -> list[str]:

@@ -36,7 +36,7 @@ from debias.results.fields import (
 from debias.results.performance import NearDuplicates, Performance
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
-from debias.results.vocabulary import RowsKind, Verdict
+from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -447,6 +447,7 @@ OF_AUDIT: dict[str, Reader] = {
     "reported_kind": text_of,
     "reported_unseen": or_none(numbers),
     "no_unseen_because": or_none(text_of),
+    "reported_unseen_error": or_none(numbers),
     "tested_scorer": text_of,
     "n_values": or_none(whole_numbers),
     "fingerprints": _fingerprints,
@@ -565,6 +566,11 @@ def check_audit(audit: Audit) -> None:
     _check_values("reported", audit.reported, len(tested.feature_names))
     _check_values("n_values", audit.n_values, len(tested.feature_names))
     _check_values("reported_unseen", audit.reported_unseen, len(tested.feature_names))
+    _check_values("reported_unseen_error", audit.reported_unseen_error, len(tested.feature_names))
+    if audit.reported_unseen_error is not None and (audit.reported_unseen_error < 0).any():
+        raise DebiasError("reported_unseen_error has numbers below 0")
+    if audit.reported_unseen_error is not None and audit.reported_unseen is None:
+        raise DebiasError("reported_unseen_error has no reported_unseen")
     for name in ("reported", "reported_unseen"):
         if getattr(audit, name) is not None:
             _check_shares(name, getattr(audit, name))
@@ -575,6 +581,8 @@ def check_audit(audit: Audit) -> None:
     if not all(isinstance(tested.provenance.get(name), str) for name in ("status", "detail")):
         raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
     _check_test(tested, at)
+    _check_alone(tested, at)
+    _check_twins(tested, at)
     _check_near_duplicates(audit)
     if audit.performance is not None:
         audit.performance.check()
@@ -628,6 +636,26 @@ def _check_untested(tested: Scores, at: str) -> None:
     for name in reasons:
         if name not in position or tested.values[position[name]] != 0:
             raise DebiasError(f"{at}.details.{FEATURES} has {name!r}, which is no feature with a score of 0")
+
+
+def _check_alone(tested: Scores, at: str) -> None:
+    """Raise unless what features explain by themselves is a share of the response for each of some features."""
+    alone = tested.details.get(EXPLAINED_ALONE, {})
+    known = isinstance(alone, dict) and set(alone) <= set(tested.feature_names)
+    if not known or not all(type(share) in (int, float) and 0 <= share <= 1 for share in alone.values()):
+        raise DebiasError(f"{at}.details.{EXPLAINED_ALONE} is not a share of the response for each of some features")
+
+
+def _check_twins(tested: Scores, at: str) -> None:
+    """Raise unless the sets are of two or more features that were not found."""
+    try:
+        sets = _near_duplicates(tested.details.get(TWINS, []), f"{at}.details.{TWINS}")
+    except Malformed as error:
+        raise DebiasError(str(error)) from None
+    found = tested.selected if tested.selected is not None else np.ones(len(tested.feature_names), dtype=bool)
+    free = {name for name, yes in zip(tested.feature_names, found, strict=True) if not yes}
+    if any(len(each.features) < 2 or not free.issuperset(each.features) for each in sets):
+        raise DebiasError(f"{at}.details.{TWINS} has sets that are not of two or more features that were not found")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

@@ -380,4 +380,6 @@ FORMAT = {
     "status": _statuses,
     "n_features": _counts,
     "informative_alone": _counts,
+    "likeness": _z,
+    "together": _as_they_are,
 }

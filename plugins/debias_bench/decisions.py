@@ -79,9 +79,14 @@ class Sentences:
     of_unit_alone: int
 
     @classmethod
-    def of(cls, reported: Array, unseen: Array, on_training: Array) -> Sentences:
-        """Count them, from the reported shares and the shares compared with, on unseen and on training rows."""
-        named = too_high(reported, unseen)
+    def of(
+        cls, reported: Array, unseen: Array, on_training: Array, shown: NDArray[np.bool_] | None = None
+    ) -> Sentences:
+        """Count them, from the reported shares and the shares compared with, on unseen and on training rows.
+
+        `shown` says which differences are beyond their error; all, if that is not known.
+        """
+        named = too_high(reported, unseen) & (True if shown is None else shown)
         return cls(int(named.sum()), int((named & ~too_high(on_training, unseen)).sum()))
 
 
@@ -117,12 +122,12 @@ def compared(model: Any, train: tuple[Any, Any], unseen: tuple[Any, Any]) -> dic
     audit = debias.audit(model, *unseen, rows="held-out", test=None)
     assert audit.reported is not None
     k, found = audit.tested_scores.feature_names.index(NOISE), dict[str, float]()
-    figures = [(BEFORE, "mdi_oob", audit.share)]
+    figures: list[tuple[str, str, Array, Any]] = [(BEFORE, "mdi_oob", audit.share, None)]
     if audit.inflation is not None and audit.reported_unseen is not None:
-        figures.append((NOW, "native_unseen", audit.reported_unseen))
-    for what, scorer, share in figures:
+        figures.append((NOW, "native_unseen", audit.reported_unseen, audit.inflation_shown))
+    for what, scorer, share, shown in figures:
         on_training = shares(_on_training_rows(model, *train, scorer))
-        counted = Sentences.of(audit.reported, share, on_training)
+        counted = Sentences.of(audit.reported, share, on_training, shown)
         found |= {
             f"{what}: named": counted.named,
             f"{what}: of unit alone": counted.of_unit_alone,
@@ -223,7 +228,8 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "with, and more than 1 percentage point above it. Such a sentence is *of the unit alone* if it is not one any "
         "more once the reported share is replaced by the share that is compared with, computed on the training rows: "
         "the model is then not better on these rows, and the two figures only measure different things. *Before*, the "
-        "reported share was compared with the share of `mdi_oob`; *now* with the same figure on unseen rows.",
+        "reported share was compared with the share of `mdi_oob`; *now* with the same figure on unseen rows, and only "
+        "differences beyond their error count.",
         _bias(trials),
         "*Differs*: largest difference between a reported share and the same figure that debias computes on the "
         "training rows, over features, data sets and divisions. *Not judged*: the summary says that the two have "

@@ -14,6 +14,8 @@ def test_a_sentence_is_of_the_unit_alone_if_the_training_rows_give_it_too():
     # The second feature is as low on the training rows; the third has what is reported of it there.
     assert Sentences.of(reported, unseen, np.array([0.75, 0.05, 0.2, 0.0])) == Sentences(named=2, of_unit_alone=1)
     assert Sentences.of(reported, unseen, reported) == Sentences(named=2, of_unit_alone=0)
+    shown = np.array([False, True, False, False])
+    assert Sentences.of(reported, unseen, reported, shown) == Sentences(named=1, of_unit_alone=0)
     assert Sentences.of(reported, reported, unseen) == Sentences(named=0, of_unit_alone=0)
 
 

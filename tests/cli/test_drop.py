@@ -57,6 +57,32 @@ def test_it_prints_what_may_be_dropped_and_writes_the_files(files, tmp_path):
     assert result.summary()[0] in re.sub(r"\s+", " ", (tmp_path / "drop.html").read_text())
 
 
+def test_the_certified_model_is_written_in_the_format_of_its_library(files, tmp_path):
+    noise = ("--feature", "noise 1", "--feature", "noise 2")
+    done = run(files, *noise, "--model-out", tmp_path / "small.ubj")
+    assert done.exit_code == 0, done.output
+    small = xgboost.Booster(model_file=str(tmp_path / "small.ubj"))
+    assert small.feature_names == ["a", "b", "c"]
+    rows = pd.read_csv(files / "heldout.csv")
+    train = pd.read_csv(files / "train.csv")
+    columns = ["a", "b", "c", "noise 1", "noise 2"]
+    model = debias.load_model(files / "model.ubj", params=json.loads((files / "params.json").read_text()))
+    given = ((frame[columns], frame["outcome"]) for frame in (rows, train))
+    result = debias.droppable(model, *next(given), train=next(given), columns=["noise 1", "noise 2"])
+    matrix = xgboost.DMatrix(rows[["a", "b", "c"]])
+    np.testing.assert_array_equal(small.predict(matrix), result.model.predict(matrix))
+
+
+def test_no_model_is_written_without_a_certificate_and_a_wrong_suffix_is_told_before_the_refits(files, tmp_path):
+    done = run(files, "--feature", "a", "--model-out", tmp_path / "small.ubj")
+    assert done.exit_code == 0, done.output
+    assert "small.ubj is not written" in done.stderr
+    done = run(files, "--model-out", tmp_path / "small.cbm")
+    assert done.exit_code == 3
+    assert "a Booster cannot be written to a .cbm. Use .skops" in re.sub(r"\s+", " ", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_other_formats_are_those_of_the_result(files):
     as_json, as_csv = (run(files, "--format", form, "--feature", "noise 1") for form in ("json", "csv"))
     result = debias.Droppable.from_json(as_json.stdout)

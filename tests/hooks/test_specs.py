@@ -22,6 +22,7 @@ from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.models.saving import save_model
 from debias.testing import check_adapter
 
 ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
@@ -402,6 +403,21 @@ def test_debias_load_model(plugin, forest, rows, tmp_path):
 
     plugin(**ADAPTER, debias_load_model=load)
     np.testing.assert_array_equal(debias.load_model(path).predict(rows[0]), forest.predict(rows[0]))
+
+
+def test_debias_save_model(plugin, forest, tmp_path):
+    def save(model, path):
+        if path.suffix != ".toy":
+            return None
+        path.write_text(json.dumps([model.n_trees, model.depth, model.seed]))
+        return True
+
+    plugin(debias_save_model=save)
+    save_model(forest, tmp_path / "forest.toy")
+    assert json.loads((tmp_path / "forest.toy").read_text()) == [forest.n_trees, forest.depth, forest.seed]
+    with pytest.raises(debias.UnsupportedModelError, match="a ToyForest cannot be written to a .cbm"):
+        save_model(forest, tmp_path / "forest.cbm")
+    assert not (tmp_path / "forest.cbm").exists()
 
 
 def test_debias_download_model(plugin, forest, rows, tmp_path):

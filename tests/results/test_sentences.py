@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 import debias
 from debias.results.answers import answers
@@ -77,7 +77,10 @@ class Facts:
         if self.reported is not None and self.unseen is not None:
             self.excess = self.reported - self.unseen
             self.twice = (self.reported >= 2 * self.unseen) & (self.reported > 0)
-            self.inflated = self.table.index[self.twice & (self.excess > 0.01)]
+            error = audit.reported_unseen_error
+            self.error = None if error is None else pd.Series(error, self.tested_scores.feature_names)[self.table.index]
+            self.beyond = True if error is None else self.excess > t.ppf(1 - 0.05 / self.n, 9) * self.error
+            self.inflated = self.table.index[self.twice & (self.excess > 0.01) & self.beyond]
             self.slight = self.table.index[self.twice & (self.excess <= 0.01)]
 
     @property
@@ -177,30 +180,63 @@ def losing(facts, names, n_named, verb, it, last):
     )
 
 
-def leak(facts, name, part, n, alone):
-    assert whole(n) == facts.n >= 4
-    assert name == facts.share.idxmax()
-    assert name in facts.informative
-    assert facts.share[name] >= 0.95
-    assert shows(part, facts.share[name])
-    assert shows(alone, facts.audit.tested_scores.details["explained_alone"])
-    assert facts.audit.tested_scores.details["explained_alone"] >= 0.95
+def alone_at_least(facts, least=0.95):
+    alone = facts.audit.tested_scores.details.get("explained_alone", {})
+    return {name: share for name, share in alone.items() if share >= least} if facts.tested_scores.n_rows >= 30 else {}
 
 
-def near_duplicates(facts, names, more_than, correlation, least):
+def leak(facts, name, alone):
+    assert [name] == list(alone_at_least(facts))
+    assert shows(alone, facts.audit.tested_scores.details["explained_alone"][name])
+
+
+def leaks(facts, least, text):
+    leaks = alone_at_least(facts)
+    assert float(least) == 95
+    assert len(leaks) > 1
+    shown = re.findall(rf"(?:^|, | and )(.+?) \(({PERCENT})\)(?=$|, | and )", text)
+    named(re.sub(rf" \({PERCENT}\)", "", text), list(leaks), most=3)
+    assert len(shown) == min(3, len(leaks))
+    for name, share in shown:
+        assert shows(share, leaks[name])
+
+
+def near_duplicates(facts, names, *correlation):
     ours = [each for each in facts.audit.near_duplicates if each.features[0] == re.split(", | and ", names)[0]]
     assert len(ours) == 1
     each = ours[0]
     assert each in facts.audit.near_duplicates[:3]
-    named(names, list(each.features), most=5)
-    assert bool(least) == (len(each.features) > 2 and each.correlation < 1)
+    of_set(each.features, each.correlation, names, *correlation)
+
+
+def of_set(features, value, names, more_than, correlation, least):
+    named(names, list(features), most=5)
+    assert bool(least) == (len(features) > 2 and value < 1)
     if more_than:
-        assert 0.99 < each.correlation < 1
+        assert 0.99 < value < 1
     elif least:
-        assert 0 <= each.correlation - float(correlation) < 0.01
+        assert 0 <= value - float(correlation) < 0.01
     else:
-        assert correlation == f"{each.correlation:.2f}"
-        assert (correlation == "1.00") == (each.correlation == 1)
+        assert correlation == f"{value:.2f}"
+        assert (correlation == "1.00") == (value == 1)
+
+
+def notable_twins(facts):
+    """Sets that were not confirmed, by the share that they have together, the largest first."""
+    sets = facts.tested_scores.details.get("unconfirmed_twins", [])
+    by_share = sorted(((facts.share[each["features"]].sum(), k) for k, each in enumerate(sets)), reverse=True)
+    return [(sets[k], share) for share, k in by_share if share > 0.01]
+
+
+def twins(facts, names, more_than, correlation, least, together, how_many):
+    first = re.split(", | and ", names)[0]
+    ours = [(each, share) for each, share in notable_twins(facts)[:3] if each["features"][0] == first]
+    assert len(ours) == 1
+    each, share = ours[0]
+    assert not set(each["features"]) & set(facts.informative)
+    of_set(each["features"], each["correlation"], names, more_than, correlation, least)
+    assert shows(together, share)
+    assert (how_many == "Neither") == (len(each["features"]) == 2)
 
 
 def more_near_duplicates(facts, n, noun, verb):
@@ -291,7 +327,7 @@ def not_judged(facts, reason, kind):
     assert kind == facts.audit.reported_kind
 
 
-def inflated(facts, name, part, rank, k, of, kind, unseen, rows):
+def inflated(facts, name, part, rank, k, of, kind, unseen, error, rows):
     where(facts, rows)
     assert whole(of) == facts.n
     assert kind == facts.audit.reported_kind
@@ -300,9 +336,12 @@ def inflated(facts, name, part, rank, k, of, kind, unseen, rows):
     assert shows(part, facts.reported[name])
     assert shows(unseen, facts.unseen[name])
     assert name in facts.inflated
+    assert (error is None) == (facts.error is None)
+    assert error is None or shows(error, min(facts.error[name], 1.0))
 
 
-def more_inflated(facts, n, verb, rows):
+def more_inflated(facts, n, verb, rows, beyond):
+    assert (beyond is None) == (facts.error is None)
     where(facts, rows)
     assert whole(n) == len(facts.inflated) - 3
     assert verb == ("feature has" if n == "1" else "features have")
@@ -313,7 +352,8 @@ def before_a_selection(facts, features, rows):
     assert whole(rows) == facts.tested_scores.n_rows
 
 
-def none_inflated(facts, rows):
+def none_inflated(facts, rows, beyond):
+    assert (beyond is None) == (facts.error is None)
     where(facts, rows)
     assert len(facts.inflated) == 0
 
@@ -324,6 +364,10 @@ def slightly_inflated(facts, n, of, part, unseen, *rows):
     assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
     assert shows(part, facts.reported[facts.slight].sum())
     assert shows(unseen, facts.unseen[facts.slight].sum())
+
+
+def without_error(facts):
+    assert facts.error is None
 
 
 def nothing_above_0(facts, kind, rows):
@@ -354,11 +398,15 @@ PROCEDURE = (
 ROWS = "on the (out-of-bag|held-out|assumed held-out) rows"
 SUMMARY = {
     **HEADLINE,
-    rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features, and explains ({PERCENT}) of the variation of "
-    r"the response by itself\. This may be a leak: check that its values are known before the response is, and are not "
-    r"made from it\.": leak,
+    rf"(.+) explains ({PERCENT}) of the variation of the response by itself\. This may be a leak: check that its "
+    r"values are known before the response is, and are not made from it\.": leak,
+    r"Some features each explain at least ([\d.]+)% of the variation of the response by themselves: (.+)\. They may be "
+    r"leaks: check that their values are known before the response is, and are not made from it\.": leaks,
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
     r"may share their score\.": near_duplicates,
+    r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\) and have "
+    rf"({PERCENT}) of the debiased scores together\. (Neither|None of them) is confirmed alone\. debias\.clusters "
+    r"tests such features together\.": twins,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
     r"There are ([\d,]+) features for ([\d,]+) rows\. Out-of-bag rows cannot show a selection of columns by y: if "
     r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
@@ -382,11 +430,13 @@ SUMMARY = {
     r"Whether features are reported too high was not judged: (.+)\. The reported importance \(by (.+)\) and the "
     r"debiased share have different units, so a difference between the two is no bias\.": not_judged,
     rf"Reported too high: (.+) has ({PERCENT}) of the reported importance \((rank|tied for rank) ([\d,]+) of ([\d,]+) "
-    rf"by (.+)\), but ({PERCENT}) if the same importance is computed {ROWS}\.": inflated,
+    rf"by (.+)\), but ({PERCENT})(?: \(standard error ({PERCENT})\))? if the same importance is computed "
+    rf"{ROWS}\.": inflated,
     r"([\d,]+) more (feature has|features have) a reported share that is at least twice the share "
-    rf"{ROWS} and more than 1 percentage point above it\.": more_inflated,
+    rf"{ROWS} and more than 1 percentage point above it(, beyond the error of these rows)?\.": more_inflated,
     rf"No feature has a reported share that is at least twice its share {ROWS} and more than 1 percentage point above "
-    r"it\.": none_inflated,
+    r"it(, beyond the error of these rows)?\.": none_inflated,
+    r"The shares on these rows have no standard error here, so the differences may be chance\.": without_error,
     rf"Reported too high together: ([\d,]+) of ([\d,]+) features have ({PERCENT}) of the reported importance, but "
     rf"({PERCENT}) if the same importance is computed {ROWS}\. Each has at least twice its share {ROWS}, but at most 1 "
     r"percentage point more\.": slightly_inflated,
@@ -532,9 +582,9 @@ def expected(facts):
         p = facts.rest.get("p_value")
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
-    k = facts.share.idxmax()
-    alone = facts.audit.tested_scores.details.get("explained_alone") or 0
-    kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
+    kinds += ["twins"] * min(3, len(notable_twins(facts)))
+    n_leaks = len(alone_at_least(facts))
+    kinds += ["leak"] * (n_leaks == 1) + ["leaks"] * (n_leaks > 1)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
     many = (
         facts.tested_scores.rows == "oob"
@@ -562,8 +612,10 @@ def too_high(facts):
         return ["nothing_above_0"]
     n = len(facts.inflated)
     amount = facts.reported[facts.slight].sum() - facts.unseen[facts.slight].sum()
-    kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(amount > 0.1)
-    return kinds or ["none_inflated"]
+    error = 0 if facts.error is None else t.ppf(0.95, 9) * np.sqrt((facts.error[facts.slight] ** 2).sum())
+    together = amount > max(0.1, error)
+    kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(together)
+    return [*kinds, *["without_error"] * (facts.error is None)] if kinds else ["none_inflated"]
 
 
 def captions(audit):
@@ -851,28 +903,20 @@ def test_disagreements_are_those_of_the_ranks():
             assert row["spread"] == pytest.approx((row["lowest"] - row["highest"]) / max(1, len(frame) - 1))
 
 
-def test_a_possible_leak_is_named_among_four_features_or_more():
+def test_a_possible_leak_is_named_by_what_it_tells_alone_whatever_its_share():
     from dataclasses import replace
 
-    def leaks(values, informative, explained=0.97):
-        names = [f"f{k}" for k in range(len(values))]
-        audit = made(names, informative=informative)
-        details = {**audit.tested_scores.details, "explained_alone": explained}
-        audit = replace(
-            audit, scores={"mdi_oob": replace(audit.tested_scores, values=np.array(values), details=details)}
-        )
-        return [line for line in audit.summary() if "leak" in line]
+    def leaks(alone, n_rows=500):
+        audit = made([f"f{k}" for k in range(4)], informative=[True, False, False, False])
+        details = {**audit.tested_scores.details, "explained_alone": alone}
+        tested = replace(audit.tested_scores, values=np.array([10.0, 8.0, 1.0, 0.0]), n_rows=n_rows, details=details)
+        return [line for line in replace(audit, scores={"mdi_oob": tested}).summary() if "leak" in line]
 
-    one = [True, False, False, False]
-    assert leaks([96.0, 4.0, 0.0, 0.0], one)[0].startswith(
-        "f0 has 96.0% of the debiased scores of 4 features, and explains 97.0% of the variation of the response by"
-    )
-    assert not leaks([94.0, 6.0, 0.0, 0.0], one)
-    assert not leaks([4.0, 96.0, 0.0, 0.0], one)  # a leak that is not more than noise is none
-    assert not leaks([98.0, 1.0, 1.0], one[:3])
-    assert not leaks([-1.0, -2.0, -3.0, -4.0], one)
-    assert not leaks([96.0, 4.0, 0.0, 0.0], one, 0.94)  # strong, but the response is not made of it
-    assert not leaks([96.0, 4.0, 0.0, 0.0], one, None)
+    assert leaks({"f3": 0.97})[0].startswith("f3 explains 97.0% of the variation of the response by itself.")
+    assert "by themselves: f0 (98.0%) and f1 (96.0%)." in leaks({"f0": 0.98, "f1": 0.96, "f2": 0.6})[0]
+    assert not leaks({"f0": 0.94})  # strong, but the response is not made of it
+    assert not leaks({})
+    assert not leaks({"f0": 0.97}, n_rows=29)
 
 
 @pytest.mark.thorough
@@ -884,7 +928,7 @@ def test_the_leak_of_a_copy_is_named(diabetes, models):
             models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, random_state=0
         ).summary()
         assert told[0] == "1 of 11 features is informative: leak."
-        assert told[2].startswith("leak has more than 99.9% of the debiased scores of 11 features, and explains")
+        assert told[2].startswith("leak explains more than 99.9% of the variation of the response by itself")
     told = debias.audit(models("sklearn").fit(X, y), X, y, random_state=0).summary()
     assert not [line for line in told if "leak" in line]
 

@@ -195,6 +195,18 @@ def test_a_model_with_one_split_has_no_leak():
     assert not leaks(audit)
 
 
+def test_two_leaks_that_share_their_score_are_named_together():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    y = X["a"] + 0.1 * rng.normal(size=400)
+    X["b"] = np.exp(X["a"] + 0.05 * rng.normal(size=400))
+    forest = RandomForestRegressor(20, random_state=0, min_samples_leaf=3, max_features=1, n_jobs=1).fit(X, y)
+    audit = debias.audit(forest, X, y, [], test="conservative", random_state=0, dependence=False)
+    assert audit.share.max() < 0.9
+    [line] = leaks(audit)
+    assert f"by themselves: a ({explained(X['a'], y):.1%}) and b ({explained(X['b'], y):.1%})" in line
+
+
 @pytest.mark.parametrize(("noise", "is_leak"), [(0.5, False), (0.1, True)])
 def test_a_feature_is_called_a_leak_only_if_it_tells_the_response_by_itself(noise, is_leak):
     rng = np.random.default_rng(0)
@@ -203,7 +215,7 @@ def test_a_feature_is_called_a_leak_only_if_it_tells_the_response_by_itself(nois
     forest = RandomForestRegressor(40, random_state=0, min_samples_leaf=3).fit(X, y)
     audit = debias.audit(forest, X, y, [], test="conservative", random_state=0, dependence=False)
     assert audit.share[0] > 0.95
-    assert audit.tested_scores.details["explained_alone"] == pytest.approx(explained(X["a"], y))
+    assert audit.tested_scores.details["explained_alone"] == {"a": pytest.approx(explained(X["a"], y))}
     assert bool(leaks(audit)) is is_leak is bool(explained(X["a"], y) >= 0.95)
     if is_leak:
         assert f"explains {explained(X['a'], y):.1%} of the variation of the response by itself" in leaks(audit)[0]

@@ -5,18 +5,10 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.models.wrappers import unwrap
 from debias.rows import without
 from debias.rows.frozen_loss import FrozenLoss, mean_rises
-from debias.rows.preparation import prepare
-from debias.rows.request import Request
+from support.prepared import held_out_rows
 from support.without import CASES, evaluation_weight, fitted, output_without
-
-
-def prepared(model, X, y, weight=None):
-    request = Request(model=model, X=X, y=y, rows="held-out", sample_weight=weight)
-    (member,) = unwrap(model, X, y, None, "held-out")
-    return prepare(request, member, [], known=True)[0]
 
 
 def losses(ensemble, y, raw):
@@ -38,7 +30,7 @@ def test_the_rise_of_a_set_is_that_of_the_definition(models, library, kind):
     ensemble, rows = debias.plugin.extract(model), X.astype(debias.plugin.extract(model).routing_dtype)
     reached = evaluation_weight(ensemble, rows, weight)
     feature = np.array([0, 1, 2, 1, 3])  # columns 1 and 3 are one feature
-    frozen = FrozenLoss(prepared(model, X, y, weight), feature, 4)
+    frozen = FrozenLoss(held_out_rows(model, X, y, weight), feature, 4)
     sets = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 1]], dtype=bool)
     full = losses(ensemble, y, np.array([output_without(ensemble, x, (), reached) for x in rows]))
     for left_out, rise in zip(sets, frozen.rises(sets), strict=True):
@@ -54,7 +46,7 @@ def test_the_rise_of_a_set_is_that_of_the_definition(models, library, kind):
 @pytest.mark.quick
 def test_leaving_out_nothing_or_a_feature_without_a_split_changes_nothing(models):
     model, X, y = fitted(models, "sklearn", "regression")
-    frozen = FrozenLoss(prepared(model, X, y), np.arange(5), 6)  # a sixth feature without a column
+    frozen = FrozenLoss(held_out_rows(model, X, y), np.arange(5), 6)  # a sixth feature without a column
     np.testing.assert_allclose(frozen.rises(np.eye(6, dtype=bool)[5:]), 0, atol=1e-12)
     np.testing.assert_allclose(frozen.rises(np.zeros((1, 6), dtype=bool)), 0, atol=1e-12)
     assert not frozen.used[5]
@@ -62,7 +54,9 @@ def test_leaving_out_nothing_or_a_feature_without_a_split_changes_nothing(models
 
 def test_several_models_are_averaged_by_the_weights_of_their_rows(models):
     model, X, y = fitted(models, "xgboost", "regression")
-    parts = [FrozenLoss(prepared(model, X[rows], y[rows]), np.arange(5), 5) for rows in (slice(0, 15), slice(15, 60))]
+    parts = [
+        FrozenLoss(held_out_rows(model, X[rows], y[rows]), np.arange(5), 5) for rows in (slice(0, 15), slice(15, 60))
+    ]
     sets = np.eye(5, dtype=bool)
     expected = (parts[0].rises(sets) + parts[1].rises(sets)) / 60
     np.testing.assert_allclose(mean_rises(parts, sets), expected, rtol=1e-12)
@@ -76,7 +70,7 @@ def test_large_trees_are_followed_row_by_row_with_the_same_result(monkeypatch):
     sets = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]], dtype=bool)
 
     def rises():
-        return FrozenLoss(prepared(model, X[400:], y[400:]), np.array([0, 1, 2, 1]), 3).rises(sets)
+        return FrozenLoss(held_out_rows(model, X[400:], y[400:]), np.array([0, 1, 2, 1]), 3).rises(sets)
 
     by_row = rises()
     monkeypatch.setattr(without, "MOST_NODES", 10**6)

@@ -35,10 +35,8 @@ def drawn(seed):
     scores = _scores(rng, values, n, rows)
     scores = _tested(rng, scores, z, kind) if kind != "untested" else _untested(rng, scores)
     if scores.selected is not None:
-        explained = np.random.default_rng([seed, 2]).choice(
-            [None, 0.2, 0.9499, 0.9501, 1.0], p=[0.1, 0.1, 0.1, 0.4, 0.3]
-        )
-        scores = replace(scores, details={**scores.details, "explained_alone": explained, **_rest(seed, scores)})
+        scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
+        scores = replace(scores, details={**scores.details, **_twins(np.random.default_rng([seed, 5]), scores)})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:
@@ -52,7 +50,29 @@ def drawn(seed):
         n_values,
         reported_unseen=_reported_unseen(np.random.default_rng([seed, 3]), reported, rows),
     )
+    if audit.reported_unseen is not None and seed % 3:
+        error = audit.reported_unseen * np.random.default_rng([seed, 4]).choice([0.0, 0.05, 3.0], size=n)
+        audit = replace(audit, reported_unseen_error=error)
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
+
+
+def _twins(rng, scores):
+    """Return random sets of features that were not found."""
+    names = [name for name, found in zip(scores.feature_names, scores.selected, strict=True) if not found]
+    sets = []
+    while len(names) > 1 and rng.random() < 0.6:
+        taken = sorted(rng.choice(len(names), size=min(len(names), int(rng.choice([2, 3, 8]))), replace=False))
+        sets.append({"features": [names[k] for k in taken], "correlation": float(rng.choice([0.951, 0.994, 0.996, 1]))})
+        names = [name for k, name in enumerate(names) if k not in taken]
+    return {"unconfirmed_twins": sets} if sets else {}
+
+
+def _explained_alone(seed, scores):
+    """Return random shares of the response that some features explain by themselves, the most first."""
+    rng = np.random.default_rng([seed, 2])
+    names = rng.permutation(scores.feature_names)[: rng.choice([0, 1, 1, 2, 5])]
+    shares = sorted(rng.choice([0.6, 0.9499, 0.9501, 1.0], size=len(names)), reverse=True)
+    return {"explained_alone": dict(zip(map(str, names), map(float, shares), strict=True))}
 
 
 def _rest(seed, scores):

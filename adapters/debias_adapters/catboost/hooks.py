@@ -198,6 +198,15 @@ def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
         raise UnsupportedModelError(f"{path} cannot be loaded by CatBoost: {error}") from error
 
 
+@debias.plugin.hookimpl
+def debias_save_model(model: Any, path: Path) -> bool | None:
+    """Write ``.cbm`` files."""
+    if not _is_catboost(model) or path.suffix != ".cbm":
+        return None
+    model.save_model(str(path))
+    return True
+
+
 def _is_catboost(model: Any) -> bool:
     catboost = sys.modules.get("catboost")
     return catboost is not None and isinstance(model, catboost.CatBoost)

@@ -255,6 +255,15 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
 
 
+@debias.plugin.hookimpl
+def debias_save_model(model: Any, path: Path) -> bool | None:
+    """Write text files. They hold a Booster, without what a scikit-learn wrapper adds to it, such as labels."""
+    if not _is_mine(model) or path.suffix != ".txt":
+        return None
+    _booster(model).save_model(path)
+    return True
+
+
 def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
     """Return the sums of hessians in the leaves; LightGBM shrinks leaves below sets of categories more than others."""
     text, below_sets = _text(model), np.zeros(ensemble.n_nodes, dtype=bool)

@@ -84,6 +84,19 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
     return model
 
 
+@debias.plugin.hookimpl
+def debias_save_model(model: Any, path: Path) -> bool | None:
+    """Write ``.skops`` files."""
+    if path.suffix != ".skops":
+        return None
+    try:
+        import skops.io
+    except ImportError as error:
+        raise UnsupportedModelError("skops is not installed: pip install skops") from error
+    skops.io.dump(model, path)
+    return True
+
+
 def _as_installed(path: Path) -> Path | io.BytesIO:
     """Check the schema. Return the file, or a copy in memory with the checked classes and the installed names."""
     with zipfile.ZipFile(path) as archive:

@@ -212,6 +212,15 @@ def debias_load_model(path: Path) -> Any | None:
         ) from error
 
 
+@debias.plugin.hookimpl
+def debias_save_model(model: Any, path: Path) -> bool | None:
+    """Write JSON or UBJSON files."""
+    if not _is_mine(model) or path.suffix not in (".json", ".ubj", ".ubjson"):
+        return None
+    model.save_model(path)
+    return True
+
+
 def _leaf_sums(model: Any, ensemble: TreeEnsemble) -> LeafSums:
     """Return the sums of hessians in the leaves. A model file has not kept the penalty: XGBoost then says 1."""
     assert ensemble.cover is not None

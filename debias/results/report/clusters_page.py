@@ -1,11 +1,10 @@
-"""Clusters of correlated features as one HTML page: sentences, bars beside the tree, and the table."""
+"""Clusters of similar features as one HTML page: sentences, bars beside the tree, and the table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from debias.results.report.pages import Styles, packages_of_reports, picture, render
-from debias.results.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +12,12 @@ if TYPE_CHECKING:
     from debias.results.clusters import Clusters
 
 READING = (
-    ("A cluster", "is a set of features whose mean absolute rank correlation is high. It is tested as one feature."),
+    ("A cluster", "is a set of features whose mean likeness is high. It is tested as one feature."),
+    (
+        "The likeness",
+        "of two features is their absolute rank correlation, or how well a split on one does what the trees do with "
+        "the other, if that is more: 1 if they say the same, 0 if neither tells anything of the other.",
+    ),
     (
         "The error rate",
         "is that of all features and all clusters together, so a feature may have a larger p-value here than in an "
@@ -48,12 +52,9 @@ def clusters_page(
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    styles, frame, scores = Styles(), result.to_frame(), result.scores
+    styles, scores = Styles(), result.scores
     with packages_of_reports():
         figures = [picture("clusters", "Alone and together", caption, styles, (8.4, height), draw)]
-    columns = ["verdict", "n_features", "informative_alone", "share", "correlation", "z", "p_adjusted"]
-    titles = {"n_features": "features", "informative_alone": "informative alone", "share": "debiased"}
-    table = Table.of(frame, columns, titles, head="cluster").to_html()
     told = result.summary()
     return render(
         "findings.html.j2",
@@ -61,10 +62,17 @@ def clusters_page(
         title=title or f"Which features of this {scores.settings['model']} matter together",
         headline=told[0],
         sentences=told[1:],
-        facts=[("features", f"{scores.values.size:,}"), ("clusters", f"{len(frame):,}")],
+        facts=[("features", f"{scores.values.size:,}"), ("clusters", f"{len(result.clusters):,}")],
         warnings=scores.warnings,
         figures=figures,
-        tables=[{"name": "table", "heading": "Clusters", "table": table, "caption": "Sorted by debiased share."}],
+        tables=[
+            {
+                "name": "table",
+                "heading": "Clusters",
+                "table": result.to_table().to_html(),
+                "caption": "Sorted by debiased share.",
+            }
+        ],
         reading=READING,
         provenance=[("model", scores.settings["model"]), ("evidence", scores.provenance["detail"])],
     )

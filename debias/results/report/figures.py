@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
+PAPER = "#fffffe"
+"""The colour of the page, dark on a dark one. It is not the white of a map of colours, which stays white."""
 MOST_DRAWN = 30
 """A picture shows at most this many features unless the caller says otherwise."""
 HIGHEST = 10
@@ -176,8 +178,8 @@ def _diamonds(axes: Any, audit: Audit, features: NDArray[np.int64], place: NDArr
     ends = np.stack([reported[known], unseen[known]])
     axes.hlines(place[known], ends.min(axis=0), ends.max(axis=0), color=MUTED, lw=0.7, zorder=1)
     style: dict[str, Any] = {"ms": 5, "ls": "none", "zorder": 2}
-    axes.plot(reported, place, "D", mfc="white", mec=MUTED, label="reported", **style)
-    axes.plot(unseen, place, "D", mfc=MUTED, mec="white", label=UNSEEN, **style)  # the edge shows on a bar
+    axes.plot(reported, place, "D", mfc=PAPER, mec=MUTED, label="reported", **style)
+    axes.plot(unseen, place, "D", mfc=MUTED, mec=PAPER, label=UNSEEN, **style)  # the edge shows on a bar
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:

@@ -15,7 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from debias.results.report.figures import BAND, GRID, INK, MUTED, settings
+from debias.results.report.figures import BAND, GRID, INK, MUTED, PAPER, settings
 from debias.results.vocabulary import BLUE, GREY, VERMILION, ChangeVerdict, Dependence, Finding, Verdict
 from debias.text import escaped
 
@@ -137,6 +137,7 @@ def resource(name: str) -> str:
 
 
 _VARIABLE = {
+    PAPER: "var(--paper)",
     INK: "var(--ink)",
     MUTED: "var(--muted)",
     GRID: "var(--grid)",

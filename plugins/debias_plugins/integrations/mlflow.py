@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import time
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -102,9 +103,9 @@ def log_audit(
     -------
     dict of str to float
         The metrics: ``unsupported_share``, ``n_informative``, ``n_indistinguishable``, ``min_detectable_z``,
-        ``n_rows``, ``n_features``; ``failed_rules`` if there is a gate; ``share/NAME``, ``reported/NAME`` and
-        ``z/NAME`` for the 30 features with the largest shares, debiased or reported. Numbers that the audit does not
-        have are left out.
+        ``n_rows``, ``n_features``; ``failed_rules`` if there is a gate; ``share/NAME``, ``reported/NAME``,
+        ``reported_unseen/NAME`` and ``z/NAME`` for the 30 features with the largest shares, debiased or reported.
+        Numbers that the audit does not have are left out.
 
     Raises
     ------
@@ -289,6 +290,10 @@ def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
         name = spelled[audit.tested_scores.feature_names[k]]
         metrics[f"share/{name}"] = audit.share[k]
         metrics[f"reported/{name}"] = None if audit.reported is None else audit.reported[k]
+        unseen = audit.reported_unseen
+        metrics[f"reported_unseen/{name}"] = (
+            None if unseen is None or isnan(audit.where_tested(unseen)[k]) else unseen[k]
+        )
         metrics[f"z/{name}"] = None if audit.tested_scores.z is None else audit.tested_scores.z[k]
     return {name: float(value) for name, value in metrics.items() if value is not None}
 

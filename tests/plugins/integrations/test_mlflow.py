@@ -75,6 +75,7 @@ def test_training_rows_come_by_the_configuration_and_are_scored_out_of_bag(uri, 
     for k, name in enumerate(expected.tested_scores.feature_names):
         assert stored[f"debias/share/{name}"] == pytest.approx(expected.share[k])
         assert stored[f"debias/reported/{name}"] == pytest.approx(expected.reported[k])
+        assert stored[f"debias/reported_unseen/{name}"] == pytest.approx(expected.reported_unseen[k])
         assert stored[f"debias/z/{name}"] == pytest.approx(expected.tested_scores.z[k])
     found = debias.Audit.from_json(artefact(run, "debias/audit.json"))
     np.testing.assert_array_equal(found.tested_scores.values, expected.tested_scores.values)

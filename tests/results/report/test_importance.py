@@ -109,3 +109,10 @@ def test_wrong_use_is_refused():
         debias.plot.ImportanceDisplay.from_estimator(None, None, None, kind="pie")
     with pytest.raises(ValueError, match="at least 1"):
         debias.plot.ImportanceDisplay.from_audit(audit, max_features=0)
+
+
+def test_hollow_marks_have_the_colour_of_the_page():
+    """White marks would be filled ones on a dark page."""
+    page = made(["a", "b", "c"], informative=[True, False, False]).to_html()
+    assert "fill: var(--paper)" in page
+    assert "fffffe" not in page
