@@ -1,4 +1,4 @@
-"""Compiled loops over the leaves of trees: what needs two features together, and what one feature does alone."""
+"""Compiled loop over the splits of a tree: what one feature does alone, and what two or three need one another for."""
 
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
@@ -8,17 +8,17 @@ import numpy as np
 from debias.trees.kernels.walking cimport Walk, child
 
 
-def add_interactions(
+def add_parts(
     const floating[:, ::1] X,
     tuple nodes,
     const double[::1] share,
     const double[:, ::1] value,
     int64_t first,
     const int64_t[::1] group,
-    const int32_t[:, ::1] pair,
-    double[:, :, ::1] interaction,
+    list sets,
+    double[:, :, ::1] part,
 ):
-    """Add what the splits of one tree on both groups of each pair do together, for each row.
+    """Add the part of one tree that needs all groups of a set and no other, for each row and set.
 
     Parameters
     ----------
@@ -31,109 +31,49 @@ def add_interactions(
     first : int
         First output of the tree.
     group : array of shape (n_features,)
-    pair : array of shape (n_groups, n_groups)
-        Number of each pair, symmetric; -1 for pairs that are not wanted.
-    interaction : array of shape (n_rows, n_pairs, n_outputs)
-        The effect of both groups is added to it.
+    sets : list of dict
+        For each group, the sets of up to three groups that have it: {second group: [(number of the set, third group)]},
+        each set once; -1 for a group that the set does not have.
+    part : array of shape (n_rows, n_sets, n_outputs)
+        The parts are added to it.
 
     Notes
     -----
-    Let a_g be 1 if a row agrees with all splits on group g on the way to a leaf of value v, else 0, and s_g the product
-    of the shares at these splits. The output is the sum over leaves of v times the product of all a_g; without a group
-    its a_g is s_g. So the effect of j plus that of k less that of both is the sum over leaves of
-    v (a_j - s_j) (a_k - s_k) times the product of the other a_g. A leaf counts only if at most two groups disagree.
-    """
-    cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1]
-    cdef int64_t[::1] start
-    cdef int32_t[::1] on_way
-    cdef double[::1] way_share
-    cdef int64_t[::1] waiting = np.empty(size, dtype=np.int64)
-    cdef int64_t[:, ::1] waiting_broken = np.empty((size, 2), dtype=np.int64)
-    cdef int64_t i, at, other, below, n_waiting, g, one, two, a, b, c, p
-    cdef double product
-    start, on_way, way_share = _groups_above(tree, share, group, size)
-    with nogil:
-        for i in range(X.shape[0]):
-            waiting[0], waiting_broken[0, 0], waiting_broken[0, 1] = 0, -1, -1
-            n_waiting = 1
-            while n_waiting > 0:
-                n_waiting -= 1
-                at, one, two = waiting[n_waiting], waiting_broken[n_waiting, 0], waiting_broken[n_waiting, 1]
-                while tree.left[at] >= 0:
-                    g = group[tree.feature[at]]
-                    below = child(tree, at, X[i, tree.feature[at]])
-                    if g == one or g == two or two < 0:
-                        other = tree.left[at] + tree.right[at] - below
-                        waiting[n_waiting] = other
-                        waiting_broken[n_waiting, 0], waiting_broken[n_waiting, 1] = one, two
-                        if g != one and g != two:
-                            waiting_broken[n_waiting, one >= 0] = g
-                        n_waiting += 1
-                    at = below
-                for a in range(start[at], start[at + 1]):
-                    if one >= 0 and on_way[a] != one and on_way[a] != two:
-                        continue
-                    for b in range(start[at], start[at + 1]):
-                        # Each pair once: the group that disagrees first, else by their order.
-                        if b == a or (two >= 0 and on_way[b] != one and on_way[b] != two):
-                            continue
-                        if (one < 0 or two >= 0) and b < a:
-                            continue
-                        p = pair[on_way[a], on_way[b]]
-                        if p < 0:
-                            continue
-                        product = -way_share[a] if one >= 0 else 1.0 - way_share[a]
-                        product *= -way_share[b] if two >= 0 else 1.0 - way_share[b]
-                        for c in range(width):
-                            interaction[i, p, first + c] += product * value[at, c]
-
-
-def add_main_effects(
-    const floating[:, ::1] X,
-    tuple nodes,
-    const double[::1] share,
-    const double[:, ::1] value,
-    int64_t first,
-    const int64_t[::1] group,
-    double[:, :, ::1] effect,
-):
-    """Add what the splits of one tree on each group do, for each row, without the splits on all other groups.
-
-    Parameters
-    ----------
-    X, nodes, share, value, first, group
-        As for `add_interactions`.
-    effect : array of shape (n_rows, n_groups, n_outputs)
-
-    Notes
-    -----
-    A split on group g is reached in the shares of all splits above it that are on other groups, by the rows that agree
-    with those above it that are on g. There the row goes from the mean of the split, in the shares of its children, to
-    that of the child.
+    Let the output with the splits on a set S only be that where rows go both ways, in the shares, at all other splits.
+    It is the sum over the splits on S of the probability that the row comes there, times the step from the mean of the
+    split to that of its child. The probability is the product of a_g over the groups g of S above the split, 1 if the
+    row agrees with all splits on g and else 0, and of the shares s_g of the other groups. The part of a set is the sum
+    of these outputs over its subsets, with alternating signs. So a split on g counts for a set with g if all its other
+    groups h are above: a_g times the product of all a_h - s_h, and of the shares of the groups that are not in the set.
     """
     cdef Walk tree = Walk(*nodes)
     cdef int64_t size = value.shape[0], width = value.shape[1]
     cdef double[:, ::1] mean = np.array(value)
     cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), side = np.full(size, -1, dtype=np.int64)
-    cdef int64_t[::1] went = np.full(size, -1, dtype=np.int64), parent = np.full(size, -1, dtype=np.int64)
-    cdef double[::1] reached = np.ones(size)
-    cdef int64_t i, at, up, below, g, c
+    cdef int64_t[::1] went = np.full(size, -1, dtype=np.int64), start = np.zeros(size + 1, dtype=np.int64)
+    cdef int64_t i, at, below, c, t
+    cdef double product
     for at in range(size - 1, -1, -1):
         if tree.left[at] >= 0:
-            parent[tree.left[at]] = parent[tree.right[at]] = at
             for c in range(width):
                 mean[at, c] = share[tree.left[at]] * mean[tree.left[at], c] + share[tree.right[at]] * mean[tree.right[at], c]
+    # For each node, the groups above it: product of the shares, the nearest split, and its child on the way.
+    ways, terms = {0: {}}, []
     for at in range(size):
-        if tree.left[at] < 0:
-            continue
-        g, below, up = group[tree.feature[at]], at, parent[at]
-        while up >= 0:
-            if group[tree.feature[up]] != g:
-                reached[at] *= share[below]
-            elif above[at] < 0:
-                above[at], side[at] = up, below
-            below, up = up, parent[up]
+        way = ways.pop(at)
+        if tree.left[at] >= 0:
+            g = group[tree.feature[at]]
+            _, above[at], side[at] = own = way.get(g, (1.0, -1, -1))
+            terms.extend(_terms(sets[g], {h: of_group for h, of_group in way.items() if h != g}))
+            for below in (tree.left[at], tree.right[at]):
+                ways[below] = {**way, g: (own[0] * share[below], at, below)}
+        start[at + 1] = len(terms)
+    cdef int32_t[::1] number = np.array([term[0] for term in terms], dtype=np.int32)
+    cdef double[::1] coefficient = np.array([term[1] for term in terms], dtype=np.float64)
+    # Of the second and the third group of a set: share, nearest split, its child.
+    cdef double[:, ::1] of_way = np.array([term[2] for term in terms], dtype=np.float64).reshape(-1, 2)
+    cdef int64_t[:, ::1] split = np.array([term[3] for term in terms], dtype=np.int64).reshape(-1, 2)
+    cdef int64_t[:, ::1] on_way = np.array([term[4] for term in terms], dtype=np.int64).reshape(-1, 2)
     with nogil:
         for i in range(X.shape[0]):
             for at in range(size):
@@ -143,24 +83,27 @@ def add_main_effects(
                 if above[at] >= 0 and went[above[at]] != side[at]:
                     continue
                 below = child(tree, at, X[i, tree.feature[at]])
-                went[at], g = below, group[tree.feature[at]]
-                for c in range(width):
-                    effect[i, g, first + c] += reached[at] * (mean[below, c] - mean[at, c])
+                went[at] = below
+                for t in range(start[at], start[at + 1]):
+                    product = coefficient[t]
+                    for c in range(2):
+                        if split[t, c] >= 0:
+                            product *= (went[split[t, c]] == on_way[t, c]) - of_way[t, c]
+                    for c in range(width):
+                        part[i, number[t], first + c] += product * (mean[below, c] - mean[at, c])
 
 
-cdef tuple _groups_above(Walk tree, const double[::1] share, const int64_t[::1] group, int64_t size):
-    """Return the groups that each leaf has on its way and the products of the shares there, one leaf after another."""
-    cdef int64_t[::1] start = np.zeros(size + 1, dtype=np.int64)
-    above = {0: {}}
-    groups, shares = [], []
-    for at in range(size):
-        way = above.pop(at)
-        if tree.left[at] < 0:
-            groups.extend(way)
-            shares.extend(way.values())
-        else:
-            g = group[tree.feature[at]]
-            for below in (tree.left[at], tree.right[at]):
-                above[below] = {**way, g: way.get(g, 1.0) * share[below]}
-        start[at + 1] = len(groups)
-    return start, np.array(groups, dtype=np.int32), np.array(shares, dtype=np.float64)
+def _terms(of_group, way):
+    """Yield number, coefficient, and the shares, splits and children of the other groups, of the sets of a split."""
+    for second in (-1, *way):
+        for number, third in of_group.get(second, ()):
+            if third >= 0 and third not in way:
+                continue
+            coefficient = 1.0
+            for h, (share, _, _) in way.items():
+                if h != second and h != third:
+                    coefficient *= share
+            yield number, coefficient, *zip(way.get(second, NOT_THERE), way.get(third, NOT_THERE))
+
+
+NOT_THERE = 1.0, -1, -1
