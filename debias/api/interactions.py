@@ -16,7 +16,7 @@ from debias.parallel import in_threads
 from debias.progress import with_progress
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import RowsKind
-from debias.rows.interactions import pairs_on_paths, parts, spreads
+from debias.rows.interactions import deviations, pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
@@ -208,15 +208,15 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
     of_trees = ensemble, X, n, group
     pairs = np.argwhere(np.triu(pairs_on_paths(ensemble, group, len(names))))
     is_asked = asked.pairs[pairs[:, 0], pairs[:, 1]]
-    spread = spreads(*of_trees, pairs, len(names), rows.weight)
-    # Those that are asked for first, then those that vary most.
-    order = np.lexsort((-spread, ~is_asked))
-    most = max(1, MOST_VALUES // (rows.n_rows * ensemble.n_outputs) - len(asked.triples))
-    held = np.sort(order[:most])
-    of_triples = parts(*of_trees, asked.triples, len(names))
-    used = np.flatnonzero(of_triples.any(axis=(0, 2)))
-    triples = np.array(asked.triples, dtype=np.int64).reshape(-1, 3)[used]
-    together = np.concatenate([parts(*of_trees, pairs[held], len(names)), of_triples[:, used]], axis=1)
+    triples = np.array(asked.triples, dtype=np.int64).reshape(-1, 3)
+    of_triples = parts(*of_trees, triples, len(names))
+    triples, of_triples = triples[of_triples.any(axis=(0, 2))], of_triples[:, of_triples.any(axis=(0, 2))]
+    most = max(1, MOST_VALUES // (rows.n_rows * ensemble.n_outputs) - len(triples))
+    held, spread = np.arange(len(pairs)), np.empty(len(pairs))
+    if len(pairs) > most:  # those that are asked for first, then those that vary most
+        spread = spreads(*of_trees, pairs, len(names), rows.weight)
+        held = np.sort(np.lexsort((-spread, ~is_asked))[:most])
+    together = np.concatenate([parts(*of_trees, pairs[held], len(names)), of_triples], axis=1)
     test = test_interactions(
         rows,
         together,
@@ -227,21 +227,20 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
         np.append(is_asked[held], np.ones(len(triples), dtype=bool)),
         procedure.alpha,
     )
-    # Of all pairs that were asked for, also those that are not held.
-    at = np.append(np.flatnonzero(is_asked), len(pairs) + np.arange(len(triples)))
-    places = np.append(held, len(pairs) + np.arange(len(triples)))
-
-    def of_all(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        whole = np.full(len(pairs) + len(triples), np.nan)
-        whole[places] = values
-        return whole[at]
-
+    numbers = {name: getattr(test, name) for name in ("score", "standard_error", "z", "p_value", "total")}
+    numbers["spread"] = deviations(together, rows.weight)
+    # Also of the pairs that are not held: all but their spread is unknown.
+    of_held, asked_for = np.append(held, len(pairs) + np.arange(len(triples))), np.flatnonzero(is_asked)
+    asked_for = np.append(asked_for, len(pairs) + np.arange(len(triples)))
+    for name, values in numbers.items():
+        whole = np.append(spread, np.empty(len(triples))) if name == "spread" else np.full(len(pairs) + len(triples), np.nan)
+        whole[of_held] = values
+        numbers[name] = whole[asked_for]
     return Interactions(
         feature_names=names,
         pairs=pairs[is_asked],
         triples=triples,
-        **{name: of_all(getattr(test, name)) for name in ("score", "standard_error", "z", "p_value", "total")},
-        spread=np.append(spread[is_asked], spreads(*of_trees, triples, len(names), rows.weight)),
+        **numbers,
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=int((rows.weight > 0).sum()),
         n_functions=test.n_functions,

@@ -85,13 +85,29 @@ def parts(
     """
     from debias.rows.kernels import interactions as kernels
 
-    share, of_group = child_shares(ensemble, n), _by_group(sets, n_groups)
-    part = np.zeros((len(X), len(sets), ensemble.n_outputs))
+    share, numbered = child_shares(ensemble, n), _numbered(sets, n_groups)
+    part = np.zeros((len(sets), ensemble.n_outputs, len(X)))
     for tree in range(ensemble.n_trees):
         at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
         value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
-        kernels.add_parts(X, tree_nodes(ensemble, tree), share[at], value, first, group, of_group, part)
-    return part / ensemble.n_trees if ensemble.averaged else part
+        kernels.add_parts(X, tree_nodes(ensemble, tree), share[at], value, first, group, *numbered, part)
+    of_rows: Array = np.ascontiguousarray(np.moveaxis(part, 2, 0))
+    return of_rows / ensemble.n_trees if ensemble.averaged else of_rows
+
+
+def deviations(part: Array, weight: Array) -> Array:
+    """Return the standard deviation of each part over rows, of all outputs together.
+
+    Parameters
+    ----------
+    part : array of shape (n_rows, n_sets, n_outputs)
+    weight : array of shape (n_rows,)
+
+    Returns
+    -------
+    array of shape (n_sets,)
+    """
+    return _deviations(*_sums(part, weight / weight.sum()))
 
 
 def spreads(
@@ -103,7 +119,7 @@ def spreads(
     n_groups: int,
     weight: Array,
 ) -> Array:
-    """Return the standard deviations of parts over rows, of all outputs together; few rows are in memory at a time.
+    """Return the standard deviations of many parts, a few rows at a time.
 
     Parameters
     ----------
@@ -115,25 +131,32 @@ def spreads(
     -------
     array of shape (n_sets,)
     """
-    share, size = weight / weight.sum(), len(sets) * ensemble.n_outputs
-    mean, square = np.zeros((2, len(sets), ensemble.n_outputs))
-    n_at_once = max(1, VALUES_AT_ONCE // max(1, size))
-    for begin in range(0, len(X) if size else 0, n_at_once):
+    n_at_once, share = max(1, VALUES_AT_ONCE // (len(sets) * ensemble.n_outputs)), weight / weight.sum()
+    sums = np.zeros((2, len(sets), ensemble.n_outputs))
+    for begin in range(0, len(X), n_at_once):
         some = slice(begin, begin + n_at_once)
-        part = parts(ensemble, X[some], n, group, sets, n_groups)
-        mean += np.tensordot(share[some], part, axes=1)
-        square += np.tensordot(share[some], part**2, axes=1)
-    spread: Array = np.sqrt(np.maximum(square - mean**2, 0.0).sum(axis=1))
-    return spread
+        sums += _sums(parts(ensemble, X[some], n, group, sets, n_groups), share[some])
+    return _deviations(*sums)
 
 
-def _by_group(
+def _sums(part: Array, share: Array) -> tuple[Array, Array]:
+    return np.tensordot(share, part, axes=1), np.tensordot(share, part**2, axes=1)
+
+
+def _deviations(mean: Array, square: Array) -> Array:
+    deviation: Array = np.sqrt(np.maximum(square - mean**2, 0.0).sum(axis=1))
+    return deviation
+
+
+def _numbered(
     sets: Sequence[Sequence[int]] | NDArray[np.int64], n_groups: int
-) -> list[dict[int, list[tuple[int, int]]]]:
-    """Return for each group the sets that have it, as the kernel reads them."""
-    of_group: list[dict[int, list[tuple[int, int]]]] = [{} for _ in range(n_groups)]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the numbers of single groups and of pairs, and the triples with their numbers, as the kernel reads them."""
+    alone, pair = np.full(n_groups, -1, dtype=np.int32), np.full((n_groups, n_groups), -1, dtype=np.int32)
+    triples = [(*members, number) for number, members in enumerate(sets) if len(members) == 3]
     for number, members in enumerate(sets):
-        for one in members:
-            second, third = (*(int(other) for other in members if other != one), -1, -1)[:2]
-            of_group[int(one)].setdefault(second, []).append((number, third))
-    return of_group
+        if len(members) == 1:
+            alone[members[0]] = number
+        elif len(members) == 2:
+            pair[members[0], members[1]] = pair[members[1], members[0]] = number
+    return alone, pair, np.array(triples, dtype=np.int64).reshape(-1, 4)

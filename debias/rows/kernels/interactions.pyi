@@ -10,6 +10,8 @@ def add_parts(
     value: NDArray[np.float64],
     first: int,
     group: NDArray[np.int64],
-    sets: list[dict[int, list[tuple[int, int]]]],
+    alone: NDArray[np.int32],
+    pair: NDArray[np.int32],
+    triple: NDArray[np.int64],
     part: NDArray[np.float64],
 ) -> None: ...

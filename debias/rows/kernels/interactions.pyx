@@ -7,6 +7,9 @@ import numpy as np
 
 from debias.trees.kernels.walking cimport Walk, child
 
+cdef enum:
+    LANES = 32  # rows that are followed at a time
+
 
 def add_parts(
     const floating[:, ::1] X,
@@ -15,7 +18,9 @@ def add_parts(
     const double[:, ::1] value,
     int64_t first,
     const int64_t[::1] group,
-    list sets,
+    const int32_t[::1] alone,
+    const int32_t[:, ::1] pair,
+    const int64_t[:, ::1] triple,
     double[:, :, ::1] part,
 ):
     """Add the part of one tree that needs all groups of a set and no other, for each row and set.
@@ -31,10 +36,13 @@ def add_parts(
     first : int
         First output of the tree.
     group : array of shape (n_features,)
-    sets : list of dict
-        For each group, the sets of up to three groups that have it: {second group: [(number of the set, third group)]},
-        each set once; -1 for a group that the set does not have.
-    part : array of shape (n_rows, n_sets, n_outputs)
+    alone : array of shape (n_groups,)
+        Number of the set of this group alone; -1 for groups that are not wanted.
+    pair : array of shape (n_groups, n_groups)
+        Number of each pair, symmetric; -1 for pairs that are not wanted.
+    triple : array of shape (n_triples, 4)
+        Three groups and the number of their set.
+    part : array of shape (n_sets, n_outputs, n_rows)
         The parts are added to it.
 
     Notes
@@ -47,63 +55,149 @@ def add_parts(
     groups h are above: a_g times the product of all a_h - s_h, and of the shares of the groups that are not in the set.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_rows = X.shape[0]
     cdef double[:, ::1] mean = np.array(value)
-    cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), side = np.full(size, -1, dtype=np.int64)
-    cdef int64_t[::1] went = np.full(size, -1, dtype=np.int64), start = np.zeros(size + 1, dtype=np.int64)
-    cdef int64_t i, at, below, c, t
-    cdef double product
+    cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), start
+    cdef int32_t[::1] number
+    cdef double[::1] coefficient
+    cdef double[:, ::1] of_way
+    cdef int64_t[:, ::1] on_way
+    cdef int64_t at, left, right, c, t, row, n_lanes, lane
+    cdef double factor, of_left, of_right
     for at in range(size - 1, -1, -1):
         if tree.left[at] >= 0:
             for c in range(width):
                 mean[at, c] = share[tree.left[at]] * mean[tree.left[at], c] + share[tree.right[at]] * mean[tree.right[at], c]
-    # For each node, the groups above it: product of the shares, the nearest split, and its child on the way.
-    ways, terms = {0: {}}, []
-    for at in range(size):
-        way = ways.pop(at)
-        if tree.left[at] >= 0:
-            g = group[tree.feature[at]]
-            _, above[at], side[at] = own = way.get(g, (1.0, -1, -1))
-            terms.extend(_terms(sets[g], {h: of_group for h, of_group in way.items() if h != g}))
-            for below in (tree.left[at], tree.right[at]):
-                ways[below] = {**way, g: (own[0] * share[below], at, below)}
-        start[at + 1] = len(terms)
-    cdef int32_t[::1] number = np.array([term[0] for term in terms], dtype=np.int32)
-    cdef double[::1] coefficient = np.array([term[1] for term in terms], dtype=np.float64)
-    # Of the second and the third group of a set: share, nearest split, its child.
-    cdef double[:, ::1] of_way = np.array([term[2] for term in terms], dtype=np.float64).reshape(-1, 2)
-    cdef int64_t[:, ::1] split = np.array([term[3] for term in terms], dtype=np.int64).reshape(-1, 2)
-    cdef int64_t[:, ::1] on_way = np.array([term[4] for term in terms], dtype=np.int64).reshape(-1, 2)
+    start, number, coefficient, of_way, on_way = _terms(tree, share, group, alone, pair, triple, above)
+    # Whether each row of a few goes to a node and agrees with all splits on the group of its parent above.
+    cdef double[:, ::1] agrees = np.empty((size, LANES))
+    cdef double[:, ::1] step = np.empty((width, LANES))
+    cdef double[::1] product = np.empty(LANES)
     with nogil:
-        for i in range(X.shape[0]):
+        row = 0
+        while row < n_rows:
+            n_lanes = min(<int64_t> LANES, n_rows - row)
             for at in range(size):
-                if tree.left[at] < 0:
+                left, right = tree.left[at], tree.right[at]
+                if left < 0:
                     continue
-                went[at] = -1
-                if above[at] >= 0 and went[above[at]] != side[at]:
+                for lane in range(n_lanes):
+                    factor = agrees[above[at], lane] if above[at] >= 0 else 1.0
+                    agrees[left, lane], agrees[right, lane] = 0.0, 0.0
+                    agrees[child(tree, at, X[row + lane, tree.feature[at]]), lane] = factor
+                if start[at] == start[at + 1]:
                     continue
-                below = child(tree, at, X[i, tree.feature[at]])
-                went[at] = below
+                for c in range(width):
+                    of_left, of_right = mean[left, c] - mean[at, c], mean[right, c] - mean[at, c]
+                    for lane in range(n_lanes):
+                        step[c, lane] = of_left * agrees[left, lane] + of_right * agrees[right, lane]
                 for t in range(start[at], start[at + 1]):
-                    product = coefficient[t]
+                    factor = coefficient[t]
+                    for lane in range(n_lanes):
+                        product[lane] = factor
                     for c in range(2):
-                        if split[t, c] >= 0:
-                            product *= (went[split[t, c]] == on_way[t, c]) - of_way[t, c]
+                        if on_way[t, c] >= 0:
+                            factor = of_way[t, c]
+                            for lane in range(n_lanes):
+                                product[lane] *= agrees[on_way[t, c], lane] - factor
                     for c in range(width):
-                        part[i, number[t], first + c] += product * (mean[below, c] - mean[at, c])
+                        for lane in range(n_lanes):
+                            part[number[t], first + c, row + lane] += product[lane] * step[c, lane]
+            row += LANES
 
 
-def _terms(of_group, way):
-    """Yield number, coefficient, and the shares, splits and children of the other groups, of the sets of a split."""
-    for second in (-1, *way):
-        for number, third in of_group.get(second, ()):
-            if third >= 0 and third not in way:
-                continue
-            coefficient = 1.0
-            for h, (share, _, _) in way.items():
-                if h != second and h != third:
-                    coefficient *= share
-            yield number, coefficient, *zip(way.get(second, NOT_THERE), way.get(third, NOT_THERE))
+cdef tuple _terms(
+    Walk tree,
+    const double[::1] share,
+    const int64_t[::1] group,
+    const int32_t[::1] alone,
+    const int32_t[:, ::1] pair,
+    const int64_t[:, ::1] triple,
+    int64_t[::1] above,
+):
+    """Return the sets for which each split counts, one split after another.
 
+    `above` is filled with the child, on the way, of the nearest split above each split that is on its group; -1 for
+    none.
 
-NOT_THERE = 1.0, -1, -1
+    Returns
+    -------
+    start : array of shape (n_nodes + 1,)
+        Of the terms of each node.
+    number : array of shape (n_terms,)
+        The set.
+    coefficient : array of shape (n_terms,)
+        Product of the shares of the groups above that are not in the set.
+    of_way, on_way : arrays of shape (n_terms, 2)
+        Of the second and the third group of the set: product of the shares, and the child, on the way, of the nearest
+        split. 1 and -1 if the set has no such group.
+    """
+    cdef int64_t size = tree.left.shape[0], n_groups = alone.shape[0], n_above = 0, n_terms = 0
+    cdef int64_t at, up, below, g, h, k, t, second, third
+    cdef double others
+    cdef int64_t[::1] parent = np.full(size, -1, dtype=np.int64), start = np.zeros(size + 1, dtype=np.int64)
+    cdef int64_t[::1] depth = np.zeros(size, dtype=np.int64), place = np.full(n_groups, -1, dtype=np.int64)
+    for at in range(size):
+        if tree.left[at] >= 0:
+            parent[tree.left[at]] = parent[tree.right[at]] = at
+            depth[tree.left[at]] = depth[tree.right[at]] = depth[at] + 1
+            n_terms += 1 + min(depth[at], n_groups) + triple.shape[0]
+    cdef int32_t[::1] number = np.empty(n_terms, dtype=np.int32)
+    cdef double[::1] coefficient = np.empty(n_terms)
+    cdef double[:, ::1] of_way = np.ones((n_terms, 2))
+    cdef int64_t[:, ::1] on_way = np.full((n_terms, 2), -1, dtype=np.int64)
+    # The groups above a split, without its own: the product of the shares, and the nearest child on the way.
+    cdef int64_t[::1] above_group = np.empty(n_groups, dtype=np.int64), nearest = np.empty(n_groups, dtype=np.int64)
+    cdef double[::1] product = np.empty(n_groups)
+    t = 0
+    for at in range(size):
+        if tree.left[at] >= 0:
+            g, below, up, n_above = group[tree.feature[at]], at, parent[at], 0
+            while up >= 0:
+                h = group[tree.feature[up]]
+                if h == g:
+                    if above[at] < 0:
+                        above[at] = below
+                elif place[h] >= 0:
+                    product[place[h]] *= share[below]
+                else:
+                    place[h], above_group[n_above], nearest[n_above], product[n_above] = n_above, h, below, share[below]
+                    n_above += 1
+                below, up = up, parent[up]
+            for second in range(-1, n_above):
+                k = alone[g] if second < 0 else pair[g, above_group[second]]
+                if k < 0:
+                    continue
+                others = 1.0
+                for h in range(n_above):
+                    if h != second:
+                        others *= product[h]
+                if others > 0:
+                    number[t], coefficient[t] = k, others
+                    if second >= 0:
+                        of_way[t, 0], on_way[t, 0] = product[second], nearest[second]
+                    t += 1
+            for k in range(triple.shape[0]):
+                if g == triple[k, 0]:
+                    second, third = place[triple[k, 1]], place[triple[k, 2]]
+                elif g == triple[k, 1]:
+                    second, third = place[triple[k, 0]], place[triple[k, 2]]
+                elif g == triple[k, 2]:
+                    second, third = place[triple[k, 0]], place[triple[k, 1]]
+                else:
+                    continue
+                if second < 0 or third < 0:
+                    continue
+                others = 1.0
+                for h in range(n_above):
+                    if h != second and h != third:
+                        others *= product[h]
+                if others > 0:
+                    number[t], coefficient[t] = <int32_t> triple[k, 3], others
+                    of_way[t, 0], on_way[t, 0] = product[second], nearest[second]
+                    of_way[t, 1], on_way[t, 1] = product[third], nearest[third]
+                    t += 1
+            for h in range(n_above):
+                place[above_group[h]] = -1
+        start[at + 1] = t
+    return start, number, coefficient, of_way, on_way
