@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from debias.parallel import in_threads
 from debias.progress import with_progress
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import RowsKind
-from debias.rows.interactions import deviations, pairs_on_paths, parts, spreads
+from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 MOST_VALUES = 2**26
 """Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs, those
 that vary most are held, and the others are one part of the output."""
+ROWS_PER_TRIPLE = 50
+"""Pairs are also freed of one triple for every 50 rows, those that vary most,"""
+MOST_IN_TRIPLES = 30
+"""of so many features."""
 FEWEST_BLOCKS = 20
 """With fewer blocks of rows nothing is tested."""
 
@@ -204,45 +209,44 @@ def _names_of(item: Any) -> tuple[Any, ...]:
 
 def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> Interactions:
     ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
-    X, n, seed = rows.table.matrix(ensemble), rows.node_sums.n, prepared.request.seed
-    of_trees = ensemble, X, n, group
-    pairs = np.argwhere(np.triu(pairs_on_paths(ensemble, group, len(names))))
-    is_asked = asked.pairs[pairs[:, 0], pairs[:, 1]]
-    triples = np.array(asked.triples, dtype=np.int64).reshape(-1, 3)
-    of_triples = parts(*of_trees, triples, len(names))
-    triples, of_triples = triples[of_triples.any(axis=(0, 2))], of_triples[:, of_triples.any(axis=(0, 2))]
-    most = max(1, MOST_VALUES // (rows.n_rows * ensemble.n_outputs) - len(triples))
-    held, spread = np.arange(len(pairs)), np.empty(len(pairs))
-    if len(pairs) > most:  # those that are asked for first, then those that vary most
-        spread = spreads(*of_trees, pairs, len(names), rows.weight)
-        held = np.sort(np.lexsort((-spread, ~is_asked))[:most])
-    together = np.concatenate([parts(*of_trees, pairs[held], len(names)), of_triples], axis=1)
+    X, n, n_groups, seed = rows.table.matrix(ensemble), rows.node_sums.n, len(names), prepared.request.seed
+    meets = pairs_on_paths(ensemble, group, n_groups)
+    pairs = np.argwhere(np.triu(meets))
+    of_pairs = asked.pairs[pairs[:, 0], pairs[:, 1]]
+
+    def spread_of(sets: Any) -> NDArray[np.float64]:
+        return spreads(ensemble, X, n, group, sets, n_groups, rows.weight)
+
+    spread, most = spread_of(pairs), MOST_VALUES // (rows.n_rows * ensemble.n_outputs)
+    # Those that are asked for first, then those that vary most.
+    held = pairs[np.sort(np.lexsort((-spread, ~of_pairs))[: max(1, most)])]
+    named = [members for members in asked.triples if all(meets[pair] for pair in combinations(members, 2))]
+    others = _other_triples(meets, np.bincount(pairs.ravel(), np.repeat(spread, 2), n_groups), named)
+    n_rows = int((rows.weight > 0).sum())
+    others = [others[k] for k in np.argsort(-spread_of(others), kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
+    sets = [*map(tuple, held.tolist()), *named, *others]
+    is_asked = np.array([len(members) == 2 and asked.pairs[members] or members in named for members in sets], dtype=bool)
     test = test_interactions(
         rows,
-        together,
-        parts(*of_trees, np.arange(len(names))[:, None], len(names)),
+        parts(ensemble, X, n, group, sets, n_groups),
+        parts(ensemble, X, n, group, np.arange(n_groups)[:, None], n_groups),
         effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0],
-        [*map(tuple, pairs[held].tolist()), *map(tuple, triples.tolist())],
+        sets,
         group,
-        np.append(is_asked[held], np.ones(len(triples), dtype=bool)),
+        is_asked,
         procedure.alpha,
     )
-    numbers = {name: getattr(test, name) for name in ("score", "standard_error", "z", "p_value", "total")}
-    numbers["spread"] = deviations(together, rows.weight)
-    # Also of the pairs that are not held: all but their spread is unknown.
-    of_held, asked_for = np.append(held, len(pairs) + np.arange(len(triples))), np.flatnonzero(is_asked)
-    asked_for = np.append(asked_for, len(pairs) + np.arange(len(triples)))
-    for name, values in numbers.items():
-        whole = np.append(spread, np.empty(len(triples))) if name == "spread" else np.full(len(pairs) + len(triples), np.nan)
-        whole[of_held] = values
-        numbers[name] = whole[asked_for]
+    place = {members: k for k, members in enumerate(sets)}
+    at = np.array([place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64)
+    numbers = ("score", "standard_error", "z", "p_value", "total")
     return Interactions(
         feature_names=names,
-        pairs=pairs[is_asked],
-        triples=triples,
-        **numbers,
+        pairs=pairs[of_pairs],
+        triples=np.array(named, dtype=np.int64).reshape(-1, 3),
+        **{name: np.where(at >= 0, np.append(getattr(test, name), np.nan)[at], np.nan) for name in numbers},
+        spread=np.append(spread[of_pairs], spread_of(named)),
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
-        n_rows=int((rows.weight > 0).sum()),
+        n_rows=n_rows,
         n_functions=test.n_functions,
         n_blocks=None if rows.blocks is None else int(np.unique(rows.blocks[rows.weight > 0]).size),
         error=procedure.error,
@@ -257,6 +261,18 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
         },
         warnings=tuple(prepared.log.texts),
     )
+
+
+def _other_triples(
+    meets: NDArray[np.bool_], spread: NDArray[np.float64], named: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """Return the triples whose pairs share paths, without the named ones, of the features whose pairs vary most."""
+    features = np.sort(np.argsort(-spread, kind="stable")[:MOST_IN_TRIPLES]).tolist()
+    return [
+        members
+        for members in combinations(features, 3)
+        if members not in named and all(meets[pair] for pair in combinations(members, 2))
+    ]
 
 
 def _seen(kind: str) -> RowsError:

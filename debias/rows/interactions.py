@@ -95,21 +95,6 @@ def parts(
     return of_rows / ensemble.n_trees if ensemble.averaged else of_rows
 
 
-def deviations(part: Array, weight: Array) -> Array:
-    """Return the standard deviation of each part over rows, of all outputs together.
-
-    Parameters
-    ----------
-    part : array of shape (n_rows, n_sets, n_outputs)
-    weight : array of shape (n_rows,)
-
-    Returns
-    -------
-    array of shape (n_sets,)
-    """
-    return _deviations(*_sums(part, weight / weight.sum()))
-
-
 def spreads(
     ensemble: TreeEnsemble,
     X: NDArray[np.floating[Any]],
@@ -131,21 +116,15 @@ def spreads(
     -------
     array of shape (n_sets,)
     """
-    n_at_once, share = max(1, VALUES_AT_ONCE // (len(sets) * ensemble.n_outputs)), weight / weight.sum()
-    sums = np.zeros((2, len(sets), ensemble.n_outputs))
-    for begin in range(0, len(X), n_at_once):
+    n_at_once, share = max(1, VALUES_AT_ONCE // max(1, len(sets) * ensemble.n_outputs)), weight / weight.sum()
+    mean, square = np.zeros((2, len(sets), ensemble.n_outputs))
+    for begin in range(0, len(X) if len(sets) else 0, n_at_once):
         some = slice(begin, begin + n_at_once)
-        sums += _sums(parts(ensemble, X[some], n, group, sets, n_groups), share[some])
-    return _deviations(*sums)
-
-
-def _sums(part: Array, share: Array) -> tuple[Array, Array]:
-    return np.tensordot(share, part, axes=1), np.tensordot(share, part**2, axes=1)
-
-
-def _deviations(mean: Array, square: Array) -> Array:
-    deviation: Array = np.sqrt(np.maximum(square - mean**2, 0.0).sum(axis=1))
-    return deviation
+        part = parts(ensemble, X[some], n, group, sets, n_groups)
+        mean += np.tensordot(share[some], part, axes=1)
+        square += np.tensordot(share[some], part**2, axes=1)
+    spread: Array = np.sqrt(np.maximum(square - mean**2, 0.0).sum(axis=1))
+    return spread
 
 
 def _numbered(

@@ -23,8 +23,8 @@ HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
 ROWS_PER_PRODUCT = 20
 """So many rows for each product of functions of two features."""
-MOST_KNOTS = 7
-"""Of each feature in products; at least 1."""
+MOST_KNOTS = {2: 7, 3: 2}
+"""Of each feature in products of two and of three features; at least 1."""
 
 
 def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_]) -> Array:
@@ -49,23 +49,27 @@ def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.boo
 def products(
     X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], features: Sequence[NDArray[np.int64]]
 ) -> Array:
-    """Return products of a function of each of two features, shape (n_rows, n_products).
+    """Return products of a function of each of two or three features, shape (n_rows, n_products).
 
-    Together with functions of each feature they follow any function of both, the closer the more rows there are.
+    Together with functions of each feature they follow any function of two features, the closer the more rows there
+    are.
 
     Parameters
     ----------
     X, categorical
         As for :func:`additive_functions`.
-    features : two arrays of int64
+    features : sequence of arrays of int64
         The columns of each feature.
     """
-    n_knots = int(np.clip((np.sqrt(len(X) / ROWS_PER_PRODUCT) - 1) / 2, 1, MOST_KNOTS))
-    one, other = (
-        np.column_stack([_few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns))) for j in columns])
-        for columns in features
-    )
-    return (one[:, :, None] * other[:, None, :]).reshape(len(X), -1)
+    per_feature = (len(X) / ROWS_PER_PRODUCT) ** (1 / len(features))
+    n_knots = int(np.clip((per_feature - 1) / 2, 1, MOST_KNOTS[len(features)]))
+    product = np.ones((len(X), 1))
+    for columns in features:
+        of_feature = np.column_stack(
+            [_few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns))) for j in columns]
+        )
+        product = (product[:, :, None] * of_feature[:, None, :]).reshape(len(X), -1)
+    return product
 
 
 def standardised(functions: Array, share: Array) -> Array:

@@ -122,7 +122,8 @@ def test_interactions(
     output : array of shape (n_rows, n_outputs)
         Output of the model.
     sets : sequence of tuple of int
-        Pairs, and triples: these are also freed of products of functions of their pairs.
+        Pairs, and triples: those that are asked for are also freed of products of functions of their pairs. The pairs
+        are freed of the other triples.
     group : array of int64 of shape (n_features,)
     asked : array of bool of shape (n_sets,)
         Which sets are tested.
@@ -154,7 +155,7 @@ def test_interactions(
             _Sample(y, share, offset, link, block),
             functions,
             together[used] @ contrast,
-            lambda pair, used=used: products(X[used], categorical, [columns[g] for g in pair]),
+            lambda members, used=used: products(X[used], categorical, [columns[g] for g in members]),
             sets,
             asked,
             alpha / len(comparisons),
@@ -383,9 +384,11 @@ def _tested(
     freed = together - basis @ (basis.T @ (share[:, None] * together))
     variance = np.average(freed**2, axis=0, weights=share)
     varies = variance > 1e-12 * np.maximum(np.average(together**2, axis=0, weights=share), 1e-300)
+    is_other = np.array([len(members) == 3 for members in sets], dtype=bool) & ~asked
     # Those that are asked for first, then those that vary most: a choice without the response.
-    order = np.lexsort((-variance, ~asked, ~varies))
-    chosen = order[: min(int(varies.sum()), max(1, n // ROWS_PER_PAIR))]
+    order = np.lexsort((-variance, ~asked, ~varies | is_other))
+    chosen = order[: min(int((varies & ~is_other).sum()), max(1, n // ROWS_PER_PAIR))]
+    chosen = np.append(chosen, np.flatnonzero(varies & is_other))
     if not chosen.size or sample.y.min() == sample.y.max():
         return result, size
     scale = np.sqrt(variance)
@@ -394,20 +397,18 @@ def _tested(
     fit: _Fit = _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
     if others.size:
         fit = fit.beside(scaled[:, others] @ scale[others, None])
-    is_pair = np.array([len(members) == 2 for members in sets], dtype=bool)
-    pairs, triples = chosen[is_pair[chosen]], chosen[~is_pair[chosen]]
 
     def following(k: int) -> Array:
-        """Return functions that follow what a pair does."""
+        """Return functions that follow what features do together."""
         return np.column_stack([scaled[:, k], products_of(sets[k])])
 
-    joined = _forward(fit.beside(scaled[:, triples]), scaled, pairs, following, asked, alpha, result)
-    for k in triples:
-        inside = [j for j in pairs if set(sets[j]) <= set(sets[k])]
-        beside = fit.beside(scaled[:, np.setdiff1d(triples, k)])
-        for j in [*inside, *(j for j in joined if j not in inside)]:
+    joined = _forward(fit, scaled, chosen, following, asked, alpha, result)
+    for k in (k for k in chosen if len(sets[k]) == 3 and asked[k]):
+        inside = [j for j in chosen if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
+        beside = fit
+        for j in [*inside, *(j for j in joined if j not in [*inside, k])]:
             beside = beside.following(following(j))
-        left = [j for j in pairs if j not in inside and j not in joined]
+        left = [j for j in chosen if j not in [*inside, *joined, k]]
         result[:, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan
@@ -417,19 +418,19 @@ def _tested(
 def _forward(
     fit: _Fit,
     scaled: Array,
-    pairs: NDArray[np.int64],
+    chosen: NDArray[np.int64],
     following: Callable[[int], Array],
     asked: NDArray[np.bool_],
     alpha: float,
     result: Array,
 ) -> list[int]:
-    """Test pairs, and write sums, variances, z and p-values into `result`; return the pairs that joined the model.
+    """Write sums, variances, z and p-values of tests into `result`, and return the sets that joined the model.
 
-    The pair with the smallest p-value joins the additive model if that is at most `alpha` over the number of pairs that
+    The set with the smallest p-value joins the additive model if that is at most `alpha` over the number of sets that
     are left, with functions that follow any interaction of its features, and the others are tested again. So what the
-    trees leave of a strong interaction does not show in other pairs.
+    trees leave of a strong interaction does not show in others.
     """
-    left, joined = list(pairs), list[int]()
+    left, joined = chosen.tolist(), list[int]()
     while left:
         tests = fit.test(scaled[:, left])
         result[:, left] = tests
