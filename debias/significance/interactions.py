@@ -237,9 +237,7 @@ class _Sample:
     link: Link
     block: NDArray[np.int64] | None
 
-    def sums(
-        self, direction: Array, left: Array, working: Array, functions: Array, inverse: Array
-    ) -> tuple[Array, Array]:
+    def sums(self, direction: Array, left: Array, working: Array, fitted: Array) -> tuple[Array, Array]:
         """Return sums over rows of products, and their variances, which allow for the fitted functions.
 
         What is left on a row, or block, is divided by the square root of one less its leverage: HC2 of MacKinnon and
@@ -252,22 +250,19 @@ class _Sample:
             What the fit leaves of the response.
         working : array of shape (n_rows,)
             Weights of the least squares that were solved last.
-        functions : array of shape (n_rows, n_functions)
-            What was fitted.
-        inverse : array of shape (n_functions, n_functions)
-            Inverse of its weighted sums of products.
+        fitted : array of shape (n_rows, n_functions)
+            Its product with its transpose, times the weights, is the matrix that projects on what was fitted.
         """
         products = self.share[:, None] * direction * left
         if self.block is None:
-            leverage = np.minimum(working * ((functions @ inverse) * functions).sum(axis=1), MOST_LEVERAGE)
+            leverage = np.minimum(working * np.einsum("ij,ij->i", fitted, fitted), MOST_LEVERAGE)
             return products.sum(axis=0), (products**2 / (1 - leverage)[:, None]).sum(axis=0)
         root = np.sqrt(working)[:, None]
         scaled, rest = root * direction, self.share[:, None] * left / root
-        fitted = root * (functions @ np.linalg.cholesky(inverse))
         variance = np.zeros(direction.shape[1])
         for b in range(int(self.block.max()) + 1):
             at = self.block == b
-            axes, size, _ = np.linalg.svd(fitted[at], full_matrices=False)
+            axes, size, _ = np.linalg.svd(root[at] * fitted[at], full_matrices=False)
             more = 1 / np.sqrt(1 - np.minimum(size**2, MOST_LEVERAGE)) - 1
             adjusted = rest[at] + axes @ (more[:, None] * (axes.T @ rest[at]))
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
@@ -317,17 +312,20 @@ class _LeastSquares(_Fit):
         return type(self)(self.sample, np.column_stack([self.functions, more]))
 
     def scores(self, pairs: Array) -> tuple[Array, Array, int]:
-        share = self.sample.share
-        functions = np.column_stack([self.functions, pairs])
-        first, n_pairs = self.functions.shape[1], pairs.shape[1]
-        ridge = np.repeat([0.0, LEAST_RIDGE * len(share)], [first, n_pairs])
-        inverse = np.linalg.inv(functions.T @ (share[:, None] * functions) + np.diag(ridge))
-        y = self.sample.y - self.sample.offset
-        coefficient = inverse @ (functions.T @ (share * y))
-        direction = functions @ (inverse[:, first:] / np.diag(inverse)[first:])
+        basis, share, n_pairs = self.functions, self.sample.share, pairs.shape[1]
+
+        def freed(values: Array) -> Array:
+            return values - basis @ (basis.T @ (share[:, None] * values))
+
+        y, pairs = freed((self.sample.y - self.sample.offset)[:, None]), freed(pairs)
+        weighted = share[:, None] * pairs
+        inverse = np.linalg.inv(pairs.T @ weighted + LEAST_RIDGE * len(share) * np.eye(n_pairs))
+        coefficient = inverse @ (weighted.T @ y)
+        direction = pairs @ (inverse / np.diag(inverse))
         # What is left of the response without the pair, with everything else as it is.
-        left = (y - functions @ coefficient)[:, None] + direction * coefficient[first:]
-        return *self.sample.sums(direction, left, share, functions, inverse), self.sample.degrees(first + n_pairs)
+        left = y - pairs @ coefficient + direction * coefficient[:, 0]
+        fitted = np.column_stack([basis, pairs @ np.linalg.cholesky(inverse)])
+        return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
 
 class _Ridge(_Fit):
@@ -346,7 +344,7 @@ class _Ridge(_Fit):
         working = sample.share * sample.link.weight(mean)
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
         left = (sample.y - mean)[:, None]
-        sums = sample.sums(direction, left, working, functions, inverse)
+        sums = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
         return *sums, sample.degrees(self.functions.shape[1])
 
 
