@@ -225,7 +225,9 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
     n_rows = int((rows.weight > 0).sum())
     others = [others[k] for k in np.argsort(-spread_of(others), kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
     sets = [*map(tuple, held.tolist()), *named, *others]
-    is_asked = np.array([len(members) == 2 and asked.pairs[members] or members in named for members in sets], dtype=bool)
+    is_asked = np.array(
+        [len(members) == 2 and asked.pairs[members] or members in named for members in sets], dtype=bool
+    )
     test = test_interactions(
         rows,
         parts(ensemble, X, n, group, sets, n_groups),
@@ -237,7 +239,9 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
         procedure.alpha,
     )
     place = {members: k for k, members in enumerate(sets)}
-    at = np.array([place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64)
+    at = np.array(
+        [place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64
+    )
     numbers = ("score", "standard_error", "z", "p_value", "total")
     return Interactions(
         feature_names=names,

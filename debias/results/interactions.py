@@ -52,7 +52,9 @@ NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
     "model, the response does not go with the part of the output that needs these features and no other"
 )
-OF_TRIPLES = "An interaction of three features is what their pairs do not explain: it is freed of any functions of these."
+OF_TRIPLES = (
+    "An interaction of three features is what their pairs do not explain: it is freed of any functions of these."
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -258,7 +260,9 @@ class Interactions(ReportedResult):
             "pairs": self.pairs.tolist(),
             "triples": self.triples.tolist(),
             **arrays,
-            **{name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "error", "alpha")},
+            **{
+                name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "error", "alpha")
+            },
             "provenance": self.provenance,
             "settings": self.settings,
             "warnings": list(self.warnings),
@@ -276,7 +280,9 @@ class Interactions(ReportedResult):
         if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
         n_features = len(fields["feature_names"])
-        if any(len(set(members)) < len(members) or not 0 <= min(members) <= max(members) < n_features for members in sets):
+        if any(
+            len(set(members)) < len(members) or not 0 <= min(members) <= max(members) < n_features for members in sets
+        ):
             raise Malformed("pairs and triples are not of different features")
         return cls(**fields)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,8 @@ MOST_PER_COLUMN = 60
 FEWEST_PER_COLUMN = 4
 HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
+ROWS_PER_FUNCTION_WITHIN = 10
+"""So many rows for each product of functions of two columns of one group."""
 ROWS_PER_PRODUCT = 20
 """So many rows for each product of functions of two features."""
 MOST_KNOTS = {2: 7, 3: 2}
@@ -46,6 +49,35 @@ def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.boo
     return np.column_stack([_functions(X[:, j], bool(categorical[j]), most) for j in range(n_columns)])
 
 
+def functions_within(
+    X: NDArray[np.floating[Any]],
+    categorical: NDArray[np.bool_],
+    features: Sequence[NDArray[np.int64]],
+    meets: NDArray[np.bool_],
+) -> Array:
+    """Return products of functions of two columns of one feature, shape (n_rows, n_functions).
+
+    What the columns of a group do together is what one feature does alone.
+
+    Parameters
+    ----------
+    X, categorical
+        As for :func:`additive_functions`.
+    features : sequence of arrays of int64
+        The columns of each feature.
+    meets : array of bool of shape (n_columns, n_columns)
+        Which pairs of columns share a path of a tree. Of these, as many as there are rows for.
+    """
+    found, room = [np.empty((len(X), 0))], len(X) // ROWS_PER_FUNCTION_WITHIN
+    for columns in features:
+        for j, k in combinations(columns.tolist(), 2):
+            if meets[j, k] and room > 0:
+                of_pair = [_few_functions(X[:, c], bool(categorical[c]), 1) for c in (j, k)]
+                found.append(_products_of(of_pair))
+                room -= found[-1].shape[1]
+    return np.column_stack(found)
+
+
 def products(
     X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], features: Sequence[NDArray[np.int64]]
 ) -> Array:
@@ -63,13 +95,14 @@ def products(
     """
     per_feature = (len(X) / ROWS_PER_PRODUCT) ** (1 / len(features))
     n_knots = int(np.clip((per_feature - 1) / 2, 1, MOST_KNOTS[len(features)]))
-    product = np.ones((len(X), 1))
-    for columns in features:
-        of_feature = np.column_stack(
-            [_few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns))) for j in columns]
-        )
-        product = (product[:, :, None] * of_feature[:, None, :]).reshape(len(X), -1)
-    return product
+    return _products_of(
+        [
+            np.column_stack(
+                [_few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns))) for j in columns]
+            )
+            for columns in features
+        ]
+    )
 
 
 def standardised(functions: Array, share: Array) -> Array:
@@ -147,6 +180,13 @@ def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) 
     knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
     parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges)]
     return np.column_stack(parts).astype(np.float64)
+
+
+def _products_of(functions: Sequence[Array]) -> Array:
+    product = np.ones((len(functions[0]), 1))
+    for of_feature in functions:
+        product = (product[:, :, None] * of_feature[:, None, :]).reshape(len(product), -1)
+    return product
 
 
 def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots: int) -> Array:

@@ -16,8 +16,10 @@ import numpy as np
 
 from debias.errors import CompositionError, RowsError
 from debias.rows.dependent_columns import categorical_columns
+from debias.rows.interactions import pairs_on_paths
 from debias.significance.additive_functions import (
     additive_functions,
+    functions_within,
     orthonormal,
     orthonormal_beside,
     products,
@@ -145,10 +147,11 @@ def test_interactions(
     tests, n_functions = np.full((len(comparisons), 5, len(sets)), np.nan), 0
     rest = output - alone.sum(axis=1) - together.sum(axis=1)
     columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
+    meets = pairs_on_paths(rows.ensemble, np.arange(group.size), group.size)
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
-        of_columns = additive_functions(X[used], categorical)
-        functions = np.column_stack([of_columns, alone[used] @ contrast, rest[used] @ contrast])
+        of_columns = additive_functions(X[used], categorical), functions_within(X[used], categorical, columns, meets)
+        functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
         of_output[:4], n_functions = _tested(
@@ -392,7 +395,9 @@ def _tested(
     scale = np.sqrt(variance)
     scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
     others = np.setdiff1d(np.flatnonzero(varies), chosen)
-    fit: _Fit = _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
+    fit: _Fit = (
+        _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
+    )
     if others.size:
         fit = fit.beside(scaled[:, others] @ scale[others, None])
 
