@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from debias.significance.procedure import ErrorRate
 
 MOST_VALUES = 2**26
-"""Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs, those
-that vary most are held, and the others are one part of the output."""
+"""Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs,
+those that vary most are held, and the others are one part of the output."""
 ROWS_PER_TRIPLE = 50
 """Pairs are also freed of one triple for every 50 rows, those that vary most,"""
 MOST_IN_TRIPLES = 30
@@ -99,11 +99,11 @@ def interactions(
     Notes
     -----
     The interaction of features j and k on a row is ``v_jk - v_j - v_k + v``, where v_S is the output with the splits on
-    S only: at other splits the row goes both ways, in the shares of the evaluation rows. Null hypothesis: given additive
-    functions of all columns and the other interactions of the model, the response does not go with this interaction. It
-    is Tukey's (1949) test of one degree of freedom for non-additivity, with the direction from the model
-    (docs/interactions.md). One interaction is tested for every 20 rows: those that vary most beside additive functions,
-    which does not depend on the response.
+    S only: at other splits the row goes both ways, in the shares of the evaluation rows. Null hypothesis: given
+    additive functions of all columns, any functions of the confirmed pairs and the other interactions of the model, the
+    response does not go with this interaction. It is Tukey's (1949) test of one degree of freedom for non-additivity,
+    with the direction from the model (docs/interactions.md). One interaction is tested for every 20 rows: those that
+    vary most beside additive functions, which does not depend on the response.
 
     Examples
     --------
@@ -221,7 +221,8 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
     # Those that are asked for first, then those that vary most.
     held = pairs[np.sort(np.lexsort((-spread, ~of_pairs))[: max(1, most)])]
     named = [members for members in asked.triples if all(meets[pair] for pair in combinations(members, 2))]
-    others = _other_triples(meets, np.bincount(pairs.ravel(), np.repeat(spread, 2), n_groups), named)
+    of_features: NDArray[np.float64] = np.bincount(pairs.ravel(), np.repeat(spread, 2), n_groups).astype(np.float64)
+    others = _other_triples(meets, of_features, named)
     n_rows = int((rows.weight > 0).sum())
     others = [others[k] for k in np.argsort(-spread_of(others), kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
     sets = [*map(tuple, held.tolist()), *named, *others]

@@ -184,7 +184,7 @@ class Interactions(ReportedResult):
             name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
         }
         columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
-        index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members)] or [[], []], names=levels)
+        index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members, strict=True)] or [[], []], names=levels)
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
         return frame.iloc[self._order()]
 

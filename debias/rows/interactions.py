@@ -1,8 +1,8 @@
 """What the trees do with each feature alone, and what they do with two or three features together, on each row.
 
-With the splits on a set of features only, the output is the path-dependent expectation of :mod:`debias.rows.without`. Its
-part that needs all features of a set and no other is the sum over the subsets with alternating signs, so the parts of
-all sets sum to the output.
+With the splits on a set of features only, the output is the path-dependent expectation of :mod:`debias.rows.without`.
+Its part that needs all features of a set and no other is the sum over the subsets with alternating signs, so the parts
+of all sets sum to the output.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def spreads(
 def _numbered(
     sets: Sequence[Sequence[int]] | NDArray[np.int64], n_groups: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return the numbers of single groups and of pairs, and the triples with their numbers, as the kernel reads them."""
+    """Return the numbers of single groups and of pairs, and the triples with theirs, as the kernel reads them."""
     alone, pair = np.full(n_groups, -1, dtype=np.int32), np.full((n_groups, n_groups), -1, dtype=np.int32)
     triples = [(*members, number) for number, members in enumerate(sets) if len(members) == 3]
     for number, members in enumerate(sets):

@@ -10,7 +10,8 @@ logistic or the log link.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -158,7 +159,7 @@ def test_interactions(
             _Sample(y, share, offset, link, block),
             functions,
             together[used] @ contrast,
-            lambda members, used=used: products(X[used], categorical, [columns[g] for g in members]),
+            partial(_products_of, X[used], categorical, columns),
             sets,
             asked,
             alpha / len(comparisons),
@@ -168,6 +169,15 @@ def test_interactions(
     score, variance, z, smallest, total = np.take_along_axis(tests, p_value.argmin(axis=0)[None, None], axis=0)[0]
     adjusted = np.minimum(1.0, len(comparisons) * smallest)
     return InteractionTest(score, np.sqrt(variance), z, adjusted, total, n_functions)
+
+
+def _products_of(
+    X: NDArray[np.floating[Any]],
+    categorical: NDArray[np.bool_],
+    columns: list[NDArray[np.int64]],
+    members: tuple[int, ...],
+) -> Array:
+    return products(X, categorical, [columns[g] for g in members])
 
 
 def _comparisons(response: Array, weight: Array, link: Link) -> list[tuple[Array, NDArray[np.int64], Array]]:
@@ -355,7 +365,7 @@ def _tested(
     sample: _Sample,
     functions: Array,
     together: Array,
-    products_of: Callable[[Sequence[int]], Array],
+    products_of: Callable[[tuple[int, ...]], Array],
     sets: Sequence[tuple[int, ...]],
     asked: NDArray[np.bool_],
     alpha: float,
@@ -369,7 +379,7 @@ def _tested(
         Additive functions, and what the model does with more features than those of a set.
     together : array of shape (n_rows, n_sets)
     products_of : callable
-        Products of functions of the features of a pair.
+        Products of functions of the features of a set.
     sets : sequence of tuple of int
     asked : array of bool of shape (n_sets,)
     alpha : float
@@ -406,12 +416,13 @@ def _tested(
         return np.column_stack([scaled[:, k], products_of(sets[k])])
 
     joined = _forward(fit, scaled, chosen, following, asked, alpha, result)
-    for k in (k for k in chosen if len(sets[k]) == 3 and asked[k]):
-        inside = [j for j in chosen if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
+    tested: list[int] = chosen.tolist()
+    for k in (k for k in tested if len(sets[k]) == 3 and asked[k]):
+        inside = [j for j in tested if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
         beside = fit
         for j in [*inside, *(j for j in joined if j not in [*inside, k])]:
             beside = beside.following(following(j))
-        left = [j for j in chosen if j not in [*inside, *joined, k]]
+        left = [j for j in tested if j not in [*inside, *joined, k]]
         result[:, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan

@@ -280,12 +280,13 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "pairs and of two triples on fresh rows ([what it is](../interactions.md)). *Single*: the share of p-values of "
         f"at most {ALPHA:g} among pairs and triples that do not work together. *Any false*: the share of sets in which "
         f"one of these is confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: how often what works "
-        "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. Standard errors "
-        f"in () are over sets. *Codes*: two columns are codes of ten values without an order. *Blocks*: rows in blocks "
-        f"of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as `blocks`.",
+        "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. Standard "
+        "errors in () are over sets. *Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
+        f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
+        "`blocks`.",
         f"*Written by the runner; {machine_line()}.*",
         markdown_table(heading, lines, texts=(0, 1, 2)),
-        f"All additive truths together, {len(of_all):,} sets: {pooled}.",
+        f"Without any interaction, {len(of_all):,} sets: {pooled}.",
     ]
 
 
