@@ -328,9 +328,9 @@ class Interactions(ReportedResult):
 
 
 def in_words(members: tuple[str, ...]) -> str:
-    """Return a pair or a triple as text: "age with bmi", "age with bmi and sex"."""
+    """Return a pair or a triple as text: "age with bmi", "age with bmi and sex"; a third one may be empty."""
     one, *others = members
-    return f"{one} with {' and '.join(others)}"
+    return f"{one} with {' and '.join(other for other in others if other)}"
 
 
 def _of_size(size: int) -> Callable[[Any, str], NDArray[np.int64]]:
