@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +17,7 @@ from debias.parallel import in_threads
 from debias.progress import with_progress
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import RowsKind
-from debias.rows.interactions import interactions as interactions_of_rows
-from debias.rows.interactions import main_effects, pairs_on_paths
+from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
@@ -35,8 +36,15 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.significance.procedure import ErrorRate
 
-MOST_VALUES = 2**28
-"""Rows times pairs times outputs that are held in memory: 2 GB."""
+MOST_VALUES = 2**26
+"""Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs,
+those that vary most are held, and the others are one part of the output."""
+ROWS_PER_TRIPLE = 50
+"""Pairs are also freed of one triple for every 50 rows, those that vary most,"""
+MOST_IN_TRIPLES = 30
+"""of so many features."""
+FEWEST_BLOCKS = 20
+"""With fewer blocks of rows nothing is tested."""
 
 
 @in_threads
@@ -46,7 +54,7 @@ def interactions(
     X: Any,
     y: Any = None,
     *,
-    features: Iterable[str] | None = None,
+    features: Iterable[str] | Iterable[tuple[str, ...]] | None = None,
     with_: str | None = None,
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
@@ -62,14 +70,15 @@ def interactions(
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, groups, level, random_state, n_jobs
-        As for :func:`score`. The rows must be held-out rows in memory, and independent: no `blocks`. A group is one
-        feature.
-    features : iterable of str, optional
-        Test the pairs of these features; of all features by default.
+        As for :func:`score`. The rows must be held-out rows in memory. Rows of a block depend on one another; 20 blocks
+        or more are needed. A group is one feature.
+    features : iterable of str or of tuples of str, optional
+        Test the pairs of these features; of all features by default. Tuples name what is tested: ``("a", "b")`` is this
+        pair, and ``("a", "b", "c")`` what the three features do together and no two of them.
     with_ : str, optional
         Test only the pairs that have this feature.
     error_rate : float, or ({"fwer", "fdr", "fdr_by"}, float)
-        Error rate of the verdicts over all pairs that are tested. A number is a family-wise error rate (Holm).
+        Error rate of the verdicts over all interactions that are tested. A number is a family-wise error rate (Holm).
 
     Returns
     -------
@@ -82,18 +91,19 @@ def interactions(
         The model holds several models of trees, or its response has no mean of its own on each row (survival times,
         ranks, custom objectives).
     RowsError
-        The rows are not held-out rows, have blocks or come in batches; they are too few for additive functions of all
-        columns; or a feature is not a column.
+        The rows are not held-out rows, come in batches or in fewer than 20 blocks; they are too few for additive
+        functions of all columns; or a feature is not a column.
     DebiasError
         As for :func:`score`.
 
     Notes
     -----
-    The interaction of features j and k on a row is ``e_j + e_k - e_jk``, where e_S is the output of the trees less
-    their output without the splits on S. Null hypothesis: given additive functions of all columns and the other
-    interactions of the model, the response does not go with this interaction. It is Tukey's (1949) test of one degree
-    of freedom for non-additivity, with the direction from the model (docs/interactions.md). One pair is tested for
-    every 20 rows: those whose interactions vary most beside additive functions, which does not depend on the response.
+    The interaction of features j and k on a row is ``v_jk - v_j - v_k + v``, where v_S is the output with the splits on
+    S only: at other splits the row goes both ways, in the shares of the evaluation rows. Null hypothesis: given
+    additive functions of all columns, any functions of the confirmed pairs and the other interactions of the model, the
+    response does not go with this interaction. It is Tukey's (1949) test of one degree of freedom for non-additivity,
+    with the direction from the model (docs/interactions.md). One interaction is tested for every 20 rows: those that
+    vary most beside additive functions, which does not depend on the response.
 
     Examples
     --------
@@ -121,11 +131,6 @@ def interactions(
         n_jobs=n_jobs,
     )
     request.passed.refuse_batches("debias.interactions")
-    if request.blocks is not None:
-        raise RowsError(
-            "debias.interactions treats rows as independent, and these have blocks: pass one row of each block, "
-            "without blocks"
-        )
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
     if not is_one(request.members):
@@ -136,43 +141,119 @@ def interactions(
     evaluated: Rows = prepared.rows
     if evaluated.kind != RowsKind.HELD_OUT:
         raise _seen(evaluated.kind)
-    names, group = prepared.grouping.names, prepared.grouping.index
-    asked = _asked(names, features, with_)
-    meets = pairs_on_paths(evaluated.ensemble, group, len(names))
-    pairs = np.argwhere(np.triu(meets))
-    n_values = evaluated.n_rows * len(pairs) * evaluated.ensemble.n_outputs
-    if n_values > MOST_VALUES:
-        raise RowsError(
-            f"rows times pairs times outputs are {n_values:.1e}, more than {MOST_VALUES:.1e}: pass fewer rows"
-        )
-    return _tested(prepared, evaluated, pairs, asked, procedure)
+    if evaluated.blocks is not None:
+        n_blocks = np.unique(evaluated.blocks[evaluated.weight > 0]).size
+        if n_blocks < FEWEST_BLOCKS:
+            raise RowsError(
+                f"the rows are in {n_blocks} blocks, and debias.interactions needs at least {FEWEST_BLOCKS}: what "
+                "varies between fewer blocks is not known well enough"
+            )
+    return _tested(prepared, evaluated, _Asked.of(prepared.grouping.names, features, with_), procedure)
 
 
-def _tested(
-    prepared: Any, rows: Rows, pairs: NDArray[np.int64], asked: NDArray[np.bool_], procedure: Procedure
-) -> Interactions:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was asked for.
+
+    Parameters
+    ----------
+    pairs : array of bool of shape (n_features, n_features)
+        True above the diagonal only.
+    triples : list of tuple of int
+    """
+
+    pairs: NDArray[np.bool_]
+    triples: list[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], features: Any, with_: str | None) -> _Asked:
+        """Return the pairs and triples that `features` and `with_` name; see :func:`interactions`."""
+        if isinstance(features, str):
+            raise RowsError(f"features must be a list of two names or more: use with_={features!r} for its pairs")
+        position = {name: k for k, name in enumerate(names)}
+
+        def place(name: Any) -> int:
+            if str(name) not in position:
+                raise RowsError(f"there is no feature {name!r}.{nearest(str(name), names)} There are: {listed(names)}")
+            return position[str(name)]
+
+        asked, wanted = np.zeros((len(names), len(names)), dtype=bool), np.zeros(len(names), dtype=bool)
+        items = list(names if features is None else features)
+        if any(isinstance(item, tuple | list) for item in items):
+            sets = [tuple(sorted({place(name) for name in _names_of(item)})) for item in items]
+            if with_ is not None:
+                raise RowsError("features has tuples, which name what is tested: leave with_ out")
+            short = [item for item, members in zip(items, sets, strict=True) if len(members) not in (2, 3)]
+            if short:
+                raise RowsError(f"{short[0]!r} in features is not two or three different features")
+            for members in sets:
+                if len(members) == 2:
+                    asked[members] = True
+            return cls(asked, sorted({members for members in sets if len(members) == 3}))
+        wanted[[place(name) for name in items]] = True
+        if with_ is None:
+            asked = np.outer(wanted, wanted)
+        else:
+            asked[place(with_)] = asked[:, place(with_)] = wanted
+        asked = np.triu(asked, 1) | np.tril(asked, -1).T
+        if not asked.any():
+            raise RowsError("an interaction is of two features: pass two names or more in features, or one and with_")
+        return cls(asked, [])
+
+
+def _names_of(item: Any) -> tuple[Any, ...]:
+    if not isinstance(item, tuple | list):
+        raise RowsError(f"features has tuples and the name {item!r}: pass names only, or tuples only")
+    return tuple(item)
+
+
+def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> Interactions:
     ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
-    X, n, seed = rows.table.matrix(ensemble), rows.node_sums.n, prepared.request.seed
-    interaction = interactions_of_rows(ensemble, X, n, group, pairs, len(names))
-    alone = main_effects(ensemble, X, n, group, len(names))
-    output = effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0]
-    is_asked = asked[pairs[:, 0], pairs[:, 1]]
-    test = test_interactions(rows, interaction, alone, output, is_asked, procedure.alpha)
-    share = rows.weight / rows.weight.sum()
-    deviation = interaction - np.tensordot(share, interaction, axes=1)
-    spread = np.sqrt(np.tensordot(share, deviation**2, axes=1).sum(axis=1))
+    X, n, n_groups, seed = rows.table.matrix(ensemble), rows.node_sums.n, len(names), prepared.request.seed
+    meets = pairs_on_paths(ensemble, group, n_groups)
+    pairs = np.argwhere(np.triu(meets))
+    of_pairs = asked.pairs[pairs[:, 0], pairs[:, 1]]
+
+    def spread_of(sets: Any) -> NDArray[np.float64]:
+        return spreads(ensemble, X, n, group, sets, n_groups, rows.weight)
+
+    spread, most = spread_of(pairs), MOST_VALUES // (rows.n_rows * ensemble.n_outputs)
+    # Those that are asked for first, then those that vary most.
+    held = pairs[np.sort(np.lexsort((-spread, ~of_pairs))[: max(1, most)])]
+    named = [members for members in asked.triples if all(meets[pair] for pair in combinations(members, 2))]
+    of_features: NDArray[np.float64] = np.bincount(pairs.ravel(), np.repeat(spread, 2), n_groups).astype(np.float64)
+    others = _other_triples(meets, of_features, named)
+    n_rows = int((rows.weight > 0).sum())
+    others = [others[k] for k in np.argsort(-spread_of(others), kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
+    sets = [*map(tuple, held.tolist()), *named, *others]
+    is_asked = np.array(
+        [len(members) == 2 and asked.pairs[members] or members in named for members in sets], dtype=bool
+    )
+    test = test_interactions(
+        rows,
+        parts(ensemble, X, n, group, sets, n_groups),
+        parts(ensemble, X, n, group, np.arange(n_groups)[:, None], n_groups),
+        effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0],
+        sets,
+        group,
+        is_asked,
+        procedure.alpha,
+    )
+    place = {members: k for k, members in enumerate(sets)}
+    at = np.array(
+        [place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64
+    )
+    numbers = ("score", "standard_error", "z", "p_value", "total")
     return Interactions(
         feature_names=names,
-        pairs=pairs[is_asked],
-        score=test.score[is_asked],
-        standard_error=test.standard_error[is_asked],
-        z=test.z[is_asked],
-        p_value=test.p_value[is_asked],
-        spread=spread[is_asked],
-        total=test.total[is_asked],
-        n_asked=int(asked.sum()),
-        n_rows=int((rows.weight > 0).sum()),
+        pairs=pairs[of_pairs],
+        triples=np.array(named, dtype=np.int64).reshape(-1, 3),
+        **{name: np.where(at >= 0, np.append(getattr(test, name), np.nan)[at], np.nan) for name in numbers},
+        spread=np.append(spread[of_pairs], spread_of(named)),
+        n_asked=int(asked.pairs.sum()) + len(asked.triples),
+        n_rows=n_rows,
         n_functions=test.n_functions,
+        n_blocks=None if rows.blocks is None else int(np.unique(rows.blocks[rows.weight > 0]).size),
         error=procedure.error,
         alpha=procedure.alpha,
         provenance=rows.provenance.to_dict(),
@@ -187,32 +268,20 @@ def _tested(
     )
 
 
+def _other_triples(
+    meets: NDArray[np.bool_], spread: NDArray[np.float64], named: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """Return the triples whose pairs share paths, without the named ones, of the features whose pairs vary most."""
+    features = np.sort(np.argsort(-spread, kind="stable")[:MOST_IN_TRIPLES]).tolist()
+    return [
+        members
+        for members in combinations(features, 3)
+        if members not in named and all(meets[pair] for pair in combinations(members, 2))
+    ]
+
+
 def _seen(kind: str) -> RowsError:
     return RowsError(
         f"debias.interactions needs rows that the model has not seen, and these are {RowsKind(kind).text} rows: pass "
         "held-out rows"
     )
-
-
-def _asked(names: tuple[str, ...], features: Iterable[str] | None, with_: str | None) -> NDArray[np.bool_]:
-    """Return the pairs that were asked for, shape (n_features, n_features), True above the diagonal only."""
-    if isinstance(features, str):
-        raise RowsError(f"features must be a list of two names or more: use with_={features!r} for its pairs")
-    position = {name: k for k, name in enumerate(names)}
-
-    def place(name: str) -> int:
-        if str(name) not in position:
-            raise RowsError(f"there is no feature {name!r}.{nearest(str(name), names)} There are: {listed(names)}")
-        return position[str(name)]
-
-    wanted = np.zeros(len(names), dtype=bool)
-    wanted[slice(None) if features is None else [place(name) for name in features]] = True
-    if with_ is None:
-        asked = np.outer(wanted, wanted)
-    else:
-        asked = np.zeros((len(names), len(names)), dtype=bool)
-        asked[place(with_)] = asked[:, place(with_)] = wanted
-    asked = np.triu(asked, 1) | np.tril(asked, -1).T
-    if not asked.any():
-        raise RowsError("an interaction is of two features: pass two names or more in features, or one and with_")
-    return asked

@@ -133,8 +133,8 @@ def print_interactions(console: Console, found: Interactions) -> None:
     """Print what is confirmed, the table of pairs, and then the rest of the summary."""
     first, *rest = found.summary()
     _print_lines(console, [first])
-    if len(found.pairs):
-        _print_table(console, found.to_table(MOST_DRAWN), len(found.pairs) - MOST_DRAWN, noun="pair")
+    if found.sets:
+        _print_table(console, found.to_table(MOST_DRAWN), len(found.sets) - MOST_DRAWN, noun="interaction")
     _print_lines(console, rest)
 
 
@@ -247,7 +247,7 @@ def short_clusters(found: Clusters) -> str:
 def short_interactions(found: Interactions) -> str:
     """Return what is confirmed, and the first pairs."""
     of = f"Interactions of {escaped(str(found.settings.get('model')))}"
-    return _short([of, found.headline], found.to_table(MOST), len(found.pairs), LONGEST_RULE)
+    return _short([of, found.headline], found.to_table(MOST), len(found.sets), LONGEST_RULE)
 
 
 def short_gate(gate: Gate) -> str:

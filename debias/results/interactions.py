@@ -14,8 +14,10 @@ from debias.results.base import ReportedResult
 from debias.results.fields import (
     SCHEMA_VERSION,
     Malformed,
+    list_of,
     number,
     or_missing,
+    or_none,
     record,
     text_of,
     texts,
@@ -43,12 +45,15 @@ ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 ARRAYS = ("score", "standard_error", "z", "p_value", "total", "spread")
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 UNTESTED_BECAUSE = (
-    "one pair is tested for every 20 rows, the pairs that vary most beyond additive functions, and none if the "
-    "response is constant"
+    "one is tested for every 20 rows, those that vary most beyond additive functions, which does not depend on the "
+    "response, and none if the response is constant"
 )
 NULL_HYPOTHESIS = (
-    "given additive functions of all columns and the other interactions of the model (with classes or counts: the "
-    "confirmed ones), the response does not go with what the model does with the two features together"
+    "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
+    "model, the response does not go with the part of the output that needs these features and no other"
+)
+OF_TRIPLES = (
+    "An interaction of three features is what their pairs do not explain: it is freed of any functions of these."
 )
 
 
@@ -64,21 +69,27 @@ class Interactions(ReportedResult):
     pairs : array of int64 of shape (n_pairs, 2)
         Positions in `feature_names` of the pairs whose features the model uses together on a path of a tree, of those
         that were asked for. All other pairs have no interaction in the model, exactly.
-    score : array of shape (n_pairs,)
+    triples : array of int64 of shape (n_triples, 3)
+        The same of three features that were named. The arrays below have the pairs first, and then the triples: their
+        shape is (n_pairs + n_triples,).
+    score : array
         Mean over rows of the response times the interaction, both freed of additive functions of all columns and of the
-        other interactions. 0 on average if there is no such interaction. NaN if the pair was not tested.
-    standard_error, z, p_value : array of shape (n_pairs,)
-        Of the score; NaN if the pair was not tested. The p-value is one-sided.
-    spread : array of shape (n_pairs,)
-        Standard deviation over rows of what the model does with both features together, in the unit of its output.
-    total : array of shape (n_pairs,)
+        other interactions. 0 on average if there is no such interaction. NaN if it was not tested.
+    standard_error, z, p_value : array
+        Of the score; NaN if it was not tested. The p-value is one-sided.
+    spread : array
+        Standard deviation over rows of what the model does with these features only together, in the unit of its
+        output.
+    total : array
         Covariance of the response and the output of the model on these rows. If there are several responses or classes,
         everything is that of the response, or of the class against the most frequent one, with the smallest p-value.
     n_asked : int
-        Number of pairs that were asked for.
+        Number of pairs and triples that were asked for.
     n_rows : int
     n_functions : int
         Number of additive functions.
+    n_blocks : int or None
+        Number of blocks of rows that depend on one another; None without blocks.
     error, alpha
         Error rate of the verdicts: "fwer" (Holm), "fdr" or "fdr_by", and its level.
     provenance, settings : dict
@@ -99,6 +110,8 @@ class Interactions(ReportedResult):
     n_asked: int
     n_rows: int
     n_functions: int
+    triples: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    n_blocks: int | None = None
     error: str = "fwer"
     alpha: float = 0.05
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -109,21 +122,28 @@ class Interactions(ReportedResult):
         return console.short_interactions(self)
 
     @property
+    def sets(self) -> list[tuple[str, ...]]:
+        """Names of the features of each pair, and then of each triple."""
+        return [
+            tuple(self.feature_names[k] for k in members) for members in (*self.pairs.tolist(), *self.triples.tolist())
+        ]
+
+    @property
     def tested(self) -> NDArray[np.bool_]:
-        """Whether each pair was tested, shape (n_pairs,)."""
+        """Whether each interaction was tested."""
         return ~np.isnan(self.p_value)
 
     @property
     def p_adjusted(self) -> NDArray[np.float64]:
-        """P-values adjusted for the number of tested pairs, shape (n_pairs,)."""
-        adjusted = np.full(len(self.pairs), np.nan)
+        """P-values adjusted for the number of tested interactions."""
+        adjusted = np.full(len(self.p_value), np.nan)
         if self.tested.any():
             adjusted[self.tested] = ADJUSTMENTS[self.error](self.p_value[self.tested])
         return adjusted
 
     @property
     def verdict(self) -> list[Confirmation]:
-        """One verdict per pair."""
+        """One verdict for each interaction."""
         found = self.p_adjusted <= self.alpha
         return [
             (Confirmation.CONFIRMED if yes else Confirmation.NO_EVIDENCE) if tested else Confirmation.UNTESTED
@@ -131,18 +151,18 @@ class Interactions(ReportedResult):
         ]
 
     @property
-    def confirmed(self) -> list[tuple[str, str]]:
-        """The confirmed pairs, the largest share first."""
+    def confirmed(self) -> list[tuple[str, ...]]:
+        """The confirmed pairs and triples, the largest share first."""
         return self._named(Confirmation.CONFIRMED)
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Score of each pair as a share of `total`, shape (n_pairs,); NaN if that is not above 0."""
+        """Each score as a share of `total`; NaN if that is not above 0."""
         return self.score / self._positive_total
 
     @property
     def share_error(self) -> NDArray[np.float64]:
-        """Standard error of each share, with `total` as it is, shape (n_pairs,)."""
+        """Standard error of each share, with `total` as it is."""
         return self.standard_error / self._positive_total
 
     @property
@@ -150,28 +170,28 @@ class Interactions(ReportedResult):
         return np.where(self.total > 0, self.total, np.nan)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a row for each pair, the confirmed pairs and the largest shares first.
+        """Return a data frame with a row for each interaction, the confirmed and the largest shares first.
 
-        The index has the levels ``feature`` and ``other``. Columns: ``share`` and ``share_error``, ``score``,
-        ``standard_error``, ``z``, ``p_value``, ``p_adjusted``, ``spread`` and ``verdict``.
+        The index has the levels ``feature`` and ``other``, and ``third`` if triples were named (empty for pairs).
+        Columns: ``share`` and ``share_error``, ``score``, ``standard_error``, ``z``, ``p_value``, ``p_adjusted``,
+        ``spread`` and ``verdict``.
         """
         import pandas as pd
 
-        names = np.array(self.feature_names, dtype=object)
-        index = pd.MultiIndex.from_arrays(
-            [names[self.pairs[:, 0]], names[self.pairs[:, 1]]], names=["feature", "other"]
-        )
+        levels = ["feature", "other", "third"][: 3 if len(self.triples) else 2]
+        members = [(*each, "")[: len(levels)] for each in self.sets]
         columns = {
             name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
         }
         columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
+        index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members, strict=True)] or [[], []], names=levels)
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
         return frame.iloc[self._order()]
 
     def to_table(self, most: int | None = None) -> Table:
-        """Return the table of the first pairs, or of all, for people."""
-        frame = self.to_frame()[:most]
-        columns = {"pair": [f"{one} with {other}" for one, other in frame.index]}
+        """Return the table of the first interactions, or of all, for people."""
+        frame, order = self.to_frame()[:most], self._order()[:most]
+        columns = {"features" if len(self.triples) else "pair": [in_words(self.sets[k]) for k in order]}
         columns["share"] = cells("share", frame["share"], DASH)
         columns["standard error"] = cells("share", frame["share_error"], DASH)
         for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
@@ -182,20 +202,20 @@ class Interactions(ReportedResult):
     @property
     def headline(self) -> str:
         """The most important sentence."""
-        pairs, n_tested = self.confirmed, int(self.tested.sum())
-        if not len(self.pairs):
-            return "The model uses no two of these features together: no interaction to test."
+        found, n_tested = self.confirmed, int(self.tested.sum())
+        if not self.sets:
+            return "The model uses none of these features together: no interaction to test."
         if not n_tested:
             return "No interaction was tested."
-        if not pairs:
+        if not found:
             return f"None of {counted(n_tested, 'tested interaction')} is confirmed on these {self.n_rows:,} rows."
         shares = self.share[self._which(Confirmation.CONFIRMED)]
         named = [
-            f"{one} with {other}" + (f" ({percent(share)})" if np.isfinite(share) else "")
-            for (one, other), share in zip(pairs, shares, strict=True)
+            in_words(each) + (f" ({percent(share)})" if np.isfinite(share) else "")
+            for each, share in zip(found, shares, strict=True)
         ]
-        verb = "is" if len(pairs) == 1 else "are"
-        return f"{len(pairs)} of {counted(n_tested, 'tested interaction')} {verb} confirmed: {listed(named)}."
+        verb = "is" if len(found) == 1 else "are"
+        return f"{len(found)} of {counted(n_tested, 'tested interaction')} {verb} confirmed: {listed(named)}."
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
@@ -203,27 +223,26 @@ class Interactions(ReportedResult):
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
         if self.confirmed:
             sentences.append(
-                "A share is the part of the covariance of the response and the model's output that needs both "
-                "features, beyond additive functions of all columns and the other interactions."
-            )
-        if len(self.confirmed) > 1:
-            sentences.append(
-                "A small share beside a large one may be a part of it: the model splits on other features along the "
-                "way, and does not follow an interaction exactly."
+                "A share is the part of the covariance of the response and the model's output that needs these "
+                "features together, beyond additive functions of all columns and the other interactions."
             )
         if n_tested:
+            dependent = "" if self.n_blocks is None else f" in {self.n_blocks:,} blocks"
             sentences.append(
                 f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {RATES[self.error].capitalize()} "
-                f"{percent(self.alpha, 0)}, {self.n_functions:,} additive functions, {self.n_rows:,} rows."
+                f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {self.n_functions:,} additive functions, "
+                f"{self.n_rows:,} rows{dependent}."
             )
+        if len(self.triples):
+            sentences.append(OF_TRIPLES)
         if n_untested:
             were = "was" if n_untested == 1 else "were"
-            sentences.append(f"{counted(n_untested, 'pair')} {were} not tested: {UNTESTED_BECAUSE}.")
-        n_apart = self.n_asked - len(self.pairs)
+            sentences.append(f"{counted(n_untested, 'interaction')} {were} not tested: {UNTESTED_BECAUSE}.")
+        n_apart = self.n_asked - len(self.sets)
         if n_apart:
             sentences.append(
-                f"The model does not use {counted(n_apart, 'other pair')} together on any path of a tree. It has no "
-                "interaction of these, and nothing is said about them."
+                f"The model does not use the features of {counted(n_apart, 'other interaction')} together on any path "
+                "of a tree. Nothing is said about them."
             )
         sentences.append(
             "An interaction that the model does not use cannot be found here, and one that is not confirmed may be "
@@ -239,8 +258,11 @@ class Interactions(ReportedResult):
             "schema_version": SCHEMA_VERSION,
             "feature_names": list(self.feature_names),
             "pairs": self.pairs.tolist(),
+            "triples": self.triples.tolist(),
             **arrays,
-            **{name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "error", "alpha")},
+            **{
+                name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "error", "alpha")
+            },
             "provenance": self.provenance,
             "settings": self.settings,
             "warnings": list(self.warnings),
@@ -252,13 +274,16 @@ class Interactions(ReportedResult):
             raise Malformed("it has another kind")
         fields = record(without_version(plain, "interactions"), FIELDS, "")
         del fields["kind"]
-        pairs, n_pairs = fields["pairs"], len(fields["pairs"])
-        if any(len(fields[name]) != n_pairs for name in ARRAYS):
-            raise Malformed(f"its columns do not have {n_pairs} entries")
+        sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
+        if any(len(fields[name]) != len(sets) for name in ARRAYS):
+            raise Malformed(f"its columns do not have {len(sets)} entries")
         if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
-        if n_pairs and (pairs.max() >= len(fields["feature_names"]) or (pairs[:, 0] == pairs[:, 1]).any()):
-            raise Malformed("pairs are not of two features")
+        n_features = len(fields["feature_names"])
+        if any(
+            len(set(members)) < len(members) or not 0 <= min(members) <= max(members) < n_features for members in sets
+        ):
+            raise Malformed("pairs and triples are not of different features")
         return cls(**fields)
 
     def _page(self, title: str | None) -> str:
@@ -290,31 +315,42 @@ class Interactions(ReportedResult):
         order = self._order()
         return order[[self.verdict[k] is verdict for k in order]]
 
-    def _named(self, verdict: Confirmation) -> list[tuple[str, str]]:
-        names = self.feature_names
-        return [(names[one], names[other]) for one, other in self.pairs[self._which(verdict)].tolist()]
+    def _named(self, verdict: Confirmation) -> list[tuple[str, ...]]:
+        sets = self.sets
+        return [sets[k] for k in self._which(verdict)]
 
     def _order(self) -> NDArray[np.int64]:
-        """Return the confirmed pairs first, then the tested ones by score, then the others by their spread."""
+        """Return the confirmed ones first, then the tested ones by score, then the others by their spread."""
         rank = {Confirmation.CONFIRMED: 0, Confirmation.NO_EVIDENCE: 1, Confirmation.UNTESTED: 2}
         verdict = np.array([rank[each] for each in self.verdict], dtype=np.int64)
         order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))
         return order
 
 
-def _pairs(value: Any, at: str) -> NDArray[np.int64]:
-    read = [whole_numbers(pair, at) for pair in value] if isinstance(value, list) else None
-    if read is None or any(pair.size != 2 for pair in read):
-        raise Malformed(f"{at} is not a list of pairs")
-    return np.array(read, dtype=np.int64).reshape(-1, 2)
+def in_words(members: tuple[str, ...]) -> str:
+    """Return a pair or a triple as text: "age with bmi", "age with bmi and sex"; a third one may be empty."""
+    one, *others = members
+    return f"{one} with {' and '.join(other for other in others if other)}"
+
+
+def _of_size(size: int) -> Callable[[Any, str], NDArray[np.int64]]:
+    def read(value: Any, at: str) -> NDArray[np.int64]:
+        sets = [whole_numbers(members, at) for members in list_of(value, at)]
+        if any(members.size != size for members in sets):
+            raise Malformed(f"{at} is not a list of {size} positions each")
+        return np.array(sets, dtype=np.int64).reshape(-1, size)
+
+    return read
 
 
 FIELDS = {
     "kind": text_of,
     "feature_names": texts,
-    "pairs": _pairs,
+    "pairs": _of_size(2),
+    "triples": _of_size(3),
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
+    "n_blocks": or_none(whole),
     "error": text_of,
     "alpha": number,
     "provenance": tree,

@@ -1,7 +1,8 @@
-"""What the trees do with two features together on each row, and with each feature alone.
+"""What the trees do with each feature alone, and what they do with two or three features together, on each row.
 
-Without the splits on a set of features, the output is the path-dependent expectation of :mod:`debias.rows.without`.
-With e_S for the output less the output without S, the interaction of j and k is e_j + e_k - e_jk.
+With the splits on a set of features only, the output is the path-dependent expectation of :mod:`debias.rows.without`.
+Its part that needs all features of a set and no other is the sum over the subsets with alternating signs, so the parts
+of all sets sum to the output.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ from debias.rows.without import child_shares
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
+
+
+VALUES_AT_ONCE = 2**24
+"""Rows times sets times outputs that are in memory at a time, where not all are needed: 128 MB."""
 
 
 def pairs_on_paths(ensemble: TreeEnsemble, group: NDArray[np.int64], n_groups: int) -> NDArray[np.bool_]:
@@ -48,15 +55,15 @@ def pairs_on_paths(ensemble: TreeEnsemble, group: NDArray[np.int64], n_groups: i
     return meets
 
 
-def interactions(
+def parts(
     ensemble: TreeEnsemble,
     X: NDArray[np.floating[Any]],
     n: Array,
     group: NDArray[np.int64],
-    pairs: NDArray[np.int64],
+    sets: Sequence[Sequence[int]] | NDArray[np.int64],
     n_groups: int,
 ) -> Array:
-    """Return what the splits on both groups of each pair do together on each row.
+    """Return the part of the output that needs all groups of a set and no other, on each row.
 
     Parameters
     ----------
@@ -66,47 +73,69 @@ def interactions(
     n : array of shape (n_nodes,)
         Evaluation weight of each node.
     group : array of int64 of shape (n_features,)
-    pairs : array of int64 of shape (n_pairs, 2)
-        Different groups; each pair once.
+    sets : sequence of sets
+        Of one, two or three different groups; each set once.
     n_groups : int
 
     Returns
     -------
-    array of shape (n_rows, n_pairs, n_outputs)
-        e_j + e_k - e_jk, in the unit of the output.
+    array of shape (n_rows, n_sets, n_outputs)
+        In the unit of the output: a function of the columns of the set. With v_S for the output with the splits on S
+        only, v_j - v for one group; v_jk - v_j - v_k + v for two; and so on.
     """
     from debias.rows.kernels import interactions as kernels
 
-    share, number = child_shares(ensemble, n), np.full((n_groups, n_groups), -1, dtype=np.int32)
-    number[pairs[:, 0], pairs[:, 1]] = number[pairs[:, 1], pairs[:, 0]] = np.arange(len(pairs), dtype=np.int32)
-    together = np.zeros((len(X), len(pairs), ensemble.n_outputs))
+    share, numbered = child_shares(ensemble, n), _numbered(sets, n_groups)
+    part = np.zeros((len(sets), ensemble.n_outputs, len(X)))
     for tree in range(ensemble.n_trees):
         at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
         value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
-        kernels.add_interactions(X, tree_nodes(ensemble, tree), share[at], value, first, group, number, together)
-    return together / ensemble.n_trees if ensemble.averaged else together
+        kernels.add_parts(X, tree_nodes(ensemble, tree), share[at], value, first, group, *numbered, part)
+    of_rows: Array = np.ascontiguousarray(np.moveaxis(part, 2, 0))
+    return of_rows / ensemble.n_trees if ensemble.averaged else of_rows
 
 
-def main_effects(
-    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n: Array, group: NDArray[np.int64], n_groups: int
+def spreads(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    n: Array,
+    group: NDArray[np.int64],
+    sets: Sequence[Sequence[int]] | NDArray[np.int64],
+    n_groups: int,
+    weight: Array,
 ) -> Array:
-    """Return what the splits on each group do on each row without the splits on all other groups.
+    """Return the standard deviations of many parts, a few rows at a time.
 
     Parameters
     ----------
-    ensemble, X, n, group, n_groups
-        As for :func:`interactions`.
+    ensemble, X, n, group, sets, n_groups
+        As for :func:`parts`.
+    weight : array of shape (n_rows,)
 
     Returns
     -------
-    array of shape (n_rows, n_groups, n_outputs)
-        A function of the columns of the group alone; 0 on average in the shares of the nodes.
+    array of shape (n_sets,)
     """
-    from debias.rows.kernels import interactions as kernels
+    n_at_once, share = max(1, VALUES_AT_ONCE // max(1, len(sets) * ensemble.n_outputs)), weight / weight.sum()
+    mean, square = np.zeros((2, len(sets), ensemble.n_outputs))
+    for begin in range(0, len(X) if len(sets) else 0, n_at_once):
+        some = slice(begin, begin + n_at_once)
+        part = parts(ensemble, X[some], n, group, sets, n_groups)
+        mean += np.tensordot(share[some], part, axes=1)
+        square += np.tensordot(share[some], part**2, axes=1)
+    spread: Array = np.sqrt(np.maximum(square - mean**2, 0.0).sum(axis=1))
+    return spread
 
-    share, effect = child_shares(ensemble, n), np.zeros((len(X), n_groups, ensemble.n_outputs))
-    for tree in range(ensemble.n_trees):
-        at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-        value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
-        kernels.add_main_effects(X, tree_nodes(ensemble, tree), share[at], value, first, group, effect)
-    return effect / ensemble.n_trees if ensemble.averaged else effect
+
+def _numbered(
+    sets: Sequence[Sequence[int]] | NDArray[np.int64], n_groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the numbers of single groups and of pairs, and the triples with theirs, as the kernel reads them."""
+    alone, pair = np.full(n_groups, -1, dtype=np.int32), np.full((n_groups, n_groups), -1, dtype=np.int32)
+    triples = [(*members, number) for number, members in enumerate(sets) if len(members) == 3]
+    for number, members in enumerate(sets):
+        if len(members) == 1:
+            alone[members[0]] = number
+        elif len(members) == 2:
+            pair[members[0], members[1]] = pair[members[1], members[0]] = number
+    return alone, pair, np.array(triples, dtype=np.int64).reshape(-1, 4)

@@ -10,30 +10,35 @@ logistic or the log link.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
 from debias.rows.dependent_columns import categorical_columns
+from debias.rows.interactions import pairs_on_paths
+from debias.significance.additive_functions import (
+    additive_functions,
+    functions_within,
+    orthonormal,
+    orthonormal_beside,
+    products,
+    standardised,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
 
     Array = NDArray[np.float64]
 
-FUNCTIONS_PER_ROW = 0.25
-"""So many additive functions for each row, of all columns together. With half as many, curves of correlated columns
-that the functions cannot follow were found as interactions."""
-MOST_PER_COLUMN = 60
-"""At most this many functions of a column."""
-FEWEST_PER_COLUMN = 4
 MOST_PER_ROW = 0.5
 """With more functions than this for each row, nothing is tested."""
-HINGES = 0.55
-"""This part of the functions of a column are hinges, the others steps."""
 ROWS_PER_PAIR = 20
 """One pair is tested for so many rows: those whose interactions vary most, which does not depend on the response."""
 RIDGE = 1.0
@@ -41,6 +46,7 @@ RIDGE = 1.0
 LEAST_RIDGE = 1e-6
 """Of the identity link, for each row and pair: interactions that are the same share their slope."""
 MOST_LEVERAGE = 0.98
+FEWEST_DEGREES = 5
 ITERATIONS = 50
 
 
@@ -97,25 +103,35 @@ class InteractionTest:
 
 
 def test_interactions(
-    rows: Rows, interaction: Array, alone: Array, output: Array, asked: NDArray[np.bool_], alpha: float
+    rows: Rows,
+    together: Array,
+    alone: Array,
+    output: Array,
+    sets: Sequence[tuple[int, ...]],
+    group: NDArray[np.int64],
+    asked: NDArray[np.bool_],
+    alpha: float,
 ) -> InteractionTest:
-    """Test the interactions of the pairs that are asked for; the others are freed from these.
+    """Test the sets of features that are asked for; they are freed of the others.
 
     Parameters
     ----------
     rows : Rows
         Held-out rows.
-    interaction : array of shape (n_rows, n_pairs, n_outputs)
-        From :func:`debias.rows.interactions.interactions`.
+    together : array of shape (n_rows, n_sets, n_outputs)
+        Parts of the output that need all features of a set, from :func:`debias.rows.interactions.parts`.
     alone : array of shape (n_rows, n_groups, n_outputs)
-        From :func:`debias.rows.interactions.main_effects`.
+        Parts of the output that need one feature.
     output : array of shape (n_rows, n_outputs)
         Output of the model.
-    asked : array of bool of shape (n_pairs,)
-        Which pairs are tested.
+    sets : sequence of tuple of int
+        Pairs, and triples: those that are asked for are also freed of products of functions of their pairs. The pairs
+        are freed of the other triples.
+    group : array of int64 of shape (n_features,)
+    asked : array of bool of shape (n_sets,)
+        Which sets are tested.
     alpha : float
-        For classes and counts: a pair whose p-value, times the number of pairs, is at most this joins the model in
-        which the others are tested.
+        A pair whose p-value, times the number of pairs, is at most this joins the model in which the others are tested.
 
     Returns
     -------
@@ -129,19 +145,39 @@ def test_interactions(
     X, categorical = rows.table.matrix(rows.ensemble), categorical_columns(rows.ensemble)
     response, link = responses(rows)
     comparisons = _comparisons(response, rows.weight, link)
-    tests, n_functions = np.full((len(comparisons), 5, interaction.shape[1]), np.nan), 0
+    tests, n_functions = np.full((len(comparisons), 5, len(sets)), np.nan), 0
+    rest = output - alone.sum(axis=1) - together.sum(axis=1)
+    columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
+    meets = pairs_on_paths(rows.ensemble, np.arange(group.size), group.size)
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
-        functions = np.column_stack([additive_functions(X[used], categorical), alone[used] @ contrast])
+        of_columns = additive_functions(X[used], categorical), functions_within(X[used], categorical, columns, meets)
+        functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
+        block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
         of_output[:4], n_functions = _tested(
-            interaction[used] @ contrast, functions, y, share, offset, link, asked, alpha / len(comparisons)
+            _Sample(y, share, offset, link, block),
+            functions,
+            together[used] @ contrast,
+            partial(_products_of, X[used], categorical, columns),
+            sets,
+            asked,
+            alpha / len(comparisons),
         )
         of_output[4] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
     p_value = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3])
     score, variance, z, smallest, total = np.take_along_axis(tests, p_value.argmin(axis=0)[None, None], axis=0)[0]
     adjusted = np.minimum(1.0, len(comparisons) * smallest)
     return InteractionTest(score, np.sqrt(variance), z, adjusted, total, n_functions)
+
+
+def _products_of(
+    X: NDArray[np.floating[Any]],
+    categorical: NDArray[np.bool_],
+    columns: list[NDArray[np.int64]],
+    members: tuple[int, ...],
+) -> Array:
+    return products(X, categorical, [columns[g] for g in members])
 
 
 def _comparisons(response: Array, weight: Array, link: Link) -> list[tuple[Array, NDArray[np.int64], Array]]:
@@ -191,194 +227,234 @@ def responses(rows: Rows) -> tuple[Array, Link]:
     return target, LINKS.get(objective.name, IDENTITY)
 
 
-def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_]) -> Array:
-    """Return additive functions of all columns, shape (n_rows, n_functions).
-
-    A column of few values, or of categories, has an indicator of each frequent value. Others have themselves, hinges at
-    normal quantiles, which are dense in the tails, and steps at even quantiles. Missing values have an indicator, and
-    are the median in the other functions.
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """The rows of a comparison; arrays of shape (n_rows,).
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_columns)
-        Missing values are NaN.
-    categorical : array of bool of shape (n_columns,)
+    y : array
+        Response.
+    share : array
+        Weights, 1 on average.
+    offset : array
+        What is known of the linear predictor.
+    link : Link
+    block : array of int64, or None
+        Block of each row: 0, 1, ...
     """
-    n_rows, n_columns = X.shape
-    per_column = int(FUNCTIONS_PER_ROW * n_rows / n_columns) - 1
-    most = min(MOST_PER_COLUMN, max(FEWEST_PER_COLUMN, per_column))
-    return np.column_stack([_functions(X[:, j], bool(categorical[j]), most) for j in range(n_columns)])
+
+    y: Array
+    share: Array
+    offset: Array
+    link: Link
+    block: NDArray[np.int64] | None
+
+    def sums(self, direction: Array, left: Array, working: Array, fitted: Array) -> tuple[Array, Array]:
+        """Return sums over rows of products, and their variances, which allow for the fitted functions.
+
+        What is left on a row, or block, is divided by the square root of one less its leverage: HC2 of MacKinnon and
+        White (1985), CR2 of Bell and McCaffrey (2002) with blocks.
+
+        Parameters
+        ----------
+        direction : array of shape (n_rows, n_pairs)
+        left : array of shape (n_rows, n_pairs) or (n_rows, 1)
+            What the fit leaves of the response.
+        working : array of shape (n_rows,)
+            Weights of the least squares that were solved last.
+        fitted : array of shape (n_rows, n_functions)
+            Its product with its transpose, times the weights, is the matrix that projects on what was fitted.
+        """
+        products = self.share[:, None] * direction * left
+        if self.block is None:
+            leverage = np.minimum(working * np.einsum("ij,ij->i", fitted, fitted), MOST_LEVERAGE)
+            return products.sum(axis=0), (products**2 / (1 - leverage)[:, None]).sum(axis=0)
+        root = np.sqrt(working)[:, None]
+        scaled, rest = root * direction, self.share[:, None] * left / root
+        variance = np.zeros(direction.shape[1])
+        for b in range(int(self.block.max()) + 1):
+            at = self.block == b
+            axes, size, _ = np.linalg.svd(root[at] * fitted[at], full_matrices=False)
+            more = 1 / np.sqrt(1 - np.minimum(size**2, MOST_LEVERAGE)) - 1
+            adjusted = rest[at] + axes @ (more[:, None] * (axes.T @ rest[at]))
+            variance += (scaled[at] * adjusted).sum(axis=0) ** 2
+        return products.sum(axis=0), variance
+
+    def degrees(self, n_functions: int) -> int:
+        """Return the degrees of freedom of a test beside so many functions."""
+        if self.block is not None:
+            return int(self.block.max())
+        return max(len(self.y) - n_functions, FEWEST_DEGREES)
 
 
-def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
-    from scipy.special import ndtr, ndtri
+class _Fit:
+    """An additive model of the response; pairs are tested beside it."""
 
-    x = np.asarray(column, dtype=np.float64)
-    missing = np.isnan(x)
-    known = x[~missing]
-    functions = [missing] if missing.any() else []
-    if not known.size:
-        return np.column_stack(functions)
-    values, count = np.unique(known, return_counts=True)
-    if is_category or values.size <= most:
-        frequent = values[np.argsort(-count, kind="stable")[:most]]
-        return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
-    x = np.where(missing, np.median(known), x)
-    n_hinges = max(2, round(HINGES * most))
-    n_steps, tail = max(1, most - n_hinges - 1), max(0.01, 5 / known.size)
-    at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
-    knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
-    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges)]
-    return np.column_stack(parts).astype(np.float64)
+    def __init__(self, sample: _Sample, functions: Array) -> None:
+        self.sample, self.functions = sample, functions
+
+    def beside(self, functions: Array) -> Self:
+        """Return the model with further functions."""
+        return type(self)(self.sample, np.column_stack([self.functions, standardised(functions, self.sample.share)]))
+
+    def following(self, functions: Array) -> Self:
+        """Return the model with a pair and functions that follow it; without these if there are too few rows."""
+        with_all = self.beside(functions)
+        fits = with_all.functions.shape[1] <= MOST_PER_ROW * len(functions)
+        return with_all if fits else self.beside(functions[:, :1])
+
+    def test(self, pairs: Array) -> Array:
+        """Return sums, variances, z and one-sided p-values of pairs, shape (4, n_pairs)."""
+        from scipy.special import stdtr
+
+        total, squares, degrees = self.scores(pairs)
+        z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
+        return np.stack([total, squares, z, stdtr(degrees, -z)])
+
+    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
+        """Return sums over rows for pairs, their variances, and the degrees of freedom."""
+        raise NotImplementedError
+
+
+class _LeastSquares(_Fit):
+    """The identity link: the functions are orthonormal, and each pair is freed of all others."""
+
+    def beside(self, functions: Array) -> Self:
+        more = orthonormal_beside(self.functions, standardised(functions, self.sample.share), self.sample.share)
+        return type(self)(self.sample, np.column_stack([self.functions, more]))
+
+    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
+        basis, share, n_pairs = self.functions, self.sample.share, pairs.shape[1]
+
+        def freed(values: Array) -> Array:
+            return values - basis @ (basis.T @ (share[:, None] * values))
+
+        y, pairs = freed((self.sample.y - self.sample.offset)[:, None]), freed(pairs)
+        weighted = share[:, None] * pairs
+        inverse = np.linalg.inv(pairs.T @ weighted + LEAST_RIDGE * len(share) * np.eye(n_pairs))
+        coefficient = inverse @ (weighted.T @ y)
+        direction = pairs @ (inverse / np.diag(inverse))
+        # What is left of the response without the pair, with everything else as it is.
+        left = y - pairs @ coefficient + direction * coefficient[:, 0]
+        fitted = np.column_stack([basis, pairs @ np.linalg.cholesky(inverse)])
+        return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
+
+
+class _Ridge(_Fit):
+    """The logistic and the log link, with a ridge.
+
+    Functions that are alike share a large coefficient at a small price: the ridge keeps the fit smooth. Pairs are not
+    freed of one another here: with all of them in the model too many are found.
+    """
+
+    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
+        sample = self.sample
+        functions = np.column_stack([np.ones(len(pairs)), self.functions])
+        ridge = np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
+        eta, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
+        mean = sample.link.mean(eta)
+        working = sample.share * sample.link.weight(mean)
+        direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
+        left = (sample.y - mean)[:, None]
+        sums = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
+        return *sums, sample.degrees(self.functions.shape[1])
 
 
 def _tested(
-    interaction: Array,
+    sample: _Sample,
     functions: Array,
-    y: Array,
-    share: Array,
-    offset: Array,
-    link: Link,
+    together: Array,
+    products_of: Callable[[tuple[int, ...]], Array],
+    sets: Sequence[tuple[int, ...]],
     asked: NDArray[np.bool_],
     alpha: float,
 ) -> tuple[Array, int]:
-    """Return scores, variances, z and p-values of a comparison, NaN where not tested, and the number of functions."""
-    n, n_pairs = interaction.shape
-    standardised = _standardised(functions, share)
-    basis = _orthonormal(standardised, share)
+    """Return scores, variances, z and p-values of a comparison, NaN where not tested, and the number of functions.
+
+    Parameters
+    ----------
+    sample : _Sample
+    functions : array of shape (n_rows, n_functions)
+        Additive functions, and what the model does with more features than those of a set.
+    together : array of shape (n_rows, n_sets)
+    products_of : callable
+        Products of functions of the features of a set.
+    sets : sequence of tuple of int
+    asked : array of bool of shape (n_sets,)
+    alpha : float
+    """
+    n, share, result = len(sample.y), sample.share, np.full((4, len(sets)), np.nan)
+    basis = orthonormal(standardised(functions, share), share)
     size = basis.shape[1]
     if size > MOST_PER_ROW * n:
         raise RowsError(
             f"{size} additive functions of the columns are too many for {n} rows: interactions need about "
             f"{int(np.ceil(size / MOST_PER_ROW))} rows, or fewer columns"
         )
-    result = np.full((4, n_pairs), np.nan)
-    freed = interaction - basis @ (basis.T @ (share[:, None] * interaction))
+    freed = together - basis @ (basis.T @ (share[:, None] * together))
     variance = np.average(freed**2, axis=0, weights=share)
-    varies = np.flatnonzero(variance > 1e-12 * np.maximum(np.average(interaction**2, axis=0, weights=share), 1e-300))
+    varies = variance > 1e-12 * np.maximum(np.average(together**2, axis=0, weights=share), 1e-300)
+    is_other = np.array([len(members) == 3 for members in sets], dtype=bool) & ~asked
     # Those that are asked for first, then those that vary most: a choice without the response.
-    tested = varies[np.lexsort((-variance[varies], ~asked[varies]))][: max(1, n // ROWS_PER_PAIR)]
-    if tested.size and y.min() < y.max():
-        scale = np.sqrt(variance[tested])
-        pairs = freed[:, tested] / scale
-        if link is IDENTITY:
-            total, squares = _partial_scores(pairs, basis, y - offset, share)
-            degrees = max(n - size - tested.size, 5)
-            tests = total, squares, *_t_test(total, squares, degrees)
-        else:
-            is_asked = asked[tested]
-            tests = _forward_scores(pairs, standardised, y, share, offset, link, is_asked, alpha, max(n - size, 5))
-        result[:, tested] = tests[0] * scale / n, tests[1] * scale**2 / n**2, tests[2], tests[3]
-        result[:, ~asked] = np.nan
+    order = np.lexsort((-variance, ~asked, ~varies | is_other))
+    chosen = order[: min(int((varies & ~is_other).sum()), max(1, n // ROWS_PER_PAIR))]
+    chosen = np.append(chosen, np.flatnonzero(varies & is_other))
+    if not chosen.size or sample.y.min() == sample.y.max():
+        return result, size
+    scale = np.sqrt(variance)
+    scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
+    others = np.setdiff1d(np.flatnonzero(varies), chosen)
+    fit: _Fit = (
+        _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
+    )
+    if others.size:
+        fit = fit.beside(scaled[:, others] @ scale[others, None])
+
+    def following(k: int) -> Array:
+        """Return functions that follow what features do together."""
+        return np.column_stack([scaled[:, k], products_of(sets[k])])
+
+    joined = _forward(fit, scaled, chosen, following, asked, alpha, result)
+    tested: list[int] = chosen.tolist()
+    for k in (k for k in tested if len(sets[k]) == 3 and asked[k]):
+        inside = [j for j in tested if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
+        beside = fit
+        for j in [*inside, *(j for j in joined if j not in [*inside, k])]:
+            beside = beside.following(following(j))
+        left = [j for j in tested if j not in [*inside, *joined, k]]
+        result[:, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
+    result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
+    result[:, ~asked] = np.nan
     return result, size
 
 
-def _t_test(total: Array, squares: Array, degrees: int) -> tuple[Array, Array]:
-    """Return z and one-sided p-values of sums, given the sums of squares."""
-    from scipy.special import stdtr
-
-    z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
-    p_value: Array = stdtr(degrees, -z)
-    return z, p_value
-
-
-def _partial_scores(pairs: Array, basis: Array, y: Array, share: Array) -> tuple[Array, Array]:
-    """Return the sum over rows of each pair, freed of the other pairs, times what all else leaves of y; its variance.
-
-    Parameters
-    ----------
-    pairs : array of shape (n_rows, n_pairs)
-        Interactions that are freed of the basis, of weighted variance 1.
-    basis : array of shape (n_rows, n_functions)
-        From :func:`_orthonormal`.
-    y, share : array of shape (n_rows,)
-    """
-    n = len(y)
-    functions = np.column_stack([basis, pairs])
-    ridge = np.repeat([0.0, LEAST_RIDGE * n], [basis.shape[1], pairs.shape[1]])
-    inverse = np.linalg.inv(functions.T @ (share[:, None] * functions) + np.diag(ridge))
-    coefficient = inverse @ (functions.T @ (share * y))
-    first = basis.shape[1]
-    direction = functions @ (inverse[:, first:] / np.diag(inverse)[first:])
-    # What is left of the response without the pair, with everything else as it is.
-    left = (y - functions @ coefficient)[:, None] + direction * coefficient[first:]
-    return _sums(direction, left, share, share * ((functions @ inverse) * functions).sum(axis=1))
-
-
-def _forward_scores(
-    pairs: Array,
-    functions: Array,
-    y: Array,
-    share: Array,
-    offset: Array,
-    link: Link,
+def _forward(
+    fit: _Fit,
+    scaled: Array,
+    chosen: NDArray[np.int64],
+    following: Callable[[int], Array],
     asked: NDArray[np.bool_],
     alpha: float,
-    degrees: int,
-) -> tuple[Array, Array, Array, Array]:
-    """Return sums, variances, z and p-values of score tests of pairs in an additive model with a link.
+    result: Array,
+) -> list[int]:
+    """Write sums, variances, z and p-values of tests into `result`, and return the sets that joined the model.
 
-    The pair with the smallest p-value joins the model if that is at most `alpha` over the number of pairs that are
-    left, and the others are tested again, so that one interaction does not show in another one that resembles it. A
-    model with all pairs at once finds too many.
-
-    Parameters
-    ----------
-    pairs : array of shape (n_rows, n_pairs)
-    functions : array of shape (n_rows, n_functions)
-        From :func:`_standardised`. Functions that are alike share a large coefficient at a small price: the ridge keeps
-        the fit smooth.
+    The set with the smallest p-value joins the additive model if that is at most `alpha` over the number of sets that
+    are left, with functions that follow any interaction of its features, and the others are tested again. So what the
+    trees leave of a strong interaction does not show in others.
     """
-    n, n_pairs = pairs.shape
-    result, joined = np.zeros((4, n_pairs)), np.zeros(n_pairs, dtype=bool)
-    while not joined.all():
-        fitted = np.column_stack([np.ones(n), functions, pairs[:, joined]])
-        ridge = np.repeat([0.0, RIDGE], [1, fitted.shape[1] - 1])
-        eta, inverse = _fit(fitted, y, share, offset, ridge, link)
-        mean = link.mean(eta)
-        working = share * link.weight(mean)
-        others = pairs[:, ~joined]
-        direction = others - fitted @ (inverse @ (fitted.T @ (working[:, None] * others)))
-        leverage = working * ((fitted @ inverse) * fitted).sum(axis=1)
-        total, squares = _sums(direction, (y - mean)[:, None], share, leverage)
-        z, p_value = _t_test(total, squares, degrees)
-        result[:, ~joined] = total, squares, z, p_value
-        candidates = np.flatnonzero(~joined & asked)
-        if not candidates.size:
+    left, joined = chosen.tolist(), list[int]()
+    while left:
+        tests = fit.test(scaled[:, left])
+        result[:, left] = tests
+        times = np.where(asked[left], asked[left].sum(), len(left))
+        best = int(np.argmin(tests[3] * times))
+        if tests[3, best] * times[best] > alpha:
             break
-        best = candidates[np.argmin(result[3, candidates])]
-        if result[3, best] * candidates.size > alpha:
-            break
-        joined[best] = True
-    return result[0], result[1], result[2], result[3]
-
-
-def _sums(direction: Array, left: Array, share: Array, leverage: Array) -> tuple[Array, Array]:
-    """Return the sums of products over rows and their variances, which allow for fitted functions (HC2)."""
-    products = share[:, None] * direction * left
-    variance = (products**2 / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]).sum(axis=0)
-    return products.sum(axis=0), variance
-
-
-def _standardised(functions: Array, share: Array) -> Array:
-    """Return the functions that vary, with weighted mean 0 and standard deviation 1."""
-    centred = functions - np.average(functions, axis=0, weights=share)
-    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
-    varies = deviation > 1e-10 * np.abs(functions).max(axis=0, initial=0.0)
-    standardised: Array = centred[:, varies] / deviation[varies]
-    return standardised
-
-
-def _orthonormal(standardised: Array, share: Array) -> Array:
-    """Return functions that span the constant and the given ones: weighted sums of products are 0, of squares 1."""
-    from scipy.linalg import qr
-
-    root = np.sqrt(share)[:, None]
-    stacked = np.column_stack([np.ones(len(standardised)), standardised]) * root
-    q, r, _ = qr(stacked, mode="economic", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diag(r))
-    orthonormal: Array = q[:, diagonal > 1e-7 * diagonal[0]] / root
-    return orthonormal
+        joined.append(left.pop(best))
+        fit = fit.following(following(joined[-1]))
+    return joined
 
 
 def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,19 +40,51 @@ def _friedman(x: Array) -> Array:
     return 10 * np.sin(np.pi * u[:, 0] * u[:, 1]) + 20 * (u[:, 2] - 0.5) ** 2 + 10 * u[:, 3] + 5 * u[:, 4]
 
 
-TRUTHS: dict[str, tuple[Callable[[Array], Array], tuple[tuple[int, int], ...]]] = {
-    "additive": (_additive, ()),
-    "product": (lambda x: _additive(x) + 1.2 * x[:, 0] * x[:, 1], ((0, 1),)),
-    "exclusive or": (lambda x: _additive(x) + 2.0 * np.sign(x[:, 4] * x[:, 5]), ((4, 5),)),
-    "three together": (
+@dataclass(frozen=True)
+class Truth:
+    """A function of the columns.
+
+    Parameters
+    ----------
+    function : callable
+    sets : tuple of tuples of int
+        The columns that work together, of those that are tested.
+    unclear : tuple of tuples of int
+        Pairs that are not counted: they are parts of what three columns do together, and where columns are correlated
+        a part of that may be said of them.
+    groups : bool
+        Whether the first two columns are one feature.
+    """
+
+    function: Callable[[Array], Array]
+    sets: tuple[tuple[int, ...], ...] = ()
+    unclear: tuple[tuple[int, ...], ...] = ()
+    groups: bool = False
+
+
+def _product(x: Array) -> Array:
+    return _additive(x) + 1.2 * x[:, 0] * x[:, 1]
+
+
+TRUTHS = {
+    "additive": Truth(_additive),
+    "product in a group": Truth(_product, groups=True),
+    "product": Truth(_product, ((0, 1),)),
+    "weak product": Truth(lambda x: _additive(x) + 0.6 * x[:, 0] * x[:, 1], ((0, 1),)),
+    "strong product": Truth(lambda x: _additive(x) + 3.0 * x[:, 0] * x[:, 1], ((0, 1),)),
+    "exclusive or": Truth(lambda x: _additive(x) + 2.0 * np.sign(x[:, 4] * x[:, 5]), ((4, 5),)),
+    "three together": Truth(
         lambda x: _additive(x) + 3.0 * np.sign(x[:, 4] * x[:, 5] * x[:, 6]),
+        ((4, 5, 6),),
         ((4, 5), (4, 6), (5, 6)),
     ),
-    "Friedman 1": (_friedman, ((0, 1),)),
+    "Friedman 1": Truth(_friedman, ((0, 1),)),
 }
-"""Functions of the columns, and the pairs that work together in them."""
-RESPONSES = ("number", "t3 columns", "skewed noise", "class", "rare class", "count")
-MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM")
+TRIPLES = ((4, 5, 6), (0, 1, 2))
+"""Tested beside all pairs."""
+RESPONSES = ("number", "t3 columns", "codes", "blocks", "skewed noise", "class", "rare class", "count")
+ROWS_PER_BLOCK = 25
+MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM", "extra trees", "early stopping")
 
 
 @dataclass(frozen=True)
@@ -88,9 +121,19 @@ def settings() -> list[Setting]:
         *(Setting(n_rows=n_rows) for n_rows in (400, 4000)),
         *(Setting(response=response) for response in RESPONSES[1:]),
         Setting(response="class", model=MODELS[1], correlation=0.9),
-        *(Setting(truth=truth, correlation=rho) for truth in list(TRUTHS)[1:] for rho in (0.0, 0.5)),
-        *(Setting(truth="product", response=response, correlation=0.0) for response in ("class", "count")),
+        Setting(truth="product in a group"),
+        *(Setting(truth="product", correlation=rho) for rho in (0.0, 0.5)),
+        Setting(truth="weak product"),
+        Setting(truth="strong product", n_rows=4000),
+        *(Setting(truth="exclusive or", correlation=rho) for rho in (0.0, 0.5)),
+        *(Setting(truth="three together", correlation=rho) for rho in (0.0, 0.5)),
+        Setting(truth="three together", model=MODELS[1]),
+        *(Setting(truth="Friedman 1", correlation=rho) for rho in (0.0, 0.5)),
         Setting(truth="Friedman 1", model="forest"),
+        Setting(truth="product", response="blocks"),
+        *(Setting(truth="product", response="class", correlation=rho) for rho in (0.0, 0.5)),
+        Setting(truth="exclusive or", response="class"),
+        Setting(truth="product", response="count", correlation=0.0),
     ]
 
 
@@ -103,11 +146,17 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int) -> tuple[Arra
     rng : numpy.random.Generator
     n_rows : int
     """
-    rho = setting.correlation
+    rho, block = setting.correlation, np.arange(n_rows) // ROWS_PER_BLOCK
     x = np.sqrt(1 - rho) * rng.normal(size=(n_rows, N_COLUMNS)) + np.sqrt(rho) * rng.normal(size=(n_rows, 1))
     if setting.response == "t3 columns":
         x /= np.sqrt(rng.chisquare(3, size=(n_rows, 1)) / 3)
-    effect = TRUTHS[setting.truth][0](x)
+    if setting.response == "blocks":  # half of the variance is that between blocks
+        x = np.sqrt(0.5) * x + np.sqrt(0.5) * rng.normal(size=(n_rows, N_COLUMNS))[block]
+    effect = TRUTHS[setting.truth].function(x)
+    if setting.response == "codes":  # of ten values without an order
+        codes = np.clip(np.round(2 * x[:, :2] + 4.5), 0, 9).astype(np.int64)
+        effect = effect - 2 * x[:, 0] - 2 * x[:, 1] + (codes - 4.5).sum(axis=1)
+        x[:, :2] = rng.permutation(10)[codes]
     scaled = (effect - effect.mean()) / effect.std()
     if setting.response in ("class", "rare class"):
         log_odds = 1.5 * scaled - 3 * (setting.response == "rare class")
@@ -117,42 +166,71 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int) -> tuple[Arra
     noise = rng.normal(size=n_rows)
     if setting.response == "skewed noise":
         noise = (np.exp(noise) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e)  # lognormal, mean 0, variance 1
+    if setting.response == "blocks":
+        noise = np.sqrt(0.5) * noise + np.sqrt(0.5) * rng.normal(size=n_rows)[block]
     return x, effect + 2 * noise
 
 
-def _model(setting: Setting, seed: int) -> Any:
-    is_class = setting.response in ("class", "rare class")
-    if setting.model == "forest":
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+def fitted(setting: Setting, seed: int, X: Any, y: Array) -> Any:
+    """Return the model of a setting.
 
-        return (RandomForestClassifier if is_class else RandomForestRegressor)(50, random_state=seed)
+    Parameters
+    ----------
+    setting : Setting
+    seed : int
+    X, y
+        The training rows.
+    """
+    is_class = setting.response in ("class", "rare class")
+    if setting.model in ("forest", "extra trees"):
+        from sklearn import ensemble
+
+        kind = ("RandomForest" if setting.model == "forest" else "ExtraTrees") + (
+            "Classifier" if is_class else "Regressor"
+        )
+        return getattr(ensemble, kind)(50, random_state=seed).fit(X, y)
     of_trees: dict[str, Any] = {"n_estimators": 100, "learning_rate": 0.1, "random_state": seed, "n_jobs": 1}
     if setting.model == "LightGBM":
         from lightgbm import LGBMClassifier, LGBMRegressor
 
-        return (LGBMClassifier if is_class else LGBMRegressor)(verbose=-1, **of_trees)
+        return (LGBMClassifier if is_class else LGBMRegressor)(verbose=-1, **of_trees).fit(X, y)
     from xgboost import XGBClassifier, XGBRegressor
 
-    of_trees["max_depth"] = int(setting.model[-1])
     if setting.response == "count":
         of_trees["objective"] = "count:poisson"
-    return (XGBClassifier if is_class else XGBRegressor)(**of_trees)
+    kind = XGBClassifier if is_class else XGBRegressor
+    if setting.model == "early stopping":
+        n_fit = len(X) * 3 // 4
+        stopped = kind(**of_trees | {"n_estimators": 500}, max_depth=3, early_stopping_rounds=10)
+        return stopped.fit(X[:n_fit], y[:n_fit], eval_set=[(X[n_fit:], y[n_fit:])], verbose=False)
+    return kind(max_depth=int(setting.model[-1]), **of_trees).fit(X, y)
 
 
 def _trial(setting: Setting, number: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed_of(np.random.default_rng(list(setting.name.encode()))), number])
     X, y = drawn(setting, rng, N_TRAINING_ROWS + setting.n_rows)
-    model = _model(setting, seed_of(rng)).fit(X[:N_TRAINING_ROWS], y[:N_TRAINING_ROWS])
-    found = debias.interactions(model, X[N_TRAINING_ROWS:], y[N_TRAINING_ROWS:], rows="held-out", error_rate=ALPHA)
-    is_true = np.array([tuple(pair) in TRUTHS[setting.truth][1] for pair in found.pairs.tolist()], dtype=bool)
-    false, n_true = found.tested & ~is_true, len(TRUTHS[setting.truth][1])
+    truth, names = TRUTHS[setting.truth], [f"x{j}" for j in range(N_COLUMNS)]
+    model = fitted(setting, seed_of(rng), X[:N_TRAINING_ROWS], y[:N_TRAINING_ROWS])
+    block = np.arange(setting.n_rows) // ROWS_PER_BLOCK if setting.response == "blocks" else None
+    rows = debias.Dataset(X[N_TRAINING_ROWS:], y[N_TRAINING_ROWS:], blocks=block, feature_names=names)
+    asked: dict[str, Any] = {"groups": {"first two": names[:2]}} if truth.groups else {"features": _asked(names)}
+    found = debias.interactions(model, rows, rows="held-out", error_rate=ALPHA, **asked)
+    position = {name: j for j, name in enumerate(names)}
+    members = [tuple(position.get(name, -1) for name in each) for each in found.sets]
+    is_true = np.array([each in truth.sets for each in members], dtype=bool)
+    false = found.tested & ~np.array([each in truth.sets + truth.unclear for each in members], dtype=bool)
     confirmed = found.p_adjusted <= ALPHA
     scores = {
         "single": float((found.p_value[false] <= ALPHA).mean()) if false.any() else 0.0,
         "any false": bool(confirmed[false].any()),
-        "true found": float(confirmed[is_true].sum() / n_true) if n_true else None,
+        "true found": float(confirmed[is_true].sum() / len(truth.sets)) if truth.sets else None,
     }
     return {"design": setting.name, "repeat": number, "scores": scores}
+
+
+def _asked(names: list[str]) -> list[tuple[str, ...]]:
+    """Return all pairs, and two triples."""
+    return [*combinations(names, 2), *(tuple(names[j] for j in each) for each in TRIPLES)]
 
 
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
@@ -182,30 +260,33 @@ def _mean(values: list[float]) -> tuple[float, float] | None:
 
 
 def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
-    heading = ["truth", "response", "model", "correlation", "rows", "sets", "single pairs", "any false", "true found"]
+    heading = ["truth", "response", "model", "correlation", "rows", "sets", "single", "any false", "true found"]
     lines = []
     for setting, of_setting in _rates(trials).items():
         cells = [setting.truth, setting.response, setting.model, f"{setting.correlation:g}", f"{setting.n_rows:,}"]
         values = [of_setting[name] for name in ("single", "any false", "true found")]
         lines.append([*cells, str(of_setting["sets"]), *("-" if each is None else with_error(each) for each in values)])
     of_all = [
-        scores for trial in trials if not TRUTHS[trial["design"].split(", ")[0]][1] for scores in [trial["scores"]]
+        scores for trial in trials if not TRUTHS[trial["design"].split(", ")[0]].sets for scores in [trial["scores"]]
     ]
     pooled = "; ".join(
         f"{words} {with_error(estimate)}"
-        for words, name in (("single pairs", "single"), ("any false pair", "any false"))
+        for words, name in (("single", "single"), ("any false", "any false"))
         if (estimate := _mean([float(scores[name]) for scores in of_all])) is not None
     )
     return [
         "# Which interactions are confirmed?",
         f"`debias bench interactions`: {N_COLUMNS} columns, {N_TRAINING_ROWS:,} training rows, and the test of all "
-        "pairs on fresh rows ([what it is](../interactions.md)). *Single pairs*: the share of p-values of at most "
-        f"{ALPHA:g} among the pairs that do not work together. *Any false*: the share of sets in which such a pair is "
-        f"confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: the share of the pairs that work "
-        "together which are confirmed. Standard errors in () are over sets.",
+        "pairs and of two triples on fresh rows ([what it is](../interactions.md)). *Single*: the share of p-values of "
+        f"at most {ALPHA:g} among pairs and triples that do not work together. *Any false*: the share of sets in which "
+        f"one of these is confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: how often what works "
+        "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. Standard "
+        "errors in () are over sets. *Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
+        f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
+        "`blocks`.",
         f"*Written by the runner; {machine_line()}.*",
         markdown_table(heading, lines, texts=(0, 1, 2)),
-        f"All additive truths together, {len(of_all):,} sets: {pooled}.",
+        f"Without any interaction, {len(of_all):,} sets: {pooled}.",
     ]
 
 

@@ -1,66 +1,79 @@
-"""Interactions and main effects of trees against their definition, leaf by leaf."""
+"""What features do alone and together, against the definition, leaf by leaf."""
 
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
 
 import debias
-from debias.rows.interactions import interactions, main_effects, pairs_on_paths
+from debias.rows.interactions import pairs_on_paths, parts
 from support.without import CASES, drawn, evaluation_weight, fitted, output_without
 
-N_GROUPS = 4
 GROUP = np.array([0, 1, 2, 3, 1])  # columns 1 and 4 are one feature
+SETS = list(chain.from_iterable(combinations(range(4), size) for size in (1, 2, 3)))
 
 
-def parts(ensemble, X, weight, group=GROUP):
-    """Pairs, interactions and main effects as they are computed."""
-    n_groups = int(group.max()) + 1
-    pairs = np.array(list(combinations(range(n_groups), 2)))
+def computed(ensemble, X, weight, sets, group=GROUP):
     reached = evaluation_weight(ensemble, X, weight)
-    arguments = ensemble, X.astype(ensemble.routing_dtype), reached, group
-    return pairs, interactions(*arguments, pairs, n_groups), main_effects(*arguments, n_groups)
+    X = X.astype(ensemble.routing_dtype)
+    return parts(ensemble, X, reached, group, sets, int(group.max()) + 1)
 
 
 @pytest.mark.parametrize(("library", "kind"), CASES)
-def test_interactions_and_main_effects_are_sums_over_leaves(models, library, kind):
+def test_a_part_is_the_alternating_sum_over_outputs_with_fewer_features(models, library, kind):
     model, X, _ = fitted(models, library, kind)
     ensemble = debias.plugin.extract(model)
     X = X.astype(ensemble.routing_dtype)
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     reached = evaluation_weight(ensemble, X, weight)
-    pairs, found, alone = parts(ensemble, X, weight)
-    assert found.any(axis=(0, 2)).sum() >= 4
 
-    def without(groups):
-        return np.array([output_without(ensemble, x, np.flatnonzero(np.isin(GROUP, groups)), reached) for x in X])
+    def only(kept):
+        columns = np.flatnonzero(~np.isin(GROUP, kept))
+        return np.array([output_without(ensemble, x, columns, reached) for x in X])
 
-    full = without([])
-    for k, (one, other) in enumerate(pairs):
-        expected = full - without([one]) - without([other]) + without([one, other])
-        np.testing.assert_allclose(found[:, k], expected, rtol=1e-9, atol=1e-12)
-    for g in range(N_GROUPS):
-        others = [h for h in range(N_GROUPS) if h != g]
-        expected = without(others) - without(list(range(N_GROUPS)))
-        np.testing.assert_allclose(alone[:, g], expected, rtol=1e-9, atol=1e-12)
+    output = {kept: only(kept) for size in range(5) for kept in combinations(range(4), size)}
+
+    def part(members):
+        subsets = chain.from_iterable(combinations(members, size) for size in range(len(members) + 1))
+        return sum((-1) ** (len(members) - len(subset)) * output[subset] for subset in subsets)
+
+    found = computed(ensemble, X, weight, SETS)
+    assert found.any(axis=(0, 2))[: 4 + 6].sum() >= 8
+    for k, members in enumerate(SETS):
+        np.testing.assert_allclose(found[:, k], part(members), rtol=1e-9, atol=1e-12)
+    everything = output[()] + found.sum(axis=1) + part((0, 1, 2, 3))
+    np.testing.assert_allclose(everything, output[0, 1, 2, 3], rtol=1e-9, atol=1e-12)
 
 
-def test_the_parts_of_trees_of_two_features_sum_to_the_output(models):
+def test_the_parts_of_trees_of_three_levels_sum_to_the_output(models):
     X, y = drawn("regression")
-    model = models("xgboost", n_estimators=5, max_depth=4).fit(X[:, :2], y)
-    ensemble = debias.plugin.extract(model)
-    _, found, alone = parts(ensemble, X[:, :2], np.ones(len(X)), np.array([0, 1]))
-    rest = model.predict(X[:, :2]) - found[:, 0, 0] - alone[:, :, 0].sum(axis=1)
+    model = models("xgboost", n_estimators=5, max_depth=3).fit(X, y)
+    found = computed(debias.plugin.extract(model), X, np.ones(len(X)), SETS)
+    rest = model.predict(X) - found.sum(axis=1)[:, 0]
     np.testing.assert_allclose(rest, rest[0], atol=1e-6)
 
 
-def test_stumps_have_no_interactions_and_only_pairs_on_a_path_have(models):
+def test_a_part_is_the_same_in_any_order_of_its_features_and_depends_on_their_columns_only(models):
+    X, y = drawn("regression")
+    ensemble = debias.plugin.extract(models("xgboost", n_estimators=5, max_depth=5).fit(X, y))
+    weight = np.ones(len(X))
+    found = computed(ensemble, X, weight, SETS)
+    turned = computed(ensemble, X, weight, [members[::-1] for members in SETS])
+    np.testing.assert_allclose(turned, found, rtol=1e-12, atol=1e-15)
+    reached = evaluation_weight(ensemble, X, weight)
+    for k, members in enumerate(SETS):
+        other = np.where(np.isin(GROUP, members), X, X[::-1]).astype(ensemble.routing_dtype)
+        np.testing.assert_array_equal(parts(ensemble, other, reached, GROUP, SETS, 4)[:, k], found[:, k])
+
+
+def test_stumps_have_no_interactions_and_only_features_on_a_path_have(models):
     X, y = drawn("regression")
     stumps = debias.plugin.extract(models("xgboost", n_estimators=20, max_depth=1).fit(X, y))
-    assert not parts(stumps, X, np.ones(len(X)))[1].any()
-    assert not pairs_on_paths(stumps, GROUP, N_GROUPS).any()
+    assert not computed(stumps, X, np.ones(len(X)), SETS[4:]).any()
+    assert not pairs_on_paths(stumps, GROUP, 4).any()
     one_tree = debias.plugin.extract(models("xgboost", n_estimators=1, max_depth=3).fit(X, y))
-    pairs, found, _ = parts(one_tree, X, np.ones(len(X)), np.arange(5))
-    meets = pairs_on_paths(one_tree, np.arange(5), 5)
+    pairs, each = list(combinations(range(5), 2)), np.arange(5)
+    found = computed(one_tree, X, np.ones(len(X)), pairs, each)
+    meets = pairs_on_paths(one_tree, each, 5)
     assert 0 < meets.sum() / 2 < len(pairs)
-    np.testing.assert_array_equal(found.any(axis=(0, 2)), meets[pairs[:, 0], pairs[:, 1]])
+    np.testing.assert_array_equal(found.any(axis=(0, 2)), meets[tuple(np.transpose(pairs))])

@@ -12,7 +12,7 @@ from debias.errors import CompositionError, RowsError
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
 from debias.significance import interactions as of_test
-from debias.significance.interactions import additive_functions
+from debias.significance.additive_functions import additive_functions, products
 
 
 def drawn(n=400, rho=0.5, product=1.5, seed=0):
@@ -28,34 +28,94 @@ def fitted(X, y, n_train=200, kind=XGBRegressor, **settings):
     return model, X[n_train:], y[n_train:]
 
 
-def test_the_score_and_its_error_are_those_of_least_squares(monkeypatch):
+def given_to_the_test(monkeypatch, call):
+    """The result of a call of debias.interactions, and the arguments of the test inside."""
     given = {}
     whole = of_test.test_interactions
     monkeypatch.setattr("debias.api.interactions.test_interactions", lambda *a: given.update(a=a) or whole(*a))
+    return call(), given["a"]
+
+
+def by_least_squares(y, direction, others, block=None):
+    """Mean product, its standard error (HC2, CR2) and z of y and a direction, both freed of all other functions."""
+
+    def rest(values):
+        return values - others @ np.linalg.lstsq(others, values, rcond=1e-9)[0]
+
+    freed, left, everything = rest(direction), rest(y), np.column_stack([others, direction])
+    hat = everything @ np.linalg.pinv(everything, rcond=1e-9)
+    variance = 0.0
+    for b in np.unique(np.arange(len(y)) if block is None else block):
+        at = np.flatnonzero((np.arange(len(y)) if block is None else block) == b)
+        size, axes = np.linalg.eigh(hat[np.ix_(at, at)])
+        root = axes @ np.diag(1 / np.sqrt(1 - np.clip(size, 0, 0.98))) @ axes.T
+        variance += (freed[at] @ root @ left[at]) ** 2
+    total = freed @ left
+    return total / len(y), np.sqrt(variance) / len(y), total / np.sqrt(variance)
+
+
+@pytest.mark.parametrize("blocks", [None, 25])
+def test_scores_and_errors_are_those_of_least_squares(monkeypatch, blocks):
     model, X, y = fitted(*drawn())
-    found = debias.interactions(model, X, y)
-    _, interaction, alone, _, _, _ = given["a"]
-    n, n_pairs = len(y), len(found.pairs)
-    assert n_pairs == 10
+    block = None if blocks is None else np.arange(len(y)) % blocks
+    rows = debias.Dataset(X, y, blocks=block)
+    found, (_, together, alone, output, *_) = given_to_the_test(monkeypatch, lambda: debias.interactions(model, rows))
+    n, sets = len(y), [tuple(pair) for pair in found.pairs.tolist()]
+    assert len(sets) == 10
     assert not np.isnan(found.z).any()
-    basis = np.column_stack([np.ones(n), additive_functions(X.to_numpy(), np.zeros(5, bool)), alone[:, :, 0]])
-    for k in range(n_pairs):
-        others = np.column_stack([basis, np.delete(interaction[:, :, 0], k, axis=1)])
-
-        def rest(values, on):
-            return values - on @ np.linalg.lstsq(on, values, rcond=1e-9)[0]
-
-        direction, left = rest(interaction[:, k, 0], others), rest(y, others)
-        everything = np.column_stack([others, interaction[:, k, 0]])
-        leverage = np.einsum("ij,ji->i", everything, np.linalg.pinv(everything, rcond=1e-9))
-        products = direction * left
-        error = np.sqrt((products**2 / (1 - leverage)).sum())
-        np.testing.assert_allclose(found.score[k], products.mean(), rtol=1e-3, atol=1e-6)
-        np.testing.assert_allclose(found.standard_error[k], error / n, rtol=1e-3)
-        np.testing.assert_allclose(found.z[k], products.sum() / error, rtol=1e-3, atol=1e-3)
+    rest = output[:, 0] - alone.sum(axis=1)[:, 0] - together.sum(axis=1)[:, 0]
+    every = additive_functions(X.to_numpy(), np.zeros(5, bool))
+    basis = np.column_stack([np.ones(n), every, alone[:, :, 0], rest])
+    # A pair that is confirmed joins the basis, with products that follow any function of it.
+    assert found.confirmed == [("a", "b")]
+    after = [products(X.to_numpy(), np.zeros(5, bool), ([0], [1]))] * (found.confirmed != [])
+    for k, members in enumerate(sets):
+        others = [basis, np.delete(together[:, :, 0], k, axis=1), *([] if members == (0, 1) else after)]
+        score, error, z = by_least_squares(y, together[:, k, 0], np.column_stack(others), block)
+        np.testing.assert_allclose(found.score[k], score, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(found.standard_error[k], error, rtol=1e-3)
+        np.testing.assert_allclose(found.z[k], z, rtol=1e-3, atol=1e-3)
     covariance = np.cov(y, model.predict(X))[0, 1] * (n - 1) / n
     np.testing.assert_allclose(found.total, covariance, rtol=1e-5)
     np.testing.assert_allclose(found.share, found.score / covariance, rtol=1e-5)
+
+
+def three_together(n=1600, seed=0, triple=2.0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    return X, (X.a + triple * np.sign(X.b * X.c * X.d)).to_numpy() + rng.normal(size=n)
+
+
+def test_a_triple_is_freed_of_any_functions_of_its_pairs(monkeypatch):
+    model, X, y = fitted(*three_together(), 800, n_estimators=60, max_depth=5)
+    found, (_, together, alone, output, *_) = given_to_the_test(
+        monkeypatch, lambda: debias.interactions(model, X, y, features=[("b", "d", "c")])
+    )
+    assert found.sets == [("b", "c", "d")]
+    assert found.confirmed == [("b", "c", "d")]
+    assert together.shape[1] == 6 + 4
+    rest = output[:, 0] - alone.sum(axis=1)[:, 0] - together.sum(axis=1)[:, 0]
+    x, number = X.to_numpy(), np.zeros(4, bool)
+    # The six pairs, the named triple, and the other three.
+    others = np.delete(together[:, :, 0], 6, axis=1)
+    basis = [np.ones(len(y)), additive_functions(x, number), alone[:, :, 0], rest, others]
+    of_pairs = [products(x, number, ([j], [k])) for j, k in ((1, 2), (1, 3), (2, 3))]
+    score, error, z = by_least_squares(y, together[:, 6, 0], np.column_stack([*basis, *of_pairs]))
+    np.testing.assert_allclose([found.score[0], found.standard_error[0], found.z[0]], [score, error, z], rtol=1e-3)
+
+
+def test_pairs_and_triples_are_named_by_tuples():
+    model, X, y = fitted(*three_together(), 800, n_estimators=60, max_depth=5)
+    found = debias.interactions(model, X, y, features=[("b", "c"), ("b", "c", "d"), ("a", "b", "c")])
+    assert found.sets == [("b", "c"), ("a", "b", "c"), ("b", "c", "d")]
+    assert found.confirmed == [("b", "c", "d")]
+    frame = found.to_frame()
+    assert frame.index.names == ["feature", "other", "third"]
+    assert frame.index[0] == ("b", "c", "d")
+    assert found.headline.startswith("1 of 3 tested interactions is confirmed: b with c and d (")
+    assert Interactions.from_json(found.to_json()).to_dict() == found.to_dict()
+    # The multiplicity is that of all three.
+    np.testing.assert_allclose(frame["p_adjusted"].iloc[0], 3 * frame["p_value"].iloc[0])
 
 
 def test_the_additive_model_of_classes_is_a_ridge_logistic_regression():
@@ -109,7 +169,7 @@ def test_functions_of_a_column_follow_its_kind():
 
 @pytest.mark.parametrize("kind", [XGBClassifier, RandomForestClassifier])
 def test_an_interaction_of_classes_is_confirmed_and_no_other(kind):
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(4)
     X = pd.DataFrame(rng.normal(size=(1600, 4)), columns=list("abcd"))
     y = rng.random(1600) < 1 / (1 + np.exp(-(X.a + 3 * X.b * X.c)))
     settings = {"n_jobs": 1} if kind is XGBClassifier else {"random_state": 0, "max_depth": 6}
@@ -160,8 +220,8 @@ def test_only_the_pairs_that_vary_most_are_tested():
 def test_stumps_have_nothing_to_test():
     found = debias.interactions(*fitted(*drawn(), max_depth=1))
     assert len(found.pairs) == 0
-    assert found.headline == "The model uses no two of these features together: no interaction to test."
-    assert "10 other pairs together" in " ".join(found.summary())
+    assert found.headline == "The model uses none of these features together: no interaction to test."
+    assert "10 other interactions together" in " ".join(found.summary())
 
 
 @pytest.mark.parametrize(
@@ -171,6 +231,10 @@ def test_stumps_have_nothing_to_test():
         ({"features": ["a"]}, "of two features"),
         ({"features": ["a", "q"]}, "no feature 'q'. There are: a, b, c, d, e"),
         ({"with_": "q"}, "no feature 'q'"),
+        ({"features": [("a", "b", "c", "d")]}, "not two or three different features"),
+        ({"features": [("a", "a")]}, "not two or three different features"),
+        ({"features": [("a", "b"), "c"]}, "tuples and the name 'c'"),
+        ({"features": [("a", "b")], "with_": "c"}, "leave with_ out"),
     ],
 )
 def test_wrong_arguments_say_what_to_pass(arguments, message):
@@ -188,8 +252,8 @@ def test_what_is_not_covered_is_refused():
     with pytest.raises(RowsError, match="out-of-bag rows"):
         debias.interactions(forest, X, y)
     X, y = X[200:], y[200:]
-    with pytest.raises(RowsError, match="have blocks"):
-        debias.interactions(model, debias.Dataset(X, y, blocks=np.arange(len(y)) // 2))
+    with pytest.raises(RowsError, match="in 19 blocks, and debias.interactions needs at least 20"):
+        debias.interactions(model, debias.Dataset(X, y, blocks=np.arange(len(y)) % 19))
     with pytest.raises(RowsError, match="interactions need about"):
         debias.interactions(model, X[:30], y[:30])
     ranks = np.clip(np.round(y), 0, 3).astype(int)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 READING = (
     (
         "Share",
-        "is the part of the covariance of the response and the model's output that needs both features, beyond "
-        "additive functions of all columns and the other interactions. It is 0 on average if there is no such "
+        "is the part of the covariance of the response and the model's output that needs these features together, "
+        "beyond additive functions of all columns and the other interactions. It is 0 on average if there is no such "
         "interaction.",
     ),
     (
         Confirmation.CONFIRMED.text.capitalize(),
-        "means that the response goes with what the model does with both features, by more than chance at the stated "
-        "error rate over all tested pairs. The interval is that of one pair alone, so it may lie above 0 beside "
+        "means that the response goes with what the model does with these features together, by more than chance at "
+        "the stated error rate over all tests. The interval is that of one test alone, so it may lie above 0 beside "
         f"“{Confirmation.NO_EVIDENCE.text}”.",
     ),
     (
@@ -43,10 +43,10 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
         matplotlib or Jinja2 is not installed.
     """
     styles, summary = Styles(), found.summary()
-    n_tested, n_pairs = int(found.tested.sum()), len(found.pairs)
+    n_tested = int(found.tested.sum())
     facts = [
         ("features", f"{len(found.feature_names):,}"),
-        ("pairs the model uses together", f"{n_pairs:,}"),
+        ("used together by the model", f"{len(found.sets):,}"),
         ("tested", f"{n_tested:,}"),
         (Confirmation.CONFIRMED.text, f"{len(found.confirmed):,}"),
     ]
@@ -63,10 +63,10 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
         tables=[
             {
                 "name": "pairs",
-                "heading": "All pairs",
+                "heading": "All interactions",
                 "table": found.to_table().to_html(),
-                "caption": "Confirmed pairs first, then by score. “Standard deviation of the output” is what the model "
-                "does with both features together over these rows.",
+                "caption": "Confirmed ones first, then by score. “Standard deviation of the output” is that of what the "
+                "model does with these features, and no others, together.",
             }
         ],
         reading=READING,
@@ -77,7 +77,7 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
 
 def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any]:
     n_drawn = min(n_tested, MOST_DRAWN)
-    some = f" Shown are {n_drawn} of {counted(n_tested, 'tested pair')}." if n_tested > n_drawn else ""
+    some = f" Shown are {n_drawn} of {counted(n_tested, 'test')}." if n_tested > n_drawn else ""
 
     def draw(figure: Any) -> None:
         draw_interactions(found, figure.subplots())
@@ -85,7 +85,7 @@ def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any
     return picture(
         "interactions",
         "Interactions",
-        "Share of each tested pair, and the 95% interval of this pair alone. The colour and marker show the "
+        "Share of each tested interaction, and its 95% interval alone. The colour and marker show the "
         f"verdict.{some}",
         styles,
         (9.6, 1.3 + 0.25 * (n_drawn + (n_tested > n_drawn))),

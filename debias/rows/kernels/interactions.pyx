@@ -1,4 +1,4 @@
-"""Compiled loops over the leaves of trees: what needs two features together, and what one feature does alone."""
+"""Compiled loop over the splits of a tree: what one feature does alone, and what two or three need one another for."""
 
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
@@ -7,18 +7,23 @@ import numpy as np
 
 from debias.trees.kernels.walking cimport Walk, child
 
+cdef enum:
+    LANES = 32  # rows that are followed at a time
 
-def add_interactions(
+
+def add_parts(
     const floating[:, ::1] X,
     tuple nodes,
     const double[::1] share,
     const double[:, ::1] value,
     int64_t first,
     const int64_t[::1] group,
+    const int32_t[::1] alone,
     const int32_t[:, ::1] pair,
-    double[:, :, ::1] interaction,
+    const int64_t[:, ::1] triple,
+    double[:, :, ::1] part,
 ):
-    """Add what the splits of one tree on both groups of each pair do together, for each row.
+    """Add the part of one tree that needs all groups of a set and no other, for each row and set.
 
     Parameters
     ----------
@@ -31,136 +36,168 @@ def add_interactions(
     first : int
         First output of the tree.
     group : array of shape (n_features,)
+    alone : array of shape (n_groups,)
+        Number of the set of this group alone; -1 for groups that are not wanted.
     pair : array of shape (n_groups, n_groups)
         Number of each pair, symmetric; -1 for pairs that are not wanted.
-    interaction : array of shape (n_rows, n_pairs, n_outputs)
-        The effect of both groups is added to it.
+    triple : array of shape (n_triples, 4)
+        Three groups and the number of their set.
+    part : array of shape (n_sets, n_outputs, n_rows)
+        The parts are added to it.
 
     Notes
     -----
-    Let a_g be 1 if a row agrees with all splits on group g on the way to a leaf of value v, else 0, and s_g the product
-    of the shares at these splits. The output is the sum over leaves of v times the product of all a_g; without a group
-    its a_g is s_g. So the effect of j plus that of k less that of both is the sum over leaves of
-    v (a_j - s_j) (a_k - s_k) times the product of the other a_g. A leaf counts only if at most two groups disagree.
+    Let the output with the splits on a set S only be that where rows go both ways, in the shares, at all other splits.
+    It is the sum over the splits on S of the probability that the row comes there, times the step from the mean of the
+    split to that of its child. The probability is the product of a_g over the groups g of S above the split, 1 if the
+    row agrees with all splits on g and else 0, and of the shares s_g of the other groups. The part of a set is the sum
+    of these outputs over its subsets, with alternating signs. So a split on g counts for a set with g if all its other
+    groups h are above: a_g times the product of all a_h - s_h, and of the shares of the groups that are not in the set.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1]
-    cdef int64_t[::1] start
-    cdef int32_t[::1] on_way
-    cdef double[::1] way_share
-    cdef int64_t[::1] waiting = np.empty(size, dtype=np.int64)
-    cdef int64_t[:, ::1] waiting_broken = np.empty((size, 2), dtype=np.int64)
-    cdef int64_t i, at, other, below, n_waiting, g, one, two, a, b, c, p
-    cdef double product
-    start, on_way, way_share = _groups_above(tree, share, group, size)
-    with nogil:
-        for i in range(X.shape[0]):
-            waiting[0], waiting_broken[0, 0], waiting_broken[0, 1] = 0, -1, -1
-            n_waiting = 1
-            while n_waiting > 0:
-                n_waiting -= 1
-                at, one, two = waiting[n_waiting], waiting_broken[n_waiting, 0], waiting_broken[n_waiting, 1]
-                while tree.left[at] >= 0:
-                    g = group[tree.feature[at]]
-                    below = child(tree, at, X[i, tree.feature[at]])
-                    if g == one or g == two or two < 0:
-                        other = tree.left[at] + tree.right[at] - below
-                        waiting[n_waiting] = other
-                        waiting_broken[n_waiting, 0], waiting_broken[n_waiting, 1] = one, two
-                        if g != one and g != two:
-                            waiting_broken[n_waiting, one >= 0] = g
-                        n_waiting += 1
-                    at = below
-                for a in range(start[at], start[at + 1]):
-                    if one >= 0 and on_way[a] != one and on_way[a] != two:
-                        continue
-                    for b in range(start[at], start[at + 1]):
-                        # Each pair once: the group that disagrees first, else by their order.
-                        if b == a or (two >= 0 and on_way[b] != one and on_way[b] != two):
-                            continue
-                        if (one < 0 or two >= 0) and b < a:
-                            continue
-                        p = pair[on_way[a], on_way[b]]
-                        if p < 0:
-                            continue
-                        product = -way_share[a] if one >= 0 else 1.0 - way_share[a]
-                        product *= -way_share[b] if two >= 0 else 1.0 - way_share[b]
-                        for c in range(width):
-                            interaction[i, p, first + c] += product * value[at, c]
-
-
-def add_main_effects(
-    const floating[:, ::1] X,
-    tuple nodes,
-    const double[::1] share,
-    const double[:, ::1] value,
-    int64_t first,
-    const int64_t[::1] group,
-    double[:, :, ::1] effect,
-):
-    """Add what the splits of one tree on each group do, for each row, without the splits on all other groups.
-
-    Parameters
-    ----------
-    X, nodes, share, value, first, group
-        As for `add_interactions`.
-    effect : array of shape (n_rows, n_groups, n_outputs)
-
-    Notes
-    -----
-    A split on group g is reached in the shares of all splits above it that are on other groups, by the rows that agree
-    with those above it that are on g. There the row goes from the mean of the split, in the shares of its children, to
-    that of the child.
-    """
-    cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_rows = X.shape[0]
     cdef double[:, ::1] mean = np.array(value)
-    cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), side = np.full(size, -1, dtype=np.int64)
-    cdef int64_t[::1] went = np.full(size, -1, dtype=np.int64), parent = np.full(size, -1, dtype=np.int64)
-    cdef double[::1] reached = np.ones(size)
-    cdef int64_t i, at, up, below, g, c
+    cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), start
+    cdef int32_t[::1] number
+    cdef double[::1] coefficient
+    cdef double[:, ::1] of_way
+    cdef int64_t[:, ::1] on_way
+    cdef int64_t at, left, right, c, t, row, n_lanes, lane
+    cdef double factor, of_left, of_right
     for at in range(size - 1, -1, -1):
         if tree.left[at] >= 0:
-            parent[tree.left[at]] = parent[tree.right[at]] = at
             for c in range(width):
                 mean[at, c] = share[tree.left[at]] * mean[tree.left[at], c] + share[tree.right[at]] * mean[tree.right[at], c]
-    for at in range(size):
-        if tree.left[at] < 0:
-            continue
-        g, below, up = group[tree.feature[at]], at, parent[at]
-        while up >= 0:
-            if group[tree.feature[up]] != g:
-                reached[at] *= share[below]
-            elif above[at] < 0:
-                above[at], side[at] = up, below
-            below, up = up, parent[up]
+    start, number, coefficient, of_way, on_way = _terms(tree, share, group, alone, pair, triple, above)
+    # Whether each row of a few goes to a node and agrees with all splits on the group of its parent above.
+    cdef double[:, ::1] agrees = np.empty((size, LANES))
+    cdef double[:, ::1] step = np.empty((width, LANES))
+    cdef double[::1] product = np.empty(LANES)
     with nogil:
-        for i in range(X.shape[0]):
+        row = 0
+        while row < n_rows:
+            n_lanes = min(<int64_t> LANES, n_rows - row)
             for at in range(size):
-                if tree.left[at] < 0:
+                left, right = tree.left[at], tree.right[at]
+                if left < 0:
                     continue
-                went[at] = -1
-                if above[at] >= 0 and went[above[at]] != side[at]:
+                for lane in range(n_lanes):
+                    factor = agrees[above[at], lane] if above[at] >= 0 else 1.0
+                    agrees[left, lane], agrees[right, lane] = 0.0, 0.0
+                    agrees[child(tree, at, X[row + lane, tree.feature[at]]), lane] = factor
+                if start[at] == start[at + 1]:
                     continue
-                below = child(tree, at, X[i, tree.feature[at]])
-                went[at], g = below, group[tree.feature[at]]
                 for c in range(width):
-                    effect[i, g, first + c] += reached[at] * (mean[below, c] - mean[at, c])
+                    of_left, of_right = mean[left, c] - mean[at, c], mean[right, c] - mean[at, c]
+                    for lane in range(n_lanes):
+                        step[c, lane] = of_left * agrees[left, lane] + of_right * agrees[right, lane]
+                for t in range(start[at], start[at + 1]):
+                    factor = coefficient[t]
+                    for lane in range(n_lanes):
+                        product[lane] = factor
+                    for c in range(2):
+                        if on_way[t, c] >= 0:
+                            factor = of_way[t, c]
+                            for lane in range(n_lanes):
+                                product[lane] *= agrees[on_way[t, c], lane] - factor
+                    for c in range(width):
+                        for lane in range(n_lanes):
+                            part[number[t], first + c, row + lane] += product[lane] * step[c, lane]
+            row += LANES
 
 
-cdef tuple _groups_above(Walk tree, const double[::1] share, const int64_t[::1] group, int64_t size):
-    """Return the groups that each leaf has on its way and the products of the shares there, one leaf after another."""
-    cdef int64_t[::1] start = np.zeros(size + 1, dtype=np.int64)
-    above = {0: {}}
-    groups, shares = [], []
+cdef tuple _terms(
+    Walk tree,
+    const double[::1] share,
+    const int64_t[::1] group,
+    const int32_t[::1] alone,
+    const int32_t[:, ::1] pair,
+    const int64_t[:, ::1] triple,
+    int64_t[::1] above,
+):
+    """Return the sets for which each split counts, one split after another.
+
+    `above` is filled with the child, on the way, of the nearest split above each split that is on its group; -1 for
+    none.
+
+    Returns
+    -------
+    start : array of shape (n_nodes + 1,)
+        Of the terms of each node.
+    number : array of shape (n_terms,)
+        The set.
+    coefficient : array of shape (n_terms,)
+        Product of the shares of the groups above that are not in the set.
+    of_way, on_way : arrays of shape (n_terms, 2)
+        Of the second and the third group of the set: product of the shares, and the child, on the way, of the nearest
+        split. 1 and -1 if the set has no such group.
+    """
+    cdef int64_t size = tree.left.shape[0], n_groups = alone.shape[0], n_above = 0, n_terms = 0
+    cdef int64_t at, up, below, g, h, k, t, second, third
+    cdef double others
+    cdef int64_t[::1] parent = np.full(size, -1, dtype=np.int64), start = np.zeros(size + 1, dtype=np.int64)
+    cdef int64_t[::1] depth = np.zeros(size, dtype=np.int64), place = np.full(n_groups, -1, dtype=np.int64)
     for at in range(size):
-        way = above.pop(at)
-        if tree.left[at] < 0:
-            groups.extend(way)
-            shares.extend(way.values())
-        else:
-            g = group[tree.feature[at]]
-            for below in (tree.left[at], tree.right[at]):
-                above[below] = {**way, g: way.get(g, 1.0) * share[below]}
-        start[at + 1] = len(groups)
-    return start, np.array(groups, dtype=np.int32), np.array(shares, dtype=np.float64)
+        if tree.left[at] >= 0:
+            parent[tree.left[at]] = parent[tree.right[at]] = at
+            depth[tree.left[at]] = depth[tree.right[at]] = depth[at] + 1
+            n_terms += 1 + min(depth[at], n_groups) + triple.shape[0]
+    cdef int32_t[::1] number = np.empty(n_terms, dtype=np.int32)
+    cdef double[::1] coefficient = np.empty(n_terms)
+    cdef double[:, ::1] of_way = np.ones((n_terms, 2))
+    cdef int64_t[:, ::1] on_way = np.full((n_terms, 2), -1, dtype=np.int64)
+    # The groups above a split, without its own: the product of the shares, and the nearest child on the way.
+    cdef int64_t[::1] above_group = np.empty(n_groups, dtype=np.int64), nearest = np.empty(n_groups, dtype=np.int64)
+    cdef double[::1] product = np.empty(n_groups)
+    t = 0
+    for at in range(size):
+        if tree.left[at] >= 0:
+            g, below, up, n_above = group[tree.feature[at]], at, parent[at], 0
+            while up >= 0:
+                h = group[tree.feature[up]]
+                if h == g:
+                    if above[at] < 0:
+                        above[at] = below
+                elif place[h] >= 0:
+                    product[place[h]] *= share[below]
+                else:
+                    place[h], above_group[n_above], nearest[n_above], product[n_above] = n_above, h, below, share[below]
+                    n_above += 1
+                below, up = up, parent[up]
+            for second in range(-1, n_above):
+                k = alone[g] if second < 0 else pair[g, above_group[second]]
+                if k < 0:
+                    continue
+                others = 1.0
+                for h in range(n_above):
+                    if h != second:
+                        others *= product[h]
+                if others > 0:
+                    number[t], coefficient[t] = k, others
+                    if second >= 0:
+                        of_way[t, 0], on_way[t, 0] = product[second], nearest[second]
+                    t += 1
+            for k in range(triple.shape[0]):
+                if g == triple[k, 0]:
+                    second, third = place[triple[k, 1]], place[triple[k, 2]]
+                elif g == triple[k, 1]:
+                    second, third = place[triple[k, 0]], place[triple[k, 2]]
+                elif g == triple[k, 2]:
+                    second, third = place[triple[k, 0]], place[triple[k, 1]]
+                else:
+                    continue
+                if second < 0 or third < 0:
+                    continue
+                others = 1.0
+                for h in range(n_above):
+                    if h != second and h != third:
+                        others *= product[h]
+                if others > 0:
+                    number[t], coefficient[t] = <int32_t> triple[k, 3], others
+                    of_way[t, 0], on_way[t, 0] = product[second], nearest[second]
+                    of_way[t, 1], on_way[t, 1] = product[third], nearest[third]
+                    t += 1
+            for h in range(n_above):
+                place[above_group[h]] = -1
+        start[at + 1] = t
+    return start, number, coefficient, of_way, on_way
