@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias._version import __version__
+from debias.api.joint_effects import joint_effects
 from debias.api.prepared import prepared_members
 from debias.errors import CompositionError, RowsError, nearest
 from debias.hooks.expressions import scorer
@@ -184,6 +185,7 @@ def _tested(
             "seed": seed,
         },
         warnings=tuple(prepared.log.texts),
+        joint=joint_effects(prepared.request.X, ensemble, names, interaction[:, is_asked]),
     )
 
 
