@@ -182,6 +182,7 @@ def tree_edges(ensemble: TreeEnsemble, tree: int) -> Edges:
 
 
 def part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
+    """Return the entries of the nodes of one tree."""
     return array[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
 
 

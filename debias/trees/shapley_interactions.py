@@ -14,7 +14,7 @@ import numpy as np
 from debias.parallel import over_parts
 from debias.progress import task
 from debias.trees.routing import tree_nodes
-from debias.trees.shapley import tree_edges, padded_quadrature, part_of, shapley_values
+from debias.trees.shapley import padded_quadrature, part_of, shapley_values, tree_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,9 +93,7 @@ def shapley_interactions(
     return found
 
 
-def interaction_matrix(
-    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs: int = 1
-) -> NDArray[np.float64]:
+def interaction_matrix(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs: int = 1) -> NDArray[np.float64]:
     """Return the interactions as the shap package arranges them.
 
     Parameters
@@ -128,4 +126,6 @@ def _tree(ensemble: TreeEnsemble, tree: int) -> kernels.Tree:
     threshold = part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
     value = part_of(ensemble, tree, ensemble.value)
     # Two factors of the integrand are gone, so its degree is lower by 2: one node less is exact.
-    return kernels.Tree(tree_nodes(ensemble, tree), threshold, up, share, value, *padded_quadrature(max(1, n_features - 1)))
+    return kernels.Tree(
+        tree_nodes(ensemble, tree), threshold, up, share, value, *padded_quadrature(max(1, n_features - 1))
+    )

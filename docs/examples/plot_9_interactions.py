@@ -2,9 +2,9 @@
 Which features work together: the price of diamonds
 ===================================================
 
-Seven properties of diamonds and their price in dollars (the data diamonds of ggplot2). A better colour or clarity costs
-more per carat, so weight and quality should work together in the price, and hardly in its logarithm. Trees use nearly all
-pairs of features together. Which pairs does the price of other diamonds confirm?
+Six properties of diamonds and their price in dollars (the data diamonds of ggplot2). A better colour or clarity costs
+more per carat, so weight and quality should work together in the price, and hardly in its logarithm. Trees use nearly
+all pairs of features together. Which pairs does the price of other diamonds confirm?
 """
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,8 @@ found.plot("matrix")
 plt.show()
 
 # %%
-# What the trees do with weight and clarity together, beyond what they do with each alone. A heavy diamond gains more from
-# its clarity than the sum of both effects says.
+# What the trees do with weight and clarity together, beyond what they do with each alone. A heavy diamond gains more
+# from its clarity than the sum of both effects says.
 found.plot("surface", pair=("carat", "clarity"))
 plt.show()
 
@@ -58,4 +58,6 @@ for sentence in pairs.summary():
 # The logarithm of the price is nearly a sum, so less is left to do together: the shares are smaller.
 log_price = np.log(price)
 model.fit(X[train], log_price[train])
-debias.interactions(model, X[new], log_price[new], rows="held-out").to_frame()[["share", "p_adjusted", "verdict"]].head(6)
+debias.interactions(model, X[new], log_price[new], rows="held-out").to_frame()[["share", "p_adjusted", "verdict"]].head(
+    6
+)

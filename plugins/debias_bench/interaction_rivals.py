@@ -146,8 +146,10 @@ def tested(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Fo
 
 
 def shap_ranked(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, unseen: bool = False) -> Found:
-    """Score pairs by the mean absolute SHAP interaction on training rows, or by its covariance with unseen responses."""
-    compared = debias.compare(model, *(held_out if unseen else train), of="pairs", rows="held-out" if unseen else "train")
+    """Score pairs by the size of SHAP interactions on training rows, or by their covariance with unseen responses."""
+    compared = debias.compare(
+        model, *(held_out if unseen else train), of="pairs", rows="held-out" if unseen else "train"
+    )
     number = {pair: k for k, pair in enumerate(_pairs(train[0].shape[1]))}
     score = np.full(len(number), -np.inf if unseen else 0.0)
     values = compared.shap_interactions_oob if unseen else compared.shap_interactions
@@ -304,7 +306,9 @@ def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
             yield _name(design, depth, method), number, _trial, design, depth, method, number
 
 
-def _estimates(trials: list[dict[str, Any]]) -> list[tuple[Design, int, str, int, dict[str, tuple[float, float] | None]]]:
+def _estimates(
+    trials: list[dict[str, Any]],
+) -> list[tuple[Design, int, str, int, dict[str, tuple[float, float] | None]]]:
     of_cell: dict[str, list[dict[str, Any]]] = {}
     for trial in trials:
         of_cell.setdefault(trial["design"], []).append(trial["scores"])
@@ -328,13 +332,20 @@ def _mean(values: list[float]) -> tuple[float, float] | None:
 
 def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     lines = [
-        [design.name, str(depth), method, str(n), *("-" if mean is None else with_error(mean) for mean in means.values())]
+        [
+            design.name,
+            str(depth),
+            method,
+            str(n),
+            *("-" if mean is None else with_error(mean) for mean in means.values()),
+        ]
         for design, depth, method, n, means in _estimates(trials)
     ]
     return [
         "# Which methods find the pairs that work together?",
-        f"`debias bench interaction-rivals`: {N_ROWS:,} training rows, {N_ROWS:,} held-out rows, XGBoost with 100 trees "
-        "of the given depth. *AUC*: how often a pair that works together has a higher score than one that does not. "
+        f"`debias bench interaction-rivals`: {N_ROWS:,} training rows, {N_ROWS:,} held-out rows, XGBoost with 100 "
+        "trees of the given depth. *AUC*: how often a pair that works together has a higher score than one that does "
+        "not. "
         "*First K*: the share of the K pairs that work together which are among the K highest scores: it needs their "
         "number, which is not known in practice. *Found*: the share that is found at a family-wise error rate of "
         f"{ALPHA:.0%}, and *any false*: the share of sets in which another pair is found, of methods that have a test. "

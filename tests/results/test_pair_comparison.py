@@ -16,7 +16,7 @@ NAMES = ("age", "income", "=city", "b\u202e")
 PAIRS = np.array([[0, 1], [0, 2], [1, 2], [2, 3]])
 
 
-def tested(p_value, pairs=PAIRS):
+def outcome(p_value, pairs=PAIRS):
     n = len(pairs)
     p_value = np.array(p_value, dtype=float)
     missing = np.where(np.isnan(p_value), np.nan, 1.0)
@@ -58,7 +58,7 @@ def random_comparison(seed):
     rng = np.random.default_rng(seed)
     p_value = np.where(rng.random(4) < 0.5, 1e-5, 0.4)
     p_value[rng.random(4) < 0.2] = np.nan
-    return compared(tested(p_value), rng.permutation(4) + 1.0)
+    return compared(outcome(p_value), rng.permutation(4) + 1.0)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -78,7 +78,11 @@ def test_disagreements_and_sentences_follow_from_the_table(seed):
         if of_pair:
             rank, n = map(int, re.search(r"number (\d+) of (\d+)", of_pair[0]).groups())
             assert (rank, n) == (row["shap_rank"], 4)
-            said = {"confirmed": "is confirmed, and is only", "untested": "was not tested", "no evidence": "do not confirm"}
+            said = {
+                "confirmed": "is confirmed, and is only",
+                "untested": "was not tested",
+                "no evidence": "do not confirm",
+            }
             assert said[row["verdict"]] in of_pair[0]
             assert comparison.disagreements.loc[pair, "why"].startswith(row["verdict"])
     found = re.match(r"(\d+) of (\d+) confirmed pairs (?:is|are) among the first (\d+) of 4", sentences[0])
@@ -104,14 +108,14 @@ def test_without_a_test_the_reason_comes_first_and_nothing_disagrees():
     on_training = compared(None, because="x.", rows="train", shap_interactions_oob=np.full(4, np.nan))
     assert "These are training rows" in " ".join(on_training.summary())
     assert on_training.to_frame()["oob_rank"].isna().all()
-    nothing = compared(tested([np.nan] * 4))
+    nothing = compared(outcome([np.nan] * 4))
     assert nothing.headline.startswith("No pair was tested")
     assert not len(nothing.disagreements)
 
 
 def test_a_model_without_pairs_says_so():
     none = np.empty((0, 2), dtype=np.int64)
-    comparison = compared(tested([], none), (), none)
+    comparison = compared(outcome([], none), (), none)
     assert comparison.headline.startswith("The model uses no two features together")
     assert comparison.summary() == [comparison.headline, "a note"]
     assert len(comparison.to_frame()) == 0
@@ -119,11 +123,11 @@ def test_a_model_without_pairs_says_so():
 
 
 def test_a_pair_that_was_not_asked_for_is_untested():
-    comparison = compared(tested([1e-5, 0.5], PAIRS[:2]))
+    comparison = compared(outcome([1e-5, 0.5], PAIRS[:2]))
     assert comparison.to_frame()["verdict"].to_dict()["income", "=city"] == "untested"
 
 
-@pytest.mark.parametrize("test", [None, tested([1e-5, 0.4, 0.5, np.nan])])
+@pytest.mark.parametrize("test", [None, outcome([1e-5, 0.4, 0.5, np.nan])])
 def test_files_are_read_without_loss(tmp_path, test):
     comparison = compared(test, because="" if test else "because.")
     text = comparison.to_json(tmp_path / "a.json")
@@ -148,13 +152,13 @@ def test_files_are_read_without_loss(tmp_path, test):
     ],
 )
 def test_damaged_files_are_refused(changed, message):
-    plain = json.loads(compared(tested([0.5] * 4)).to_json())
+    plain = json.loads(compared(outcome([0.5] * 4)).to_json())
     with pytest.raises(DebiasError, match=message):
         PairComparison.from_dict(plain | changed)
 
 
 def test_the_short_text_names_model_and_pairs():
-    text = repr(compared(tested([1e-5, 1e-5, 0.5, 0.5])))
+    text = repr(compared(outcome([1e-5, 1e-5, 0.5, 0.5])))
     assert "Pairs of features of Forest" in text
     assert "age with =city" in text
     assert "\u202e" not in text

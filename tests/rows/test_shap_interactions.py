@@ -85,10 +85,10 @@ def test_out_of_bag_covariances_are_means_over_trees(models, task):
 
 
 def test_columns_of_a_feature_are_one_and_rows_are_read_in_blocks(models, monkeypatch):
-    from debias.data.groups import Grouping
-    from debias.rows import shap_interactions as module
     from debias.api.prepared import prepared_members
+    from debias.data.groups import Grouping
     from debias.hooks.expressions import scorer
+    from debias.rows import shap_interactions as module
     from debias.rows.request import Request
 
     X, y = sample("regression", n=900)

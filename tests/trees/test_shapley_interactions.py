@@ -194,7 +194,9 @@ def test_stumps_have_no_interactions_and_trees_of_an_ensemble_add_up(models):
     assert not shapley_interactions(stumps, X, number, n_pairs).any()
     ensemble = debias.plugin.extract(models("sklearn", n_estimators=4).fit(X, y))
     of_trees = [shapley_interactions(ensemble, X, number, n_pairs, trees=[tree]) for tree in range(4)]
-    np.testing.assert_allclose(np.mean(of_trees, axis=0), shapley_interactions(ensemble, X, number, n_pairs), atol=1e-12)
+    np.testing.assert_allclose(
+        np.mean(of_trees, axis=0), shapley_interactions(ensemble, X, number, n_pairs), atol=1e-12
+    )
 
 
 def test_interactions_stay_exact_on_deep_paths_of_many_features():

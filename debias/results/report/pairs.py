@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError, nearest
+from debias.errors import CompositionError, nearest, with_article
 from debias.results.report.figures import GRID, INK, MUTED, name_figure, refuse_axes, refuse_most, settings
 from debias.results.report.figures import new_axes as new_axes_of_size
 from debias.results.vocabulary import BLUE, VERMILION, Confirmation
@@ -55,8 +55,11 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
     place[drawn] = np.arange(drawn.size)
     at = np.sort(place[found.pairs], axis=1)
     shown = at[:, 0] >= 0
-    cells = np.full((drawn.size, drawn.size), np.nan)
-    cells[at[shown, 1], at[shown, 0]] = share[shown]
+    # Below the diagonal: the first feature has no row there, and the last one no column.
+    n_cells = max(1, drawn.size - 1)
+    column, row = at[:, 0], at[:, 1] - 1
+    cells = np.full((n_cells, n_cells), np.nan)
+    cells[row[shown], column[shown]] = share[shown]
     size = max(3.4, 1.9 + 0.42 * drawn.size)
     with settings():
         is_new = axes is None
@@ -67,12 +70,12 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
             if which.any():
                 style = {"color": INK, "ms": 5, "mew": 1.4, "ls": "none", "label": verdict.text}
                 up = 0.18 if drawn.size <= MOST_WITH_NUMBERS else 0.0
-                axes.plot(at[which, 0], at[which, 1] - up, look.marker, **style)
+                axes.plot(column[which], row[which] - up, look.marker, **style)
         if drawn.size <= MOST_WITH_NUMBERS:
-            _numbers(axes, cells, percent_in_table, down=0.24)
+            _numbers(axes, cells, _share_in_words, down=0.24)
         names = [shortened(found.feature_names[k], LONGEST) for k in drawn]
-        axes.set_xticks(range(drawn.size), names, rotation=90 if drawn.size > 4 else 0)
-        axes.set_yticks(range(drawn.size), names)
+        axes.set_xticks(range(n_cells), names[:n_cells], rotation=90 if n_cells > 3 else 0)
+        axes.set_yticks(range(n_cells), names[-n_cells:])
         n_left = used.size - drawn.size
         if n_left:
             axes.set_title(f"+{n_left:,} more features", loc="right", fontsize=8.5, color=MUTED)
@@ -82,7 +85,7 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
                 "Colour and number: share of the covariance of response and output that needs both features. Mark: "
                 "verdict. A pair without a cell is on no path of a tree."
             )
-            name_figure(axes.figure, f"Pairs of features in a {found.settings.get('model', 'model')}", note)
+            name_figure(axes.figure, f"Pairs of features in {_model_of(found)}", note)
     return axes
 
 
@@ -120,7 +123,9 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
             box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
             part = 0.5 if k % 2 == 0 else 0.42  # lines that cross in the middle keep their numbers apart
             label = percent_in_table(lines["share"].iloc[k])
-            axes.text(x0 + part * (x1 - x0), y0 + part * (y1 - y0), label, ha="center", va="center", fontsize=8, bbox=box)
+            axes.text(
+                x0 + part * (x1 - x0), y0 + part * (y1 - y0), label, ha="center", va="center", fontsize=8, bbox=box
+            )
         for name, (x, y) in at.items():
             axes.plot(x, y, Confirmation.CONFIRMED.display.marker, color=INK, ms=7, zorder=2)
             beside = {"ha": "center" if abs(x) < 0.3 else "left" if x > 0 else "right", "va": "center"}
@@ -137,7 +142,7 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
                 "Line and number: share of the covariance of response and output that needs both features. Only "
                 "confirmed pairs are drawn."
             )
-            name_figure(axes.figure, f"Confirmed pairs in a {found.settings.get('model', 'model')}", note)
+            name_figure(axes.figure, f"Confirmed pairs in {_model_of(found)}", note)
     return axes
 
 
@@ -178,7 +183,9 @@ def draw_surface(found: Interactions, axes: Any, pair: Any) -> Any:
         axes = _axes(axes, 2.6 + 0.52 * n_x, 1.4 + 0.38 * n_y)
         of = f" of {shortened(joint.output[k], LONGEST)}" if joint.output[k] else ""
         _cells(axes, mean, f"joint effect{of}, unit of the output", is_percent=False)
-        _numbers(axes, mean, lambda value: f"{value:.2g}")
+        reach = np.nanmax(np.abs(mean), initial=0.0)
+        decimals = max(0, 1 - int(np.floor(np.log10(reach)))) if reach > 0 else 0
+        _numbers(axes, mean, lambda value: f"{value:,.{decimals}f}")
         axes.set_ylim(-0.5, n_y - 0.5)
         for axis, (where, labels), name in ((axes.xaxis, x_ticks, one), (axes.yaxis, y_ticks, other)):
             axis.set_ticks(where, labels)
@@ -274,6 +281,14 @@ def _cells(axes: Any, values: NDArray[np.float64], label: str, is_percent: bool)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _share_in_words(share: float) -> str:
+    return ">-0.1%" if -0.0005 < share < 0 else percent_in_table(share)
+
+
+def _model_of(found: Interactions) -> str:
+    return with_article(str(found.settings.get("model", "model")))
 
 
 def _numbers(axes: Any, values: NDArray[np.float64], words: Any, down: float = 0.0) -> None:
