@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import debias
+from debias.api.prepared import prepared_members
+from debias.hooks.expressions import scorer
+from debias.rows import shap_interactions as module
+from debias.rows.request import Request
 from debias.trees.shapley import shapley_values
 from debias.trees.shapley_interactions import interaction_matrix
 
@@ -37,7 +41,7 @@ def test_held_out_covariances_of_halves_and_diagonal_are_those_of_shap_values(mo
     ensemble = debias.plugin.extract(model)
     matrix = interaction_matrix(ensemble, X[150:].astype(ensemble.routing_dtype))
     weight = np.full(150, 1 / 150)
-    response = negative_gradient(model, X[150:], y[150:])
+    response = evaluated(model, X[150:], y[150:], rows="held-out").response.values
     centred = weight[:, None] * (response - response.mean(axis=0))
     diagonal = np.einsum("ijjo,io->j", matrix, centred)
     expected = debias.score(model, X[150:], y[150:], "shap_oob", rows="held-out").values
@@ -49,15 +53,10 @@ def test_held_out_covariances_of_halves_and_diagonal_are_those_of_shap_values(mo
     np.testing.assert_allclose(pairs.shap_interactions, size, rtol=1e-9)
 
 
-def negative_gradient(model, X, y):
-    """The response that scores are covariances with, as the rows have it."""
-    from debias.api.prepared import prepared_members
-    from debias.hooks.expressions import scorer
-    from debias.rows.request import Request
-
-    (prepared,) = prepared_members(Request.of(model, X, y, rows="held-out"), [scorer("mdi_oob")])
-    values = prepared.rows.response.values
-    return np.eye(prepared.rows.ensemble.n_outputs)[prepared.rows.response.codes] if values is None else values
+def evaluated(model, X, y, **settings):
+    """The evaluation rows that debias makes of these rows."""
+    (prepared,) = prepared_members(Request.of(model, X, y, **settings), [scorer("mdi_oob")])
+    return prepared.rows
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -66,44 +65,32 @@ def test_out_of_bag_covariances_are_means_over_trees(models, task):
     weight = np.random.default_rng(1).integers(0, 3, 120).astype(float) if task == "regression" else None
     model = models("sklearn", task, n_estimators=8).fit(X, y)
     pairs = debias.compare(model, X, y, of="pairs", rows="oob", sample_weight=weight)
-    ensemble = debias.plugin.extract(model)
+    rows = evaluated(model, X, y, rows="oob", sample_weight=weight)
     w = np.ones(120) if weight is None else weight
     response = y[:, None] if task == "regression" else np.eye(3)[y]
-    from sklearn.ensemble._forest import _generate_sample_indices
-
     of_trees = []
-    for tree in model.estimators_:
-        out = np.setdiff1d(np.arange(120), _generate_sample_indices(tree.random_state, 120, 120))
+    for t, tree in enumerate(model.estimators_):
+        out = rows.in_bag.out_of_bag(t)
         phi = interaction_matrix(debias.plugin.extract(tree), X[out].astype(np.float32))
-        mean = np.average(response[out], axis=0, weights=w[out])
-        centred = w[out, None] * (response[out] - mean) / w[out].sum()
-        if tree.tree_.n_outputs == 1 and phi.shape[3] == response.shape[1]:
-            of_trees.append(2 * np.einsum("ijko,io->jk", phi, centred))
+        centred = w[out, None] * (response[out] - np.average(response[out], axis=0, weights=w[out])) / w[out].sum()
+        of_trees.append(2 * np.einsum("ijko,io->jk", phi, centred))
     expected = np.mean(of_trees, axis=0)[tuple(pairs.pairs.T)]
     np.testing.assert_allclose(pairs.shap_interactions_oob, expected, rtol=1e-9, atol=1e-12)
-    assert ensemble.n_trees == len(of_trees)
 
 
 def test_columns_of_a_feature_are_one_and_rows_are_read_in_blocks(models, monkeypatch):
-    from debias.api.prepared import prepared_members
-    from debias.data.groups import Grouping
-    from debias.hooks.expressions import scorer
-    from debias.rows import shap_interactions as module
-    from debias.rows.request import Request
-
     X, y = sample("regression", n=900)
     model = models("xgboost", n_estimators=10).fit(X[:300], y[:300])
-    (prepared,) = prepared_members(Request.of(model, X[300:], y[300:], rows="held-out"), [scorer("mdi_oob")])
+    rows = evaluated(model, X[300:], y[300:], rows="held-out")
     group = np.array([0, 1, 0, 2, 3])
-    whole = module.shap_interactions(prepared.rows, group, 4)
+    whole = module.shap_interactions(rows, group, 4)
     monkeypatch.setattr(module, "VALUES_AT_ONCE", 1)
-    in_blocks = module.shap_interactions(prepared.rows, group, 4)
+    in_blocks = module.shap_interactions(rows, group, 4)
     np.testing.assert_allclose(in_blocks.size, whole.size, rtol=1e-12)
     np.testing.assert_allclose(in_blocks.covariance, whole.covariance, rtol=1e-9, atol=1e-15)
-    matrix = interaction_matrix(prepared.rows.ensemble, X[300:].astype(np.float32))[..., 0]
+    matrix = interaction_matrix(rows.ensemble, X[300:].astype(np.float32))[..., 0]
     expected = 2 * np.abs(matrix[:, 0, 1] + matrix[:, 2, 1]).mean()
     np.testing.assert_allclose(whole.size[whole.pairs.tolist().index([0, 1])], expected, rtol=1e-9)
-    assert Grouping is not None
 
 
 @pytest.mark.filterwarnings(TRAINING)
@@ -118,6 +105,7 @@ def test_training_rows_have_no_covariance(models):
     assert pairs.shap_interactions.max() < 2 * np.abs(phi).sum(axis=1).max()
 
 
+@pytest.mark.thorough
 def test_noise_has_covariances_of_mean_0_and_sizes_above_0(models):
     """60 forests on noise: the mean over sets is within 4 of its standard errors."""
     oob, size = [], []
