@@ -140,7 +140,8 @@ class PairComparison(BaseResult):
             (Confirmation.UNTESTED, "{pair} is {place} by SHAP interactions, and was not tested."),
             (Confirmation.CONFIRMED, "{pair} is confirmed, and is only {place} by SHAP interactions."),
         ):
-            for (one, other), rank in list(of_verdict[verdict]["shap_rank"].items())[:MOST_NAMED]:
+            named = of_verdict[verdict].iloc[:MOST_NAMED]
+            for (one, other), rank in zip(named.index, named["shap_rank"], strict=True):
                 sentences.append(say.format(pair=f"{one} with {other}", place=self._place(rank)))
             n_left = len(of_verdict[verdict]) - MOST_NAMED
             if n_left > 0:

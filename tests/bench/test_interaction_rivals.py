@@ -49,6 +49,17 @@ def test_iloco_adds_up_losses_of_refits(monkeypatch):
     assert list(found) == list(np.array(z) > 2.4) == [False] * 3
 
 
+@pytest.mark.integration
+def test_fast_ranks_a_product_first():
+    pytest.importorskip("interpret")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = X[:, 0] + 2 * X[:, 1] * X[:, 3] + rng.normal(size=600)
+    score, found = interaction_rivals.fast(None, (X, y), (X, y), 3, 0)
+    assert found is None
+    assert _pairs(4)[int(score.argmax())] == (1, 3)
+
+
 def test_what_is_right_is_counted():
     design = Design("d", lambda rng, n: None, ((0, 1),), ((0, 2),))
     order = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
@@ -75,13 +86,13 @@ def test_designs_draw_rows_of_known_pairs(design):
 
 @pytest.mark.thorough
 def test_a_run_writes_a_page(tmp_path, monkeypatch):
-    kept = [design for design in designs() if design.name == "product, correlation 0"]
+    kept = [design for design in designs() if design.name == "product, correlation 0.5"]
     monkeypatch.setattr(interaction_rivals, "designs", lambda: kept)
     monkeypatch.setattr(interaction_rivals, "DEPTHS", (3,))
     monkeypatch.setattr(interaction_rivals, "N_ROWS", 400)
     monkeypatch.setattr(interaction_rivals, "DRAWS", 3)
     page = interaction_rivals.run(tmp_path, Console(file=io.StringIO()), repeats=1)
-    assert "| product, correlation 0 | 3 | debias.interactions | 1 | " in page
+    assert "| product, correlation 0.5 | 3 | debias.interactions | 1 | " in page
     table = pd.read_csv(tmp_path / "interaction-rivals.csv")
     assert set(table["quantity"]) == {"auc", "first", "found", "false"}
     assert {"H statistic, permutations", "iLOCO"} <= set(table["method"])
