@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from debias.api.compared_pairs import compared_pairs
 from debias.api.score import scores_of
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.random_state import RandomState
+    from debias.results.pair_comparison import PairComparison
     from debias.results.scores import Scores
     from debias.rows.provenance import RowsOption
     from debias.rows.request import Level
@@ -45,6 +47,40 @@ BINS = 10
 """Number of equal-frequency bins of a feature in which its SHAP values are averaged."""
 
 
+@overload
+def compare(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
+    *,
+    of: Literal["features"] = "features",
+    rows: RowsOption = "auto",
+    train: tuple[Any, Any] | Dataset | None = None,
+    sample_weight: Any = None,
+    level: Level | None = None,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    scorers: None = None,
+    *,
+    of: Literal["pairs"],
+    rows: RowsOption = "auto",
+    train: tuple[Any, Any] | Dataset | None = None,
+    sample_weight: Any = None,
+    level: Level | None = None,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> PairComparison: ...
+
+
 @in_threads
 @with_progress
 def compare(
@@ -53,14 +89,15 @@ def compare(
     y: Any = None,
     scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
+    of: Literal["features", "pairs"] = "features",
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
     level: Level | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-) -> Comparison:
-    """Compare several scores of one model side by side.
+) -> Comparison | PairComparison:
+    """Compare several scores of one model side by side: of its features, or of pairs of features.
 
     Parameters
     ----------
@@ -70,19 +107,24 @@ def compare(
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
         reports an importance), ``mdi_oob``, and the scorers of plugins that say ``compared=True``: of those that come
         with debias, ``permutation``, ``shap`` and ``shap_oob``. A warning says which are not defined for the model.
+    of : {"features", "pairs"}
+        "pairs" compares what the model does with two features together: the SHAP interactions of each pair, their
+        covariance with the response on unseen rows, and the test of :func:`debias.interactions` at a family-wise error
+        rate of 5 % where it applies (docs/scorers/shap-interactions.md). Columns that are made from one column of X
+        are one feature. It takes no `scorers`.
 
     Returns
     -------
-    Comparison
-        ``to_frame()`` has the scores. ``ranks`` and ``rank_correlation`` show how far they agree. ``disagreements``
-        shows where they do not agree, and possible reasons.
+    Comparison, or PairComparison for pairs
+        ``to_frame()`` has the scores. ``ranks`` and ``rank_correlation`` show how far scores of features agree.
+        ``disagreements`` shows where they do not agree, and possible reasons; ``summary()`` says it of pairs.
 
     Raises
     ------
     CompositionError
-        There are fewer than two scorers, or one of them twice.
+        There are fewer than two scorers, or one of them twice; or `of` is "pairs" and there are scorers.
     UnsupportedModelError
-        The model is a wrapper that makes several columns from one, or holds several models.
+        The model is a wrapper that makes several columns from one (for features), or holds several models.
     DebiasError
         As for :func:`debias.score`.
 
@@ -99,23 +141,27 @@ def compare(
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
+    if of not in ("features", "pairs"):
+        raise CompositionError(f"of={of!r} is not one of 'features', 'pairs'")
     if isinstance(scorers, str):
         raise CompositionError(f"scorers must be a list: pass [{scorers!r}, ...]")
+    settings: dict[str, Any] = {
+        "rows": rows,
+        "train": train,
+        "sample_weight": sample_weight,
+        "level": level,
+        "random_state": random_state,
+        "n_jobs": n_jobs,
+    }
+    if of == "pairs":
+        if scorers is not None:
+            raise CompositionError("scorers are scores of features: leave them out with of='pairs'")
+        return compared_pairs(model, X, y, settings)
     chosen = [scorer(expression) for expression in (_default() if scorers is None else scorers)]
     names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
-    request = Request.of(
-        model,
-        X,
-        y,
-        rows=rows,
-        train=train,
-        sample_weight=sample_weight,
-        level=level,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    )
+    request = Request.of(model, X, y, **settings)
     request.passed.refuse_batches("compare")
     member = _only_member(request)
     engine = Engine(n_jobs=request.n_jobs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias._version import __version__
+from debias.api.joint_effects import drawn_rows, joint_effects
 from debias.api.prepared import prepared_members
 from debias.errors import CompositionError, RowsError, nearest
 from debias.hooks.expressions import scorer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from debias.data.user_rows import Dataset
     from debias.random_state import RandomState
+    from debias.results.joint_effects import JointEffects
     from debias.rows.provenance import RowsOption
     from debias.rows.request import Level
     from debias.rows.rows import Rows
@@ -265,7 +267,19 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
             "seed": seed,
         },
         warnings=tuple(prepared.log.texts),
+        joint=_drawn(prepared.request.X, rows, names, group, pairs[of_pairs]),
     )
+
+
+def _drawn(
+    X: Any, rows: Rows, names: tuple[str, ...], group: NDArray[np.int64], pairs: NDArray[np.int64]
+) -> JointEffects | None:
+    """Return the joint effects of the pairs for pictures; None if they are too many to be kept."""
+    ensemble, drawn = rows.ensemble, drawn_rows(rows.n_rows)
+    if drawn.size * len(pairs) * ensemble.n_outputs > MOST_VALUES:
+        return None
+    seen = rows.table.matrix(ensemble, drawn)
+    return joint_effects(X, ensemble, names, parts(ensemble, seen, rows.node_sums.n, group, pairs, len(names)))
 
 
 def _other_triples(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
     from debias.results.interactions import Interactions
+    from debias.results.pair_comparison import PairComparison
     from debias.results.scores import Scores
 
 HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
@@ -248,6 +249,12 @@ def short_interactions(found: Interactions) -> str:
     """Return what is confirmed, and the first pairs."""
     of = f"Interactions of {escaped(str(found.settings.get('model')))}"
     return _short([of, found.headline], found.to_table(MOST), len(found.sets), LONGEST_RULE)
+
+
+def short_pairs(comparison: PairComparison) -> str:
+    """Return where SHAP interactions and the test disagree, and the first pairs."""
+    of = f"Pairs of features of {escaped(str(comparison.settings.get('model')))}"
+    return _short([of, comparison.headline], comparison.to_table(MOST), len(comparison.pairs), LONGEST_RULE)
 
 
 def short_gate(gate: Gate) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias import p_values
+from debias.errors import CompositionError
 from debias.results import console
 from debias.results.base import ReportedResult
 from debias.results.fields import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import NDArray
+
+    from debias.results.joint_effects import JointEffects
 
 KIND = "interactions"
 ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -95,6 +98,9 @@ class Interactions(ReportedResult):
     provenance, settings : dict
         What is known about the rows; the model, versions and the seed.
     warnings : tuple of str
+    joint : JointEffects or None
+        What the trees do with both features of each pair on some rows, for ``plot(kind="surface")``. It is not written
+        to files.
     """
 
     WRITTEN_AS: ClassVar[str] = "interactions written by debias (Interactions.to_json)"
@@ -117,6 +123,7 @@ class Interactions(ReportedResult):
     provenance: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    joint: JointEffects | None = None
 
     def __repr__(self) -> str:
         return console.short_interactions(self)
@@ -291,25 +298,47 @@ class Interactions(ReportedResult):
 
         return interactions_page(self, title)
 
-    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
-        """Draw the share of each tested pair with its interval, the confirmed pairs on top.
+    def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30, *, pair: Any = None) -> Any:
+        """Draw the pairs: their shares with intervals, a matrix, the network of confirmed pairs, or one pair.
 
         Parameters
         ----------
-        kind : {"interval"}
+        kind : {"interval", "matrix", "network", "surface"}
+            "interval": the share of each tested pair with its interval, the confirmed pairs on top. "matrix": the share
+            and the verdict of every pair that the model uses. "network": the confirmed pairs as lines between features.
+            "surface": the joint effect of one pair in the trees, less the effects of each feature alone, as its mean
+            over the rows in each cell.
         ax : matplotlib Axes, optional
             New axes by default.
         max_features : int
-            Draw at most this many pairs. A last line stands for the others.
+            Draw at most this many pairs, in a matrix features. The picture says how many are left out.
+        pair : (str, str), optional
+            For "surface": the features on the horizontal and on the vertical axis.
 
         Returns
         -------
         matplotlib Axes
-        """
-        from debias.results.report.figures import draw_interactions, on_axes, refuse_kind
 
-        refuse_kind(kind, ("interval",))
-        return on_axes(draw_interactions, self, ax, max_features)
+        Raises
+        ------
+        CompositionError
+            There is no such kind; no pair is confirmed, for a network; or the pair of a surface is missing, unknown or
+            not used together, is of features that are not columns, or this result was read from a file.
+        ImportError
+            matplotlib is not installed (``pip install matplotlib``).
+        """
+        from debias.results.report import pairs
+        from debias.results.report.figures import draw_interactions, on_axes, refuse_kind, require_matplotlib
+
+        refuse_kind(kind, ("interval", "matrix", "network", "surface"))
+        require_matplotlib()
+        if pair is not None and kind != "surface":
+            raise CompositionError(f"pair is for kind='surface', not kind={kind!r}")
+        if kind == "surface":
+            return pairs.draw_surface(self, ax, pair)
+        if kind == "interval":
+            return on_axes(draw_interactions, self, ax, max_features)
+        return (pairs.draw_matrix if kind == "matrix" else pairs.draw_network)(self, ax, max_features)
 
     def _which(self, verdict: Confirmation) -> NDArray[np.int64]:
         order = self._order()
@@ -333,7 +362,9 @@ def in_words(members: tuple[str, ...]) -> str:
     return f"{one} with {' and '.join(other for other in others if other)}"
 
 
-def _of_size(size: int) -> Callable[[Any, str], NDArray[np.int64]]:
+def sets_of(size: int) -> Callable[[Any, str], NDArray[np.int64]]:
+    """Return a reader of lists of as many positions each, shape (n_sets, size)."""
+
     def read(value: Any, at: str) -> NDArray[np.int64]:
         sets = [whole_numbers(members, at) for members in list_of(value, at)]
         if any(members.size != size for members in sets):
@@ -343,11 +374,19 @@ def _of_size(size: int) -> Callable[[Any, str], NDArray[np.int64]]:
     return read
 
 
+def index_of_pairs(feature_names: tuple[str, ...], pairs: NDArray[np.int64]) -> pd.MultiIndex:
+    """Return the index of a table of pairs, with the levels ``feature`` and ``other``."""
+    import pandas as pd
+
+    names = np.array(feature_names, dtype=object)
+    return pd.MultiIndex.from_arrays([names[pairs[:, 0]], names[pairs[:, 1]]], names=["feature", "other"])
+
+
 FIELDS = {
     "kind": text_of,
     "feature_names": texts,
-    "pairs": _of_size(2),
-    "triples": _of_size(3),
+    "pairs": sets_of(2),
+    "triples": sets_of(3),
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
     "n_blocks": or_none(whole),

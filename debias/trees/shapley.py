@@ -50,7 +50,7 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         :func:`expected_output`.
     """
     split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
-    edges = {int(tree): _edges(ensemble, int(tree)) for tree in split}
+    edges = {int(tree): tree_edges(ensemble, int(tree)) for tree in split}
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
@@ -104,7 +104,7 @@ def shapley_products(
     phi = np.zeros(ensemble.n_features)
     if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1 and rows.size:
         outputs = np.arange(factor.shape[1])
-        trees = [_tree(ensemble, tree, _edges(ensemble, tree), rows.size)]
+        trees = [_tree(ensemble, tree, tree_edges(ensemble, tree), rows.size)]
         step = _rows_at_once(ensemble, trees, rows.size, outputs.size)
         room = kernels.Room(trees, step, outputs.size)
         for begin in range(0, rows.size, step):  # one after the other: the sum is that of all rows
@@ -134,9 +134,9 @@ def shapley_values_of_leaves(
     """
     from debias.trees.kernels import leaf_shares as kernels
 
-    _, share, most = _edges(ensemble, tree)
+    _, share, most = tree_edges(ensemble, tree)
     nodes = tree_nodes(ensemble, tree)
-    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+    threshold = part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
     left_of = np.zeros((len(threshold), rows.size), dtype=np.uint8)
     kernels.on_left(X, rows, nodes, threshold, left_of)
     features, found = np.empty(most, dtype=np.int32), np.empty((most, rows.size))
@@ -168,7 +168,7 @@ def tables_pay(n_features: int, n_rows: int) -> bool:
     return n_features <= MOST_TABULATED and n_rows >= ROWS_AN_ENTRY << max(n_features, FEWEST_TABULATED)
 
 
-def _edges(ensemble: TreeEnsemble, tree: int) -> Edges:
+def tree_edges(ensemble: TreeEnsemble, tree: int) -> Edges:
     """Return `up` and the share of every edge of a tree, and the largest number of distinct features on a path."""
     from debias.trees.kernels import shapley as kernels
 
@@ -178,10 +178,11 @@ def _edges(ensemble: TreeEnsemble, tree: int) -> Edges:
             "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
         )
     parent, feature, left, right = tree_nodes(ensemble, tree)[:4]
-    return kernels.edge_shares(left, right, parent, feature, _part_of(ensemble, tree, ensemble.averaging_weight))
+    return kernels.edge_shares(left, right, parent, feature, part_of(ensemble, tree, ensemble.averaging_weight))
 
 
-def _part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
+def part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
+    """Return the entries of the nodes of one tree."""
     return array[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
 
 
@@ -249,10 +250,10 @@ def _tree(ensemble: TreeEnsemble, tree: int, edges: Edges, n_rows: int) -> kerne
     from debias.trees.kernels import shapley as kernels
 
     up, share, n_features = edges
-    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
-    value = _part_of(ensemble, tree, ensemble.value)
+    threshold = part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+    value = part_of(ensemble, tree, ensemble.value)
     most = max(1, min(MOST_PATTERNS, n_rows // ROWS_A_PATTERN))
-    return kernels.Tree(tree_nodes(ensemble, tree), threshold, up, share, value, *_padded_quadrature(n_features), most)
+    return kernels.Tree(tree_nodes(ensemble, tree), threshold, up, share, value, *padded_quadrature(n_features), most)
 
 
 def _rows_at_once(ensemble: TreeEnsemble, trees: list[kernels.Tree], n_rows: int, n_outputs: int) -> int:
@@ -264,7 +265,7 @@ def _rows_at_once(ensemble: TreeEnsemble, trees: list[kernels.Tree], n_rows: int
 
 
 @cache
-def _padded_quadrature(n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def padded_quadrature(n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the quadrature for paths of so many features, with nodes of weight 0 up to a multiple of LANES."""
     nodes, weights = _quadrature(n_features)
     t, weight = np.full(-(-nodes.size // LANES) * LANES, 0.5), np.zeros(-(-nodes.size // LANES) * LANES)
@@ -322,7 +323,7 @@ def look_up(
 
             def fill(some: slice, batch: list[_Part] = batch, tables: list[Any] = tables) -> None:
                 for k in range(some.start, some.stop):
-                    value = _part_of(ensemble, batch[k].tree, ensemble.value)
+                    value = part_of(ensemble, batch[k].tree, ensemble.value)
                     tables[k] = kernels.fill(batch[k].subtrees, value, outputs, t, weight)
 
             over_parts(len(batch), fill, n_jobs)
@@ -347,7 +348,7 @@ def _batches(ensemble: TreeEnsemble, edges: dict[int, Edges], n_rows: int, n_out
     room = ENTRIES_AT_ONCE // n_outputs
     merged = min(MOST_BITS, int(np.log2(n_rows)) - 4)  # the more rows, the larger tables are worth their cost
     for tree, (up, share, _) in edges.items():
-        threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
+        threshold = part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
         subtrees = kernels.Subtrees(tree_nodes(ensemble, tree), threshold, up, share, merged)
         start, first = subtrees.table_start, 0
         while first < start.size - 1:

@@ -469,7 +469,7 @@ def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:
     drawn = on_axes(pictures[kind], audit, axes, most)
     if axes is None:
         title = f"Which features of this {audit.tested_scores.settings['model']} matter"
-        _name_figure(drawn.figure, title, note_of_plot(audit, kind))
+        name_figure(drawn.figure, title, note_of_plot(audit, kind))
     return drawn
 
 
@@ -495,7 +495,7 @@ def note_of_plot(audit: Audit, kind: str) -> str:
     return f"{marks} {line} {verdicts}{beside}"
 
 
-def _name_figure(figure: Any, title: str, note: str) -> None:
+def name_figure(figure: Any, title: str, note: str) -> None:
     """Put a title above and a note below a figure, and make room for them."""
     width, height = figure.get_size_inches()
     text = textwrap.fill(note, int(15 * width))

@@ -37,33 +37,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
+from debias.trees.kernels.quadrature cimport (
+    GONE, LANES, LEFT, RIGHT, WIDTH, Lanes, added, at, factors_of_edges, multiply, put
+)
 from debias.trees.kernels.routing cimport answers
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    typedef double debias_lanes __attribute__((vector_size(32), aligned(8), may_alias));
-    #define DEBIAS_WIDTH 4
-    #else
-    typedef double debias_lanes;
-    #define DEBIAS_WIDTH 1
-    #endif
-    #define debias_at(from) (*(const debias_lanes*)(from))
-    #define debias_put(to, lanes) (*(debias_lanes*)(to) = (lanes))
-    """
-    # Some neighbours in an array of double, with which C computes at once. (gcc 12 does not find them in plain loops.)
-    ctypedef double Lanes "debias_lanes"
-    Lanes at "debias_at"(const double* first) noexcept nogil
-    void put "debias_put"(double* first, Lanes lanes) noexcept nogil
-    cdef enum:
-        WIDTH "DEBIAS_WIDTH"
-
 cdef enum:
-    LANES = 4  # sums over quadrature nodes are kept in that many parts, which are added at the end: with any WIDTH
     MOST_FEATURES = 8  # in a subtree with patterns
-    RIGHT = 0
-    LEFT = 1
-    GONE = 2  # states of a row at a split
 
 
 def edge_shares(
@@ -291,15 +271,6 @@ def explain_product(
             phi[tree.features[k]] += dot
 
 
-cdef inline double added(double* lanes) noexcept nogil:
-    """Return the sum of the lanes, and set them to 0 for the next tree."""
-    cdef double total = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
-    cdef int64_t lane
-    for lane in range(LANES):
-        lanes[lane] = 0.0
-    return total
-
-
 cdef void run(
     const floating[:, ::1] column, int64_t n, Tree tree, const int64_t[::1] outputs, Room room
 ) noexcept nogil:
@@ -406,52 +377,8 @@ cdef void mark(int64_t n, Tree tree, int32_t edge, uint8_t side, Room room) noex
 
 cdef void find_factors(Tree tree, int32_t node, double* factor) noexcept nogil:
     """Write the factors of the left edge, those of the right edge, and g, for each state of a row at a split."""
-    cdef int64_t n_q = tree.t.shape[0], q
-    cdef double a = tree.share[tree.left[node]], c = tree.share[tree.right[node]], stays, over
-    cdef double z = tree.share[tree.up[tree.left[node]]], t
-    cdef double* left = factor
-    cdef double* right = &factor[3 * n_q]
-    cdef double* g = &factor[6 * n_q]
-    stays = a / z if z > 0 else 0.5
-    for q in range(n_q):
-        t = tree.t[q]
-        over = 1 / (z * (1 - t) + t)
-        left[RIGHT * n_q + q] = a * (1 - t) * over
-        left[LEFT * n_q + q] = (a * (1 - t) + t) * over
-        left[GONE * n_q + q] = stays
-        right[RIGHT * n_q + q] = (c * (1 - t) + t) * over
-        right[LEFT * n_q + q] = c * (1 - t) * over
-        right[GONE * n_q + q] = 1 - stays
-        g[RIGHT * n_q + q] = -a * over * over
-        g[LEFT * n_q + q] = c * over * over
-        g[GONE * n_q + q] = 0.0
-
-
-cdef void multiply(
-    int64_t n, int64_t n_q, const uint8_t* state, const double* factor, const double* above, double* product
-) noexcept nogil:
-    """Multiply P of a split by a factor. The loops are faster if the number of quadrature nodes is a constant."""
-    if n_q == 4:
-        multiply_rows(n, 4, state, factor, above, product)
-    elif n_q == 8:
-        multiply_rows(n, 8, state, factor, above, product)
-    elif n_q == 12:
-        multiply_rows(n, 12, state, factor, above, product)
-    elif n_q == 16:
-        multiply_rows(n, 16, state, factor, above, product)
-    else:
-        multiply_rows(n, n_q, state, factor, above, product)
-
-
-cdef inline void multiply_rows(
-    int64_t n, int64_t n_q, const uint8_t* state, const double* factor, const double* above, double* product
-) noexcept nogil:
-    cdef int64_t r, q
-    cdef const double* by
-    for r in range(n):
-        by = &factor[state[r] * n_q]
-        for q from 0 <= q < n_q by WIDTH:
-            put(&product[r * n_q + q], at(&above[r * n_q + q]) * at(&by[q]))
+    cdef double a = tree.share[tree.left[node]], c = tree.share[tree.right[node]]
+    factors_of_edges(a, c, tree.share[tree.up[tree.left[node]]], &tree.t[0], tree.t.shape[0], factor)
 
 
 cdef void ascend(
