@@ -108,11 +108,15 @@ def _columns_of_diamonds() -> Array:
     return columns
 
 
+def _pairs_of(name: str) -> tuple[tuple[int, int], ...]:
+    return tuple((one, other) for one, other in TRUTHS[name].sets)
+
+
 def designs() -> list[Design]:
     """Return the designs of the table."""
     of_circuit = ((0, 1), (0, 2), (1, 2)), ((0, 3), (1, 3), (2, 3))
     of_truths = [
-        Design(f"{name}, correlation {correlation:g}", partial(_truth, name, correlation), TRUTHS[name].sets)
+        Design(f"{name}, correlation {correlation:g}", partial(_truth, name, correlation), _pairs_of(name))
         for name, correlation in (*(("Friedman 1", 0.0), ("product", 0.5), ("exclusive or", 0.5), ("additive", 0.9)),)
     ]
     return [
