@@ -65,8 +65,8 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
                 "name": "pairs",
                 "heading": "All interactions",
                 "table": found.to_table().to_html(),
-                "caption": "Confirmed ones first, then by score. “Standard deviation of the output” is that of what the "
-                "model does with these features, and no others, together.",
+                "caption": "Confirmed ones first, then by score. “Standard deviation of the output” is that of what "
+                "the model does with these features, and no others, together.",
             }
         ],
         reading=READING,
@@ -85,8 +85,7 @@ def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any
     return picture(
         "interactions",
         "Interactions",
-        "Share of each tested interaction, and its 95% interval alone. The colour and marker show the "
-        f"verdict.{some}",
+        f"Share of each tested interaction, and its 95% interval alone. The colour and marker show the verdict.{some}",
         styles,
         (9.6, 1.3 + 0.25 * (n_drawn + (n_tested > n_drawn))),
         draw,
