@@ -118,6 +118,12 @@ def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Inde
         return pd.Index(list(names), name=name, dtype=object)
 
 
+def named_together(members: Sequence[str]) -> str:
+    """Return features that work together as text: "age with bmi", "age with bmi and sex"; the last one may be empty."""
+    one, *others = members
+    return f"{one} with {' and '.join(other for other in others if other)}"
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Return the first names in a line, and how many more there are.
 

@@ -29,7 +29,7 @@ from debias.results.fields import (
 )
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Confirmation
-from debias.text import counted, listed, percent
+from debias.text import counted, listed, named_together, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +198,7 @@ class Interactions(ReportedResult):
     def to_table(self, most: int | None = None) -> Table:
         """Return the table of the first interactions, or of all, for people."""
         frame, order = self.to_frame()[:most], self._order()[:most]
-        columns = {"features" if len(self.triples) else "pair": [in_words(self.sets[k]) for k in order]}
+        columns = {"features" if len(self.triples) else "pair": [named_together(self.sets[k]) for k in order]}
         columns["share"] = cells("share", frame["share"], DASH)
         columns["standard error"] = cells("share", frame["share_error"], DASH)
         for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
@@ -218,7 +218,7 @@ class Interactions(ReportedResult):
             return f"None of {counted(n_tested, 'tested interaction')} is confirmed on these {self.n_rows:,} rows."
         shares = self.share[self._which(Confirmation.CONFIRMED)]
         named = [
-            in_words(each) + (f" ({percent(share)})" if np.isfinite(share) else "")
+            named_together(each) + (f" ({percent(share)})" if np.isfinite(share) else "")
             for each, share in zip(found, shares, strict=True)
         ]
         verb = "is" if len(found) == 1 else "are"
@@ -354,12 +354,6 @@ class Interactions(ReportedResult):
         verdict = np.array([rank[each] for each in self.verdict], dtype=np.int64)
         order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))
         return order
-
-
-def in_words(members: tuple[str, ...]) -> str:
-    """Return a pair or a triple as text: "age with bmi", "age with bmi and sex"; a third one may be empty."""
-    one, *others = members
-    return f"{one} with {' and '.join(other for other in others if other)}"
 
 
 def sets_of(size: int) -> Callable[[Any, str], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from debias.errors import CompositionError, RowsError
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
 from debias.significance import interactions as of_test
-from debias.significance.additive_functions import additive_functions, products
+from debias.significance.additive_functions import additive_functions, functions_within, products
 
 
 def drawn(n=400, rho=0.5, product=1.5, seed=0):
@@ -114,6 +114,8 @@ def test_pairs_and_triples_are_named_by_tuples():
     assert frame.index[0] == ("b", "c", "d")
     assert found.headline.startswith("1 of 3 tested interactions is confirmed: b with c and d (")
     assert Interactions.from_json(found.to_json()).to_dict() == found.to_dict()
+    assert "b with c and d" in found.to_html()
+    assert "b with c and d" in repr(found)
     # The multiplicity is that of all three.
     np.testing.assert_allclose(frame["p_adjusted"].iloc[0], 3 * frame["p_value"].iloc[0])
 
@@ -206,6 +208,43 @@ def test_a_group_is_one_feature():
     found = debias.interactions(model, X, y, groups={"ab": ["a", "b"]})
     assert found.feature_names == ("ab", "c", "d", "e")
     assert found.confirmed == []
+
+
+def test_what_columns_of_a_group_do_together_is_what_one_feature_does():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.integers(0, 2, (200, 2)), rng.normal(size=(200, 2))])
+    features, number, meets = [np.array([0, 1]), np.array([2]), np.array([3])], np.zeros(4, bool), np.ones((4, 4), bool)
+    of_group = functions_within(x, number, features, meets)
+    assert np.linalg.matrix_rank(np.column_stack([of_group, x[:, 0] * x[:, 1]])) == np.linalg.matrix_rank(of_group) == 4
+    assert functions_within(x, number, [np.array([j]) for j in range(4)], meets).shape == (200, 0)
+    assert functions_within(x, number, features, ~meets).shape == (200, 0)
+    assert functions_within(x[:9], number, features, meets).shape == (9, 0)  # too few rows
+
+
+def test_products_follow_any_function_of_two_features():
+    rng = np.random.default_rng(0)
+    x, number = rng.normal(size=(4000, 2)), np.zeros(2, bool)
+    both = np.column_stack(
+        [np.ones(4000), additive_functions(x, number), products(x, number, [np.array([0]), np.array([1])])]
+    )
+    for truth in (np.sign(x[:, 0] * x[:, 1]), np.sin(x[:, 0] + x[:, 1]), np.maximum(x[:, 0], x[:, 1])):
+        left = truth - both @ np.linalg.lstsq(both, truth, rcond=None)[0]
+        # The exclusive or has its steps between two knots: about a seventh of the rows are between them.
+        assert left.var() < 0.1 * truth.var()
+
+
+def test_of_many_pairs_those_that_vary_most_are_held_whatever_the_response(monkeypatch):
+    model, X, y = fitted(*drawn())
+    every = debias.interactions(model, X, y)
+    monkeypatch.setattr("debias.api.interactions.MOST_VALUES", 4 * len(y))
+    found, other = (debias.interactions(model, X, values) for values in (y, y[::-1]))
+    assert found.tested.sum() == 4
+    np.testing.assert_array_equal(found.tested, other.tested)
+    np.testing.assert_allclose(found.spread, every.spread)
+    assert found.spread[found.tested].min() > found.spread[~found.tested].max()
+    assert "6 interactions were not tested" in " ".join(found.summary())
+    named = debias.interactions(model, X, y, features=["a", "e"])
+    assert named.tested.tolist() == [True]
 
 
 def test_only_the_pairs_that_vary_most_are_tested():

@@ -12,10 +12,9 @@ import numpy as np
 
 from debias.errors import CompositionError
 from debias.results.draws import noise_band
-from debias.results.interactions import in_words
 from debias.results.sentences import rows_of, sufficient_z
 from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict, error_rate_in_words
-from debias.text import percent_in_table, shortened
+from debias.text import named_together, percent_in_table, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -446,7 +445,7 @@ def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) ->
     place, labels = np.arange(len(drawn)), {each: each.text for each in Confirmation}
     draw_by_verdict(axes, drawn["verdict"].to_numpy(dtype=object), place, (at - reach, at + reach), at, labels)
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
-    name_rows(axes, [in_words(each) for each in drawn.index], n_left, "with smaller shares")
+    name_rows(axes, [named_together(each) for each in drawn.index], n_left, "with smaller shares")
     axes.set_xlabel("share, with the 95% interval of each pair alone")
     axes.locator_params(axis="x", nbins=6)
 
