@@ -357,11 +357,11 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "The H statistic is that of Friedman and Popescu (2008) at "
         f"{POINTS} rows, tested by {DRAWS} refits to additive responses with permuted residuals, standardised and "
         "compared with the largest of all pairs. iLOCO (Little, Zheng and Allen 2025) is with data splitting, squared "
-        "error and Holm. Both refit many times, and are run on every third data set. FAST is that of the package interpret beside an additive EBM; it ranks pairs for a model to "
-        "come, and so does not depend on the depth. In Friedman 2 and 3 the pairs of the fourth column have too small "
-        "interactions to count. In AICO two pairs that count as false resemble its product of X1 and X2: X9 depends on X2, "
-        "and X6 on X1. *Diamonds*: seven real columns, of which four are nearly the same, with a response of "
-        "ours with two products.",
+        "error and Holm. Both refit many times, and are run on every third data set. FAST is that of the package "
+        "interpret beside an additive EBM; it ranks pairs for a model to come, and so does not depend on the depth. In "
+        "Friedman 2 and 3 the pairs of the fourth column have too small interactions to count. In AICO two pairs that "
+        "count as false resemble its product of X1 and X2: X9 depends on X2, and X6 on X1. *Diamonds*: seven real "
+        "columns, of which four are nearly the same, with a response of ours with two products.",
         f"*Written by the runner; {machine_line()}.*",
         markdown_table(["design", "depth", "method", "sets", *NAMES.values()], lines, texts=(0, 2)),
     ]
