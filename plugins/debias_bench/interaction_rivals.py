@@ -320,7 +320,7 @@ def _estimates(
     for design, depth, method in _cells():
         of_sets = of_cell.get(_name(design, depth, method), [])
         means = {name: _mean([scores[name] for scores in of_sets if scores[name] is not None]) for name in NAMES}
-        if of_sets:
+        if of_sets and any(mean is not None for mean in means.values()):
             estimates.append((design, depth, method, len(of_sets), means))
     return estimates
 
@@ -330,7 +330,7 @@ def _mean(values: list[float]) -> tuple[float, float] | None:
         return None
     n, share = len(values), float(np.mean(values))
     # Not 0 where all sets agree: as if one more set did not.
-    least = np.sqrt(max(share * (1 - share), 1 / (4 * n)) / n) if set(values) <= {0.0, 1.0} else 0.0
+    least = 1 / (2 * n) if len(set(values)) == 1 else 0.0
     return share, max(float(np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else 0.0, least)
 
 
