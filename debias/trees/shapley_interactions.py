@@ -61,6 +61,11 @@ def shapley_interactions(
     -------
     array of shape (n_rows, n_pairs, n_outputs)
         On the scale of the raw output. Half of it is added to the Shapley value of each of the two features.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model stores no training weights of its leaves.
     """
     from debias.trees.kernels import shapley_interactions as kernels
 
@@ -106,6 +111,11 @@ def interaction_matrix(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_j
     array of shape (n_rows, n_features, n_features, n_outputs)
         Half of the interaction of two features in each of their two cells; on the diagonal the rest of the Shapley
         value, so that rows sum to Shapley values and everything to the raw output minus the expected output.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As for :func:`shapley_interactions`.
     """
     p = ensemble.n_features
     one, other = np.triu_indices(p, 1)

@@ -58,6 +58,5 @@ for sentence in pairs.summary():
 # The logarithm of the price is nearly a sum, so less is left to do together: the shares are smaller.
 log_price = np.log(price)
 model.fit(X[train], log_price[train])
-debias.interactions(model, X[new], log_price[new], rows="held-out").to_frame()[["share", "p_adjusted", "verdict"]].head(
-    6
-)
+of_log = debias.interactions(model, X[new], log_price[new], rows="held-out").to_frame()
+of_log[["share", "p_adjusted", "verdict"]].head(6)
