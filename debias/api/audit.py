@@ -242,6 +242,7 @@ def _audited(
         first.reported_unseen,
         first.no_unseen_because,
         first.reported_unseen_error,
+        first.inflation_p,
     )
 
 
@@ -336,7 +337,7 @@ class _AuditedMember:
     scores : dict of str to Scores
     n_values, near_duplicates, performance, reported, reported_kind, reported_unseen, no_unseen_because
         As for :class:`Audit`; `reported` and `reported_unseen` are not scaled.
-    reported_unseen_error
+    reported_unseen_error, inflation_p
         As for :class:`Audit`.
     """
 
@@ -349,6 +350,7 @@ class _AuditedMember:
     reported_unseen: NDArray[np.float64] | None
     no_unseen_because: str | None
     reported_unseen_error: NDArray[np.float64] | None
+    inflation_p: NDArray[np.float64] | None
 
 
 def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints, *, is_first: bool) -> _AuditedMember:
@@ -378,6 +380,9 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
 
     reported, reported_kind = _reported(prepared) if n_members == 1 else (None, NOT_REPORTED)
     reported_unseen, no_unseen_because = _reported_unseen(prepared, reported, of_tested)
+    error, p_value = None, None
+    if reported is not None and reported_unseen is not None:
+        error, p_value = unseen_error(prepared.ensemble, prepared.rows, prepared.grouping, reported)
     return _AuditedMember(
         scores=scores,
         n_values=n_values,
@@ -387,9 +392,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         reported_kind=reported_kind,
         reported_unseen=reported_unseen,
         no_unseen_because=no_unseen_because,
-        reported_unseen_error=None
-        if reported_unseen is None
-        else unseen_error(prepared.ensemble, prepared.rows, prepared.grouping),
+        reported_unseen_error=error,
+        inflation_p=p_value,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias import p_values
 from debias.atomic_files import written
 from debias.errors import DebiasError
 from debias.results import console, rest, sentences, stored, untested
@@ -17,7 +18,6 @@ from debias.results.scores import Scores
 from debias.results.vocabulary import (
     DEPENDENCE,
     ERROR_RATE_OF_INFLATION,
-    GROUPS_OF_ROWS,
     Dependence,
     Finding,
     Verdict,
@@ -60,9 +60,12 @@ class Audit(ReportedResult):
     no_unseen_because : str or None
         Why `reported_unseen` is None.
     reported_unseen_error : array of shape (n_features,), or None
-        Standard errors of `reported_unseen`, for other rows and these trees: by a jackknife over 10 groups of rows
-        (blocks), with 9 degrees of freedom. None if `reported_unseen` is, if the rows came in batches, or if there are
-        fewer than 10 rows (blocks).
+        Standard errors of `reported_unseen`, for other rows and these trees: by a jackknife over 20 groups of rows
+        (blocks), with 19 degrees of freedom. None if `reported_unseen` is, if the rows came in batches, or if there are
+        fewer than 20 rows (blocks).
+    inflation_p : array of shape (n_features,), or None
+        One-sided p-values of the hypothesis that the same figure on other rows has the reported share, by t-tests with
+        these errors, before figures below 0 are set to 0. Not adjusted for the number of features. None without errors.
     scores : dict of str to Scores
         Scores by name of the scorer.
     n_values : array of int64 of shape (n_features,), or None
@@ -97,6 +100,7 @@ class Audit(ReportedResult):
     reported_unseen: NDArray[np.float64] | None = None
     no_unseen_because: str | None = None
     reported_unseen_error: NDArray[np.float64] | None = None
+    inflation_p: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return console.short_audit(self)
@@ -115,6 +119,7 @@ class Audit(ReportedResult):
         reported_unseen: NDArray[np.float64] | None = None,
         no_unseen_because: str | None = None,
         reported_unseen_error: NDArray[np.float64] | None = None,
+        inflation_p: NDArray[np.float64] | None = None,
     ) -> Audit:
         """Return an audit made from scores and unscaled reported importance, with the same figure on these rows."""
         if reported_unseen is None and no_unseen_because is None:
@@ -131,6 +136,7 @@ class Audit(ReportedResult):
             None if reported_unseen is None else _shares(np.maximum(reported_unseen, 0.0)),
             no_unseen_because,
             reported_unseen_error,
+            inflation_p,
         )
 
     @property
@@ -158,15 +164,15 @@ class Audit(ReportedResult):
     def inflation_shown(self) -> NDArray[np.bool_] | None:
         """Whether the inflation of each feature is more than chance in the rows explains, shape (n_features,).
 
-        By a one-sided t-test with `reported_unseen_error`, at a family-wise error rate of 5 % over the features
-        (Bonferroni). The reported figure is that of this model, so it has no error. None if it is not known.
+        By `inflation_p`, at a false discovery rate of 5 % over the features that these rows could test (Benjamini and
+        Hochberg). The reported figure is that of this model, so it has no error. None if it is not known.
         """
-        from scipy.special import stdtrit
-
-        if self.inflation is None or self.reported_unseen_error is None:
+        if self.inflation is None or self.inflation_p is None:
             return None
-        quantile = stdtrit(GROUPS_OF_ROWS - 1, 1 - ERROR_RATE_OF_INFLATION / self.inflation.size)
-        return np.nan_to_num(self.inflation, nan=-np.inf) > quantile * self.reported_unseen_error
+        told = ~np.isnan(self.inflation)
+        shown = np.zeros(told.size, dtype=bool)
+        shown[told] = p_values.false_discovery(self.inflation_p[told]) <= ERROR_RATE_OF_INFLATION
+        return shown
 
     @property
     def tested(self) -> bool:
@@ -570,6 +576,7 @@ reason to drop it.
             "reported_kind": self.reported_kind,
             "reported_unseen": None if self.reported_unseen is None else self.reported_unseen.tolist(),
             "no_unseen_because": self.no_unseen_because,
+            "inflation_p": None if self.inflation_p is None else self.inflation_p.tolist(),
             "reported_unseen_error": None
             if self.reported_unseen_error is None
             else self.reported_unseen_error.tolist(),

@@ -448,6 +448,7 @@ OF_AUDIT: dict[str, Reader] = {
     "reported_unseen": or_none(numbers),
     "no_unseen_because": or_none(text_of),
     "reported_unseen_error": or_none(numbers),
+    "inflation_p": or_none(numbers),
     "tested_scorer": text_of,
     "n_values": or_none(whole_numbers),
     "fingerprints": _fingerprints,
@@ -569,6 +570,11 @@ def check_audit(audit: Audit) -> None:
     _check_values("reported_unseen_error", audit.reported_unseen_error, len(tested.feature_names))
     if audit.reported_unseen_error is not None and (audit.reported_unseen_error < 0).any():
         raise DebiasError("reported_unseen_error has numbers below 0")
+    _check_values("inflation_p", audit.inflation_p, len(tested.feature_names))
+    if audit.inflation_p is not None and ((audit.inflation_p < 0) | (audit.inflation_p > 1)).any():
+        raise DebiasError("inflation_p has numbers outside 0 to 1")
+    if (audit.inflation_p is None) != (audit.reported_unseen_error is None):
+        raise DebiasError("inflation_p contradicts reported_unseen_error")
     if audit.reported_unseen_error is not None and audit.reported_unseen is None:
         raise DebiasError("reported_unseen_error has no reported_unseen")
     for name in ("reported", "reported_unseen"):

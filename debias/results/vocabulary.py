@@ -17,10 +17,10 @@ DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 EXPLAINED_ALONE = "explained_alone"
 """In `details` of the tested scores: share of the variation of y that a feature explains alone, if at least half."""
-GROUPS_OF_ROWS = 10
+GROUPS_OF_ROWS = 20
 """The jackknife of the reported importance on unseen rows leaves out so many groups of rows, one at a time."""
 ERROR_RATE_OF_INFLATION = 0.05
-"""A family-wise error rate of sentences that features are reported too high."""
+"""The false discovery rate of features that are reported too high."""
 TWINS = "unconfirmed_twins"
 """There: sets of features that are not confirmed alone and whose columns are nearly the same."""
 UNSEEN = "unseen_categories"

@@ -79,7 +79,12 @@ class Facts:
             self.twice = (self.reported >= 2 * self.unseen) & (self.reported > 0)
             error = audit.reported_unseen_error
             self.error = None if error is None else pd.Series(error, self.tested_scores.feature_names)[self.table.index]
-            self.beyond = True if error is None else self.excess > t.ppf(1 - 0.05 / self.n, 9) * self.error
+            self.beyond = True
+            if error is not None:  # Benjamini and Hochberg, over the features that were tested
+                p = pd.Series(audit.inflation_p, self.tested_scores.feature_names)[self.table.index]
+                p = p[self.unseen.notna()].sort_values()
+                passed = np.flatnonzero(p <= 0.05 * np.arange(1, p.size + 1) / p.size)
+                self.beyond = self.table.index.isin(p.index[: 1 + passed[-1]] if passed.size else [])
             self.inflated = self.table.index[self.twice & (self.excess > 0.01) & self.beyond]
             self.slight = self.table.index[self.twice & (self.excess <= 0.01)]
 
@@ -612,7 +617,7 @@ def too_high(facts):
         return ["nothing_above_0"]
     n = len(facts.inflated)
     amount = facts.reported[facts.slight].sum() - facts.unseen[facts.slight].sum()
-    error = 0 if facts.error is None else t.ppf(0.95, 9) * np.sqrt((facts.error[facts.slight] ** 2).sum())
+    error = 0 if facts.error is None else t.ppf(0.95, 19) * np.sqrt((facts.error[facts.slight] ** 2).sum())
     together = amount > max(0.1, error)
     kinds = ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["slightly_inflated"] * bool(together)
     return [*kinds, *["without_error"] * (facts.error is None)] if kinds else ["none_inflated"]

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.stats import false_discovery_control, t
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
@@ -36,16 +36,19 @@ def test_the_error_is_the_jackknife_of_shares_without_each_group_of_rows(library
     model = fitted(library, X[:200], y[:200])
     X, y = X[200:], y[200:]
     group = np.empty(100, dtype=int)
-    group[np.random.default_rng(0).permutation(100)] = np.arange(100) % 10
+    group[np.random.default_rng(0).permutation(100)] = np.arange(100) % 20
 
     def shares(rows):
         figures = debias.score(model, X[rows], y[rows], "native_unseen", rows="held-out").values
         return figures / np.maximum(figures, 0).sum()
 
-    whole, without = shares(group >= 0), np.array([shares(group != g) for g in range(10)])
-    expected = np.sqrt(0.9 * ((without - whole) ** 2).sum(axis=0))
+    whole, without = shares(group >= 0), np.array([shares(group != g) for g in range(20)])
+    expected = np.sqrt(0.95 * ((without - whole) ** 2).sum(axis=0))
     audit = audited(model, X, y)
     np.testing.assert_allclose(audit.reported_unseen_error, expected, rtol=1e-5)
+    np.testing.assert_allclose(audit.inflation_p, t.sf((audit.reported - whole) / expected, 19), rtol=1e-4)
+    adjusted = false_discovery_control(audit.inflation_p)
+    np.testing.assert_array_equal(audit.inflation_shown, adjusted <= 0.05)
     np.testing.assert_array_equal(audited(model, X, y).reported_unseen_error, audit.reported_unseen_error)
     again = debias.Audit.from_json(audit.to_json())
     np.testing.assert_array_equal(again.reported_unseen_error, audit.reported_unseen_error)
@@ -59,7 +62,11 @@ def test_blocks_stay_together_and_few_of_them_give_no_error():
     apart = audited(model, X, y).reported_unseen_error
     together = audited(model, debias.Dataset(X, y, blocks=np.repeat(np.arange(40), 5)), None).reported_unseen_error
     assert np.median(together / apart) > 1.5, "repeated rows say nothing new"
-    assert audited(model, debias.Dataset(X, y, blocks=np.arange(200) % 9), None).reported_unseen_error is None
+    few = audited(model, debias.Dataset(X, y, blocks=np.arange(200) % 19), None)
+    assert few.reported_unseen_error is few.inflation_p is few.inflation_shown is None
+    too_high = [line for line in few.summary() if "too high: " in line]
+    says = "The shares on these rows have no standard error here, so the differences may be chance."
+    assert bool(too_high) == (says in few.summary())
 
 
 def test_a_difference_within_its_error_is_no_bias_and_does_not_fail_a_gate():
@@ -68,25 +75,25 @@ def test_a_difference_within_its_error_is_no_bias_and_does_not_fail_a_gate():
     reported = np.array([0.5, 0.3, 0.1, 0.1, 0, 0, 0, 0.0])
     unseen = np.array([0.85, 0.1, 0.05, 0, 0, 0, 0, 0.0])
 
-    def of(error):
-        return dataclasses.replace(
-            audit, reported=reported, reported_unseen=unseen, reported_unseen_error=np.full(8, error)
-        )
+    def of(*p):
+        """Return the audit with p-values of the second and the fourth feature, whose reported shares are too high."""
+        p_value = np.ones(8)
+        p_value[[1, 3]] = p
+        figures = {"reported": reported, "reported_unseen": unseen, "reported_unseen_error": np.full(8, 0.03)}
+        return dataclasses.replace(audit, **figures, inflation_p=p_value)
 
-    def told(error):
-        return [line.split(" ")[3] for line in of(error).summary() if line.startswith("Reported too high: ")]
+    def told(*p):
+        return [line.split(" ")[3] for line in of(*p).summary() if line.startswith("Reported too high: ")]
 
-    def gate(error, limit_of_gate=0.15):
-        return of(error).check({"max_inflation": limit_of_gate}).results[-1].status
+    def gate(limit, *p):
+        return of(*p).check({"max_inflation": limit}).results[-1].status
 
-    # The excesses that are twice the share and more: 0.2 of the second feature, 0.1 of the fourth.
-    names, limit = audit.tested_scores.feature_names, t.ppf(1 - 0.05 / 8, 9)
-    assert told(0.099 / limit) == [names[1], names[3]]
-    assert told(0.101 / limit) == told(0.199 / limit) == [names[1]]
-    assert told(0.201 / limit) == []
-    assert of(0.201 / limit).summary()[-1].endswith("beyond the error of these rows.")
-    assert (gate(0.199 / limit), gate(0.201 / limit)) == ("failed", "not judged")
-    assert gate(0.5, 0.25) == "passed"
+    names = audit.tested_scores.feature_names
+    assert told(0.0062, 0.0124) == [names[1], names[3]]  # at most 0.05 / 8 and 0.1 / 8, Benjamini and Hochberg
+    assert told(0.0062, 0.0126) == [names[1]]
+    assert told(0.0063, 0.0126) == []
+    assert of(0.1, 0.1).summary()[-1].endswith("beyond the error of these rows.")
+    assert (gate(0.15, 0.0062, 1), gate(0.15, 0.0063, 1), gate(0.25, 0.001, 1)) == ("failed", "not judged", "passed")
 
 
 @pytest.mark.slow
@@ -97,7 +104,7 @@ def test_sentences_about_a_bias_that_is_none_are_rare(library, n):
     for seed in range(n_sets):
         audit = audited(model, *drawn(n, [seed, 2]))
         wrong += any("too high: " in line for line in audit.summary())
-        no_error = dataclasses.replace(audit, reported_unseen_error=None)
+        no_error = dataclasses.replace(audit, reported_unseen_error=None, inflation_p=None)
         without += any("too high: " in line for line in no_error.summary())
     assert wrong / n_sets <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)
     assert without / n_sets > 0.2, "without the error chance is called a bias, so the test can fail"

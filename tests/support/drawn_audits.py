@@ -52,7 +52,8 @@ def drawn(seed):
     )
     if audit.reported_unseen is not None and seed % 3:
         error = audit.reported_unseen * np.random.default_rng([seed, 4]).choice([0.0, 0.05, 3.0], size=n)
-        audit = replace(audit, reported_unseen_error=error)
+        p = np.random.default_rng([seed, 6]).choice([1e-6, 0.01, 0.04, 0.5], size=n)
+        audit = replace(audit, reported_unseen_error=error, inflation_p=p)
     return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
 
 
