@@ -309,6 +309,7 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
             f"this {request.members[0].path[0]} combines several models of trees, and debias does not combine their "
             f"losses. Pass one of them: {', '.join(names_of(request.members))}"
         )
+    _refuse_without_loss(request.members[0])
     (prepared,) = prepared_members(request, [])
     if not isinstance(prepared, PreparedRows):
         raise CompositionError("droppable trains the model again and compares losses by row: pass rows in memory")
@@ -404,18 +405,22 @@ def _refuse_out_of_range(tolerance: Any, alpha: Any, folds: Any, rows: Any, trai
         raise RowsError("droppable trains the model again: pass its training rows as train=(X_train, y_train)")
 
 
-def _refuse_rows(rows: Rows) -> None:
-    """Refuse rows that the model has seen, and losses that are not sums over rows."""
-    if rows.kind != RowsKind.HELD_OUT:
-        raise ProvenanceError(
-            "these are training rows of the model, and a certificate needs rows that it has not seen. Split the rows "
-            "before training; cross-validation does not replace this, because its losses depend on one another"
-        )
-    objective = rows.ensemble.objective
+def _refuse_without_loss(member: Member) -> None:
+    """Refuse losses that are not sums over rows, before anything is asked about the rows."""
+    objective = member.ensemble.objective
     if not objective.has_loss:
         raise CompositionError(
             f"droppable compares losses row by row, and {objective.no_loss}. Of such models debias tells which "
             "features matter (debias.audit), and not which may be dropped"
+        )
+
+
+def _refuse_rows(rows: Rows) -> None:
+    """Refuse rows that the model has seen, and training rows of other trees."""
+    if rows.kind != RowsKind.HELD_OUT:
+        raise ProvenanceError(
+            "these are training rows of the model, and a certificate needs rows that it has not seen. Split the rows "
+            "before training; cross-validation does not replace this, because its losses depend on one another"
         )
     if rows.train is None:
         raise UnsupportedModelError(

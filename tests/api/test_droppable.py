@@ -307,7 +307,7 @@ def test_models_that_cannot_be_compared_are_refused(booster):
     time = np.exp(y / 3) * np.where(np.arange(len(y)) % 4 == 0, -1, 1)
     cox = XGBRegressor(objective="survival:cox", **BOOSTER).fit(X[:400], time[:400])
     with pytest.raises(CompositionError, match="droppable compares losses row by row"):
-        asked(cox, X, time, rows="held-out")
+        asked(cox, X, time)  # before the user is asked whether the rows are held out
     query = np.repeat(np.arange(70), 10)
     grade = np.digitize(y, [-1, 0, 1])
     ranker = XGBRanker(**BOOSTER).fit(X[:400], grade[:400], qid=query[:400])
@@ -316,7 +316,6 @@ def test_models_that_cannot_be_compared_are_refused(booster):
             ranker,
             Dataset(X[400:], grade[400:], qid=query[400:]),
             train=Dataset(X[:400], grade[:400], qid=query[:400]),
-            rows="held-out",
         )
     weighted = RandomForestRegressor(9, random_state=0).fit(X[:400], y[:400], np.linspace(1, 2, 400))
     with pytest.raises(ProvenanceError, match="trained with sample_weight"):
