@@ -87,7 +87,6 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
-        *_twins(audit),
         *to_look_at(audit),
         *_losing(audit),
         *_before_a_selection(audit),
@@ -97,7 +96,8 @@ def summary(audit: Audit) -> list[str]:
 
 def to_look_at(audit: Audit) -> list[str]:
     """Return what a reader should look at: untested features, a leak, nearly the same columns, a bias."""
-    return [*of_untested(audit.untested_features), *_leak(audit), *_near_duplicates(audit), *_too_high(audit)]
+    alike = [*_near_duplicates(audit), *_twins(audit)]
+    return [*of_untested(audit.untested_features), *_leak(audit), *alike, *_too_high(audit)]
 
 
 def of_stopping(audit: Audit) -> list[str]:

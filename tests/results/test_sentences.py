@@ -587,10 +587,10 @@ def expected(facts):
         p = facts.rest.get("p_value")
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
-    kinds += ["twins"] * min(3, len(notable_twins(facts)))
     n_leaks = len(alone_at_least(facts))
     kinds += ["leak"] * (n_leaks == 1) + ["leaks"] * (n_leaks > 1)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
+    kinds += ["twins"] * min(3, len(notable_twins(facts)))
     many = (
         facts.tested_scores.rows == "oob"
         and facts.tested_scores.n_rows >= 30

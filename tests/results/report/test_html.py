@@ -220,7 +220,8 @@ def test_the_band_of_noise_is_that_of_the_test():
     axes = Figure().subplots()
     figures.draw_evidence(audit, axes)
     low, high = np.quantile(audit.tested_scores.null, [0.05, 0.95], axis=0)
-    np.testing.assert_allclose(sorted(bar.get_width() for bar in axes.patches), np.sort(high - low))
+    widths = sorted(bar.get_width() for bar in axes.patches)
+    np.testing.assert_allclose(widths, np.sort(high - low), rtol=1e-5)
 
 
 def test_a_new_figure_has_a_title_and_says_what_its_marks_are():
