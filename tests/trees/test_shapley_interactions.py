@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import shap
 import xgboost
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 import debias
 from debias.trees.shapley import shapley_values
@@ -151,6 +157,32 @@ def test_interactions_are_those_of_xgboost(models, kind):
     theirs = model.get_booster().predict(xgboost.DMatrix(X), pred_interactions=True).reshape(len(X), -1, 7, 7)
     ours = interaction_matrix(ensemble, X.astype(ensemble.routing_dtype))
     np.testing.assert_allclose(ours, theirs[:, :, :6, :6].transpose(0, 2, 3, 1), atol=5e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HistGradientBoostingRegressor(max_iter=10),
+        GradientBoostingClassifier(n_estimators=5, random_state=0),
+        ExtraTreesClassifier(5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_rows_add_up_for_other_families(model):
+    X, y = data("three classes" if hasattr(model, "predict_proba") else "regression", missing=0)
+    ensemble = debias.plugin.extract(model.fit(X, y))
+    X = X.astype(ensemble.routing_dtype)
+    np.testing.assert_allclose(interaction_matrix(ensemble, X).sum(axis=2), shapley_values(ensemble, X), atol=1e-12)
+
+
+@pytest.mark.integration
+def test_rows_add_up_for_symmetric_trees():
+    catboost = pytest.importorskip("catboost")
+    X, y = data("regression", missing=0)
+    model = catboost.CatBoostRegressor(iterations=10, depth=4, verbose=0, allow_writing_files=False).fit(X, y)
+    ensemble = debias.plugin.extract(model)
+    X = X.astype(ensemble.routing_dtype)
+    np.testing.assert_allclose(interaction_matrix(ensemble, X).sum(axis=2), shapley_values(ensemble, X), atol=1e-12)
 
 
 def test_splits_on_categories_add_up(models):
