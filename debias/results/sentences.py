@@ -398,7 +398,7 @@ def _dependence(audit: Audit) -> list[str]:
     if audit.scores[DEPENDENCE].selected is None:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found is Dependence.DEPENDENT]
-    in_trees = _trees_of_lines(audit.scores[DEPENDENCE].details.get("test", {}))
+    in_trees = _lines_tested(audit.scores[DEPENDENCE].details.get("test", {}))
     if not dependent:
         return [f"The combined test found no feature that the response depends on{in_trees}."]
     count = "the only feature" if len(names) == 1 else f"{len(dependent):,} of {len(names):,} features"
@@ -412,13 +412,20 @@ def _dependence(audit: Audit) -> list[str]:
     return [f"{sentence}. What this model does with {them} of them is not confirmed: {named}."]
 
 
-def _trees_of_lines(test: Mapping[str, Any]) -> str:
-    """Return the clause that lines were fitted in a part of the trees; "" if in all, or in a result that is older."""
-    used, n_trees = test.get("trees_of_lines"), test.get("trees")
-    if used is None or n_trees is None or used == n_trees:
+def _lines_tested(test: Mapping[str, Any]) -> str:
+    """Return the clause that lines were fitted in a part of the trees, or got few standard errors; "" if neither."""
+    used, n_trees, screened = test.get("trees_of_lines"), test.get("trees"), test.get("screened_lines", False)
+    if used is None or n_trees is None:  # a result that is older
         return ""
-    most = test.get("most_trees_of_lines", used)
-    return f", with lines in {used:,} of {n_trees:,} trees{f'; dependence=True takes {most:,}' if most > used else ''}"
+    most, done, more = test.get("most_trees_of_lines", used), [], []
+    if used < n_trees:
+        done.append(f"lines in {used:,} of {n_trees:,} trees")
+        more += [f"{most:,}"] if most > used else []
+    if screened:
+        done.append("standard errors only where lines score high")
+        more.append("all standard errors")
+    takes = f"; dependence=True takes {' and '.join(more)}" if more else ""
+    return f", with {' and '.join(done)}{takes}" if done else ""
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.float64]) -> list[str]:

@@ -57,10 +57,14 @@ class Binned:
         self.edges: list[NDArray[np.float64]] = []
         for names, x in zip(*_blocks(ensemble.feature_names, X), strict=True):
             ordered, n_known = np.sort(x, axis=1), x.shape[1] - np.isnan(x).sum(axis=1)  # NaN comes last
-            is_first = np.ones(ordered.shape, dtype=bool)
-            is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-            for name, of_feature, of_first, n in zip(names, ordered, is_first, n_known.tolist(), strict=True):
-                self.edges.append(self._edges(name, of_feature[:n], of_first[:n], bins))
+            is_first = _is_first(ordered)
+            quantiles = ordered[:, _places_of_edges(x.shape[1], bins)]
+            fine = is_first.all(axis=1) & (n_known == x.shape[1]) & (x.shape[1] > bins)  # quantiles differ, too
+            for k, name in enumerate(names):
+                if fine[k] and not self.categorical[len(self.edges)]:
+                    self.edges.append(quantiles[k])
+                else:
+                    self.edges.append(self._edges(name, ordered[k, : n_known[k]], is_first[k, : n_known[k]], bins))
         self.n_bins = np.array(
             [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]
         )
@@ -78,25 +82,28 @@ class Binned:
         if distinct.size <= bins:
             return (distinct[:-1] + distinct[1:]) / 2
         # Quantiles of the rows; a value that would fill several bins gives one edge.
-        return _distinct(values[np.arange(1, bins) * values.size // bins - 1])
+        quantiles = values[_places_of_edges(values.size, bins)]
+        return quantiles[_is_first(quantiles)]
 
     def of(self, X: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
         """Return the bin of every value, shape (n_features, n_rows).
 
         The last bin is for missing values and unknown levels.
         """
+        from debias.rows.kernels import binned as kernels
+
         codes = np.empty(X.shape[::-1], dtype=np.uint16)
         for features, x in zip(*_blocks(range(X.shape[1]), X), strict=True):
-            for k, values in zip(features, x, strict=True):
-                code = np.searchsorted(self.edges[k], values, side="left")
-                if self.categorical[k]:
-                    unknown = code == self.edges[k].size
-                    unknown[~unknown] = self.edges[k][code[~unknown]] != values[~unknown]
-                    code[unknown] = self.n_bins[k]
-                codes[k] = code
+            of_block = codes[features[0] : features[-1] + 1]
+            edges = [self.edges[k] for k in features]
+            start = np.cumsum([0, *map(len, edges)], dtype=np.int64)
+            kernels.write_bins(x, np.concatenate(edges), start, of_block)
+            for k in np.flatnonzero(self.categorical[features[0] : features[-1] + 1]):
+                unknown = of_block[k] == edges[k].size
+                unknown[~unknown] = edges[k][of_block[k][~unknown]] != x[k][~unknown]
+                of_block[k][unknown] = self.n_bins[features[int(k)]]
             missing = np.isnan(x)
             if missing.any():
-                of_block = codes[features[0] : features[-1] + 1]
                 of_block[...] = np.where(missing, self.n_bins[features[0] : features[-1] + 1, None], of_block)
         return codes
 
@@ -141,8 +148,13 @@ def _blocks(
     return [names[begin : begin + width] for begin in begins], columns
 
 
-def _distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distinct numbers among sorted ones."""
-    is_first = np.ones(values.size, dtype=bool)
-    is_first[1:] = values[1:] != values[:-1]
-    return values[is_first]
+def _places_of_edges(n_rows: int, bins: int) -> NDArray[np.int64]:
+    """Return the places of the edges between bins with about equally many rows, among sorted values."""
+    return np.maximum(np.arange(1, bins) * n_rows // bins - 1, 0)
+
+
+def _is_first(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which sorted numbers, along the last axis, are not equal to the one before."""
+    is_first = np.ones(ordered.shape, dtype=bool)
+    is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    return is_first

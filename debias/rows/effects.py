@@ -9,6 +9,7 @@ them, so a feature that is independent of the response and of the other features
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from debias.data.table import route_table
 from debias.errors import RowsError
 from debias.parallel import allowed
 from debias.results.vocabulary import RowsKind
+from debias.rows import aligned
 from debias.rows.binned import Binned
 from debias.rows.paths import bags_in_order, row_order
+from debias.rows.seats import SeatsOfTree, seats_of_tree
 from debias.rows.shared_rows import SharedRows, row_digests
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
     _Part = tuple[list[NDArray[np.int64]], list[NDArray[Any]], list[NDArray[Any]]]
-    RowsOfTree = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 
 MIN_NODE_SIZE = 30.0
 """Nodes with less in-bag weight are skipped. Their terms have almost no weight, and they are most of the nodes."""
@@ -40,32 +42,12 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
+TILES_A_CALL = 4
+"""About the least number of tiles of lines whose memory is made once."""
 ROWS_A_CALL = 2**14
 """About the number of rows of all trees that a kernel gets together."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Tree:
-    """The seats of one tree (see debias.rows.kernels.effects).
-
-    Parameters
-    ----------
-    first : int
-        First response column of the tree.
-    inside, outside : tuples of arrays of shape (n_rows of the tree,)
-        In-bag rows and evaluation rows of the tree, by their seats: their numbers, seats and weights.
-    parent : array of int32 of shape (n_seats,)
-    scale : array of float64 of shape (n_seats,)
-        Factor of the term of each node.
-    """
-
-    first: int
-    inside: RowsOfTree
-    outside: RowsOfTree
-    parent: NDArray[np.int32]
-    scale: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,7 +74,7 @@ class LinearEffects:
         Response of the training rows, less its mean. None: evaluation rows and training rows are the same, so a
         permutation changes both.
     response : array of shape (n_rows, n_columns)
-    trees : list of _Tree
+    trees : list of SeatsOfTree
         Trees with evaluation rows.
     min_node_size : float
     n_jobs : int
@@ -107,7 +89,7 @@ class LinearEffects:
     codes: NDArray[np.uint16]
     response_in: NDArray[np.float64] | None
     response: NDArray[np.float64]
-    trees: list[_Tree]
+    trees: list[SeatsOfTree]
     min_node_size: float
     n_jobs: int
 
@@ -165,7 +147,7 @@ class LinearEffects:
         output = ensemble.tree_output
         per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
         trees = [
-            _seats_of_tree(
+            seats_of_tree(
                 ensemble,
                 tree,
                 (leaves_in[tree], weight_in if in_bag is None else in_bag[tree] / unit),
@@ -228,11 +210,37 @@ class LinearEffects:
         y = self.centred(self.response[:, :, None])
         phi = np.zeros((n_rows, self.ensemble.n_features))
 
-        def write(feature: int, contributed: NDArray[np.float64]) -> None:
-            phi[self.order, feature] = contributed[:, 0]
+        def write(features: NDArray[np.int64], contributed: NDArray[np.float64]) -> None:
+            phi[self.order[:, None], features] = contributed[:, :, 0]
 
-        self.for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
+        self.for_groups(self.singles, y, write, folded)
         return phi
+
+    @property
+    def singles(self) -> list[list[int]]:
+        """Groups of one feature each."""
+        groups: list[list[int]] = np.arange(self.ensemble.n_features)[:, None].tolist()
+        return groups
+
+    @cached_property
+    def moments(self) -> NDArray[np.float64]:
+        """Sums of the contributions to each feature, and of squares of their totals by block, (2, n_features)."""
+        return self.moments_of(self.singles, self.response[:, :, None])[..., 0]
+
+    def moments_of(
+        self, members: list[list[int]], response: NDArray[np.float64], folded: bool = False
+    ) -> NDArray[np.float64]:
+        """Return the same for groups of features and several responses, shape (2, n_groups, lanes)."""
+        starts = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
+        sums = np.zeros((2, len(members), response.shape[2]))
+
+        def write(groups: NDArray[np.int64], contributed: NDArray[np.float64]) -> None:
+            of_block = contributed if starts.size == self.n_rows else np.add.reduceat(contributed, starts, axis=0)
+            sums[0, groups] = of_block.sum(axis=0)
+            sums[1, groups] = (of_block**2).sum(axis=0)
+
+        self.for_groups(members, self.centred(response), write, folded)
+        return sums
 
     @property
     def lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -254,10 +262,10 @@ class LinearEffects:
         self,
         members: list[list[int]],
         response: NDArray[np.float64],
-        write: Callable[[int, NDArray[np.float64]], None],
+        write: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
         folded: bool = False,
     ) -> None:
-        """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
+        """Call `write` with the numbers of some groups of features, and the contributions (n_rows, n_groups, lanes)."""
         from debias.rows.kernels import effects as kernels
         from debias.rows.kernels import one_response
 
@@ -276,7 +284,7 @@ class LinearEffects:
         feature_of_line, values = self.lines
         if folded:
             values = np.abs(values)
-        alone = self._complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
+        alone = self.complete_lines(members) if lanes == 1 else np.empty((2, 0), dtype=np.int64)
         parts = _parts(trees, fits) if alone.size and trees else []
         of_all_columns = [np.ascontiguousarray(each[:, :, 0]) for each in (response_in, response)]
         others = np.setdiff1d(np.arange(len(members)), alone[0])
@@ -290,25 +298,26 @@ class LinearEffects:
         size = max(1, MEMORY // (8 * n_rows * lanes))
         most_seats = max(tree.parent.size for tree in self.trees)
 
-        def add_together(part: NDArray[np.int64]) -> None:
+        def add_together(tiles: list[NDArray[np.int64]]) -> None:
             """Sum the contributions to groups of one line without missing values, several together."""
-            x = []
-            for codes in [self.codes] if self.response_in is None else [self.codes_in, self.codes]:
-                x.append(np.empty((codes.shape[1], one_response.LINES)))
-                one_response.write_values(feature_of_line[part[1]], values[part[1]], codes, x[-1])
+            codes = [self.codes] if self.response_in is None else [self.codes_in, self.codes]
+            x = [aligned.empty((each.shape[1], one_response.LINES), np.float64) for each in codes]
             shapes = (
                 (most_seats, 4 + width, one_response.LINES),
-                most_seats,
+                (most_seats,),
                 (most_seats, 2 + 2 * width, one_response.LINES),
             )
-            memory: list[Any] = [np.empty(shape) for shape in shapes]
-            phi = np.zeros((n_rows, one_response.LINES))
-            for first, rows_of_trees, seats_of_trees in parts:
-                of_trees = (*first, x[0], x[-1], *rows_of_trees, *of_all_columns, *seats_of_trees)
-                arrays: tuple[Any, ...] = (*of_trees, self.min_node_size, *memory, phi)
-                one_response.add_lines(*arrays)
-            for number, group in enumerate(part[0]):
-                write(int(group), phi[:, number : number + 1])
+            memory: list[Any] = [aligned.empty(shape, np.float64) for shape in shapes]
+            phi = aligned.empty((n_rows, one_response.LINES), np.float64)
+            for groups, lines in tiles:
+                for each, to in zip(codes, x, strict=True):
+                    one_response.write_values(feature_of_line[lines], values[lines], each, to)
+                phi.fill(0)
+                for first, rows_of_trees, seats_of_trees in parts:
+                    of_trees = (*first, x[0], x[-1], *rows_of_trees, *of_all_columns, *seats_of_trees)
+                    arrays: tuple[Any, ...] = (*of_trees, self.min_node_size, *memory, phi)
+                    one_response.add_lines(*arrays)
+                write(groups, phi[:, : groups.size, None])
 
         def add(begin: int) -> None:
             """Sum the contributions to groups from `begin` on, as many as fit into memory that the processor keeps."""
@@ -331,14 +340,16 @@ class LinearEffects:
                         if self.binned.categorical[feature] and not folded:
                             self._add_levels(feature, sums[0], of_tree, phi[place - begin])
             for place in range(begin, end):
-                write(int(others[place]), phi[place - begin])
+                write(others[place : place + 1], phi[place - begin][:, None])
 
         with allowed(self.n_jobs) as threads:
             starts = range(0, alone.shape[1], one_response.LINES)
-            threads.map(add_together, [alone[:, at : at + one_response.LINES] for at in starts])
+            tiles = [alone[:, at : at + one_response.LINES] for at in starts]
+            shares = threads.shares(len(tiles), TILES_A_CALL)
+            threads.map(add_together, [tiles[begin:end] for begin, end in shares])
             threads.map(add, range(0, others.size, size))
 
-    def _complete_lines(self, members: list[list[int]]) -> NDArray[np.int64]:
+    def complete_lines(self, members: list[list[int]]) -> NDArray[np.int64]:
         """Return the groups that are one line without missing values, and the number of the line, shape (2, n)."""
         feature_of_line, _ = self.lines
         n_lines = np.bincount(feature_of_line, minlength=self.ensemble.n_features)
@@ -353,7 +364,9 @@ class LinearEffects:
         ]
         return np.array(found, dtype=np.int64).reshape(-1, 2).T
 
-    def _sums(self, tree: _Tree, y_in: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    def _sums(
+        self, tree: SeatsOfTree, y_in: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], ...]:
         """Return in-bag weights and sums of the response, and means of the evaluation rows, at the seats of a tree."""
         from debias.rows.kernels import effects as kernels
 
@@ -422,7 +435,7 @@ def response_columns(rows: Rows) -> NDArray[np.float64]:
     return np.eye(rows.ensemble.n_outputs)[response.codes]
 
 
-def _parts(trees: list[_Tree], fits: list[tuple[NDArray[np.float64], ...]]) -> list[_Part]:
+def _parts(trees: list[SeatsOfTree], fits: list[tuple[NDArray[np.float64], ...]]) -> list[_Part]:
     """Put trees and their sums side by side, as many as few rows have: a call for each small tree takes longer."""
     sizes = np.cumsum([tree.inside[0].size + tree.outside[0].size for tree in trees])
     parts = []
@@ -447,7 +460,7 @@ def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _is_flat(tree: _Tree, y_in: NDArray[np.float64]) -> bool:
+def _is_flat(tree: SeatsOfTree, y_in: NDArray[np.float64]) -> bool:
     """Whether all in-bag rows of a tree have the same response."""
     rows = tree.inside[0]
     return not bool((y_in[rows] != y_in[rows[:1]]).any())
@@ -464,41 +477,3 @@ def _unit(weight: NDArray[Any]) -> float:
 def _less_mean(response: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     mean: NDArray[np.float64] = np.average(response, axis=0, weights=weight)
     return response - mean
-
-
-def _seats_of_tree(
-    ensemble: TreeEnsemble,
-    tree: int,
-    inside: tuple[NDArray[np.int32], NDArray[np.float64]],
-    outside: tuple[NDArray[np.int32], NDArray[np.float64]],
-    min_node_size: float,
-    shrinkage: float,
-    n_trees: int,
-) -> _Tree:
-    """Return the seats of one tree; `inside` and `outside` are the leaves and weights of all rows."""
-    from debias.rows.kernels import effects as kernels
-
-    nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    left, right = ensemble.left[nodes], ensemble.right[nodes]
-    n_in: NDArray[np.float64] = np.bincount(inside[0], weights=inside[1], minlength=left.size).astype(np.float64)
-    n: NDArray[np.float64] = np.bincount(outside[0], weights=outside[1] > 0, minlength=left.size).astype(np.float64)
-    seat_of_node, parent = np.empty((2, left.size), dtype=np.int32)
-    n_seats = kernels.find_seats(left, right, ensemble.parent[nodes], n_in, n, min_node_size, 2.0, seat_of_node, parent)
-    at_seats = n_in[np.unique(seat_of_node, return_index=True)[1]]  # parents first: the node of a seat is the first
-    enough = at_seats >= max(min_node_size, np.finfo(float).tiny)
-    scale = np.divide(at_seats, at_seats + shrinkage, out=np.zeros(n_seats), where=enough)
-
-    def of_tree(leaves: NDArray[np.int32], weight: NDArray[np.float64]) -> RowsOfTree:
-        rows = np.flatnonzero(weight)
-        seats = seat_of_node[leaves[rows]]
-        by_seat = np.argsort(seats.astype(np.uint16) if n_seats < 2**16 else seats, kind="stable")  # radix sort
-        rows = rows[by_seat]
-        return rows.astype(np.int32), seats[by_seat], weight[rows]
-
-    return _Tree(
-        first=int(ensemble.tree_output[tree]),
-        inside=of_tree(*inside),
-        outside=of_tree(*outside),
-        parent=parent[:n_seats].copy(),
-        scale=scale / (outside[1].sum() * n_trees),
-    )

@@ -3,25 +3,29 @@
 Nodes, weights and features stay the same in every permutation, so everything that does not depend on the response is
 computed once. Lines are computed four at a time, for 16 permutations (:mod:`debias.rows.kernels.lines`). Level means of
 categories, and features with very many ranks, are computed in double precision by :class:`LinearEffects` itself, whose
-numbers are the same up to rounding.
+numbers are the same up to rounding. Where features are many, most lines need no standard error
+(:mod:`debias.rows.screened_lines`).
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from debias.parallel import allowed
+from debias.rows import aligned
+from debias.rows.screened_lines import MEMORY, AtSeats, ScreenedLines, random_orders
+from debias.rows.seats import Seats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
-    from debias.rows.effects import LinearEffects, RowsOfTree
+    from debias.parallel import Threads
+    from debias.rows.effects import LinearEffects
 
     Single = NDArray[np.float32]
     Positions = NDArray[np.int32]
@@ -39,15 +43,14 @@ MOST_UNEQUAL_ROWS = 2.0**6
 """The same for the weights of evaluation rows."""
 LEAST_BLOCKS = 20
 """With fewer blocks of rows their variance may be so small beside the sum of squares that digits are lost."""
-MEMORY = 2**28
-"""Largest number of bytes of what is kept for all lines at all nodes. Otherwise it is computed for each batch."""
-
 ROWS_A_CALL = 2**17
 """About the number of rows of all trees, for each tile, that a kernel gets together: calling it takes time too."""
 MOST_WORK = 2e7
 """Largest number of rows x lines x trees whose lines are tested. Of larger data, the lines of the first trees are."""
 LEAST_TREES = 20
 """The lines of at least so many trees of each output are tested: a row is then out of bag in about seven of them."""
+LEAST_SCREENED = 50
+"""So many lines are screened. The largest of fewer ones may be among those whose rough z is not high."""
 FIT_SHARE = 0.5
 """A forest tries about sqrt(n_features) features at each of log2(n_rows) depths of a tree. Within the time of a fit,
 lines times trees are at most this share of the features that all trees try, if `LEAST_TREES` allow it."""
@@ -63,7 +66,7 @@ class PermutedEffects:
         Contributions to a group of features are summed first.
     within_fit : bool
         Whether to take the lines of fewer trees where features are many beside those that a forest tries, down to
-        `LEAST_TREES`: about as many as take the time of its fit.
+        `LEAST_TREES`: about as many as take the time of its fit. If these are too many, lines are screened.
 
     Attributes
     ----------
@@ -72,12 +75,16 @@ class PermutedEffects:
     steps : float
         Rows times lines times columns of the response, summed over the trees whose lines are taken: the time of a
         permutation is proportional to it.
+    screens : bool
+        Whether lines get a standard error only in permutations in which they score high.
     """
 
     def __init__(self, effects: LinearEffects, grouping: Grouping, *, within_fit: bool = False) -> None:
         self.n_trees = len(effects.trees)
         self.most_trees = len(effects.of_first_trees(_n_trees(effects, within_fit=False)).trees)
-        self.effects = effects = effects.of_first_trees(_n_trees(effects, within_fit))
+        n_trees = _n_trees(effects, within_fit)
+        self.screens = within_fit and n_trees < LEAST_TREES and effects.lines[0].size >= LEAST_SCREENED
+        self.effects = effects = effects.of_first_trees(max(n_trees, LEAST_TREES))
         self.n_groups = len(grouping.names)
         starts = np.flatnonzero(np.r_[True, effects.block[1:] != effects.block[:-1]])
         self._starts = starts if starts.size < effects.n_rows else starts[:0]
@@ -92,8 +99,12 @@ class PermutedEffects:
         }
         n_rows = sum(tree.inside[0].size + tree.outside[0].size for tree in effects.trees)
         self.steps = float(n_rows * effects.lines[0].size * effects.width)
-        tiles = _tiles(effects.lines[0], grouping.index, set(self._in_double))
-        self._runs = _runs(tiles, effects.lines[0], max(1, ROWS_A_CALL // max(n_rows, 1)))
+        self._n_together = max(1, ROWS_A_CALL // max(n_rows, 1))
+        alone = effects.complete_lines(list(self._groups.values())) if self.screens else np.empty((2, 0), np.int64)
+        self._alone = alone[:, [group not in self._in_double for group in alone[0].tolist()]]
+        self.screens = self._alone.size > 0
+        tiles = _tiles(effects.lines[0], grouping.index, {*self._in_double, *self._alone[0].tolist()})
+        self._runs = _runs(tiles, effects.lines[0], self._n_together)
 
     @property
     def _fits_single(self) -> bool:
@@ -110,8 +121,8 @@ class PermutedEffects:
         responses = [effects.centred(effects.response[:, :, None])[:, :, 0], effects.response_in]
         return all(response is None or _is_even(response) for response in responses)
 
-    def moments(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
+    def moments(self, response: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums of contributions, and of squares of their totals by block, and the rough z of screened groups.
 
         Contributions have an unknown unit, which is the same in all lanes.
 
@@ -119,25 +130,38 @@ class PermutedEffects:
         ----------
         response : array of shape (n_rows, n_columns, lanes)
             Permuted responses, in the order of ``effects.order``.
+
+        Returns
+        -------
+        sums : array of shape (2, n_groups, lanes)
+            Without those of screened groups where their rough z is below `screened_lines.HIGH`.
+        rough : array of shape (n_groups, lanes)
+            In units of its spread; infinite for groups that are not screened.
         """
         from debias.rows.kernels import lines as kernels
 
         lanes = response.shape[2]
         sums = np.zeros((2, self.n_groups, lanes))  # a column that a pipeline drops is a group without a line
-        if self._runs:
+        rough = np.full((self.n_groups, lanes), np.inf)
+        if self._runs or self.screens:
             centred = self.effects.centred(response) / self._unit
             for begin in range(0, lanes, kernels.LANES):
                 part = slice(begin, min(begin + kernels.LANES, lanes))
-                self._add(centred[:, :, part], sums[:, :, part])
+                self._add(centred[:, :, part], sums[:, :, part], rough[:, part])
         if self._in_double:
-            self._add_in_double(self._in_double, response, sums)
-        return sums
+            sums[:, list(self._in_double)] = self.effects.moments_of(list(self._in_double.values()), response)
+        return sums, rough
 
     def moments_in_double(self) -> NDArray[np.float64]:
         """Return the same moments for the response as it is, in double precision, shape (2, n_groups)."""
-        sums = np.empty((2, self.n_groups, 1))
-        self._add_in_double(self._groups, self.effects.response[:, :, None], sums)
-        return sums[:, :, 0]
+        sums = np.zeros((2, self.n_groups))
+        alone = {group: members[0] for group, members in self._groups.items() if len(members) == 1}
+        sums[:, list(alone)] = self.effects.moments[:, list(alone.values())]
+        others = [group for group in self._groups if group not in alone]
+        if others:
+            members = [self._groups[group] for group in others]
+            sums[:, others] = self.effects.moments_of(members, self.effects.response[:, :, None])[..., 0]
+        return sums
 
     @cached_property
     def _unit(self) -> float:
@@ -146,57 +170,87 @@ class PermutedEffects:
         largest = float(np.abs(effects.centred(effects.response[:, :, None])).max())
         return largest if largest > 0 else 1.0
 
-    def _add(self, response: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Write the moments of at most 16 permutations, in single precision."""
+    def _add(self, response: NDArray[np.float64], sums: NDArray[np.float64], rough: NDArray[np.float64]) -> None:
+        """Write the moments of at most 16 permutations, in single precision, and their rough z."""
         from debias.rows.kernels import lines as kernels
 
-        seats, n_rows, lanes = self._seats, response.shape[0], response.shape[2]
-        y = np.zeros((response.shape[1], n_rows, kernels.LANES), dtype=np.float32)
-        y[:, :, :lanes] = response.transpose(1, 0, 2)
-        fixed = self.effects.response_in is not None
-        y_in = y[:, :0] if fixed else y
-        sums_in, mean = np.zeros((2, self._width, seats.parent.size, kernels.LANES), dtype=np.float32)
+        lanes, y = response.shape[2], self._in_lanes(response)
         moments = np.zeros((2, self.n_groups, kernels.LANES))
-
-        def add_sums(share: tuple[int, int]) -> None:
-            sides = [(seats.outside, mean)] if fixed else [(seats.inside, sums_in), (seats.outside, mean)]
-            for side, sums_at_seats in sides:
-                arrays: tuple[Any, ...] = (seats.first, *side.arrays, seats.parent, seats.column, y, sums_at_seats)
-                kernels.sum_lanes(*share, *arrays)
-
-        def add_run(run: _Run) -> None:
-            phi = np.empty((n_rows, kernels.LINES, kernels.LANES), dtype=np.float32)
-            total = np.empty((n_rows if run.carries else 0, kernels.LANES), dtype=np.float32)
-            memory = np.empty((seats.most, kernels.LINES, kernels.LANES), dtype=np.float32)
-            stack = np.empty((seats.deepest + 1, kernels.LINES, 4, kernels.LANES), dtype=np.float32)
-            values, factors = self._prepared(run)
-            arrays: tuple[Any, ...] = (
-                *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
-                *(seats.column, run.indicator, values.missing, fixed, values.known, values.x[1], y_in, y, factors),
-                *(sums_in, mean, run.groups, self._weight, self._starts, memory, stack, phi, total, moments),
-            )
-            kernels.add_tiles(*arrays)
-
+        of_alone = np.zeros((self.n_groups, kernels.LANES), dtype=np.float32)
         with allowed(self.effects.n_jobs) as threads:
-            threads.map(add_sums, threads.shares(len(self.effects.trees)))
-            mean /= np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
-            threads.map(add_run, self._runs)
+            at_seats = self._at_seats(threads, y)
+            threads.map(partial(self._add_run, y, at_seats, moments), self._runs)
+            if self.screens:
+                self._screened.add(threads, y, at_seats, lanes, self._spread, of_alone, moments)
         for run in self._runs:
             groups = run.groups[:, 1]
             sums[:, groups] = moments[:, groups, :lanes]
+        if self.screens:
+            groups = self._alone[0]
+            sums[:, groups], rough[groups] = moments[:, groups, :lanes], of_alone[groups, :lanes]
 
-    def _add_in_double(
-        self, members: dict[int, list[int]], response: NDArray[np.float64], sums: NDArray[np.float64]
-    ) -> None:
-        """Write the moments of some groups, in double precision."""
-        groups = list(members)
+    def _in_lanes(self, response: NDArray[np.float64]) -> Single:
+        """Return responses of shape (n_columns, n_rows, 16); those that are missing are 0."""
+        from debias.rows.kernels import lines as kernels
 
-        def write(place: int, contributed: NDArray[np.float64]) -> None:
-            of_block = np.add.reduceat(contributed, self._starts, axis=0) if self._starts.size else contributed
-            sums[0, groups[place]] = of_block.sum(axis=0)
-            sums[1, groups[place]] = np.einsum("ib,ib->b", of_block, of_block)
+        y = aligned.zeros((response.shape[1], len(response), kernels.LANES))
+        y[:, :, : response.shape[2]] = response.transpose(1, 0, 2)
+        return y
 
-        self.effects.for_groups(list(members.values()), self.effects.centred(response), write)
+    def _at_seats(self, threads: Threads, y: Single) -> AtSeats:
+        """Return sums, means and variances of responses at the seats."""
+        from debias.rows.kernels import lines as kernels
+
+        seats, fixed = self._seats, self.effects.response_in is not None
+        sums = aligned.zeros((3, self._width, seats.parent.size, kernels.LANES))
+        of_sums = [] if fixed else [(seats.inside, y, sums[0])]
+        of_sums += [(seats.outside, y, sums[1]), *([(seats.outside, y * y, sums[2])] if self.screens else [])]
+
+        def add_sums(share: tuple[int, int]) -> None:
+            for side, of_rows, to in of_sums:
+                arrays: tuple[Any, ...] = (seats.first, *side.arrays, seats.parent, seats.column, of_rows, to)
+                kernels.sum_lanes(*share, *arrays)
+
+        threads.map(add_sums, threads.shares(len(self.effects.trees)))
+        n = np.where(seats.outside.n > 0, seats.outside.n, 1.0).astype(np.float32)[:, None]
+        mean = sums[1] / n
+        return AtSeats(sums[0], sums[1], mean, np.maximum(sums[2] / n - mean * mean, 0))
+
+    def _add_run(self, y: Single, at_seats: AtSeats, moments: NDArray[np.float64], run: _Run) -> None:
+        from debias.rows.kernels import lines as kernels
+
+        seats, n_rows, fixed = self._seats, y.shape[1], self.effects.response_in is not None
+        phi = aligned.empty((n_rows, kernels.LINES, kernels.LANES))
+        total = aligned.empty((n_rows if run.carries else 0, kernels.LANES))
+        memory = aligned.empty((seats.most, kernels.LINES, kernels.LANES))
+        stack = aligned.empty((seats.deepest + 1, kernels.LINES, 4, kernels.LANES))
+        values, factors = self._prepared(run)
+        arrays: tuple[Any, ...] = (
+            *(seats.first, *seats.inside.arrays, *seats.outside.arrays[:3], seats.parent, seats.depth),
+            *(seats.column, run.indicator, values.missing, fixed, values.known, values.x[1], y[:, :0] if fixed else y),
+            *(y, factors, at_seats.inside, at_seats.mean, run.groups, self._weight, self._starts, memory, stack, phi),
+            *(total, moments),
+        )
+        kernels.add_tiles(*arrays)
+
+    @cached_property
+    def _screened(self) -> ScreenedLines:
+        of_rows = (self._response_in, self._weight, self._starts)
+        groups, lines = self._alone
+        return ScreenedLines(self.effects, self._seats, *of_rows, lines, groups, self._n_together)
+
+    @cached_property
+    def _spread(self) -> float:
+        """Root of the mean square of rough z in random orders of the response."""
+        from debias.rows.kernels import lines as kernels
+
+        effects = self.effects
+        orders = list(random_orders(effects.block, kernels.LANES))
+        response = np.stack([effects.response[order] for order in orders], axis=2)
+        y = self._in_lanes(effects.centred(response) / self._unit)
+        with allowed(effects.n_jobs) as threads:
+            rough = self._screened.rough_of_some(y, self._at_seats(threads, y))
+        return float(np.sqrt(np.mean(rough.astype(np.float64) ** 2))) or 1.0
 
     @cached_property
     def _weight(self) -> Single:
@@ -209,8 +263,8 @@ class PermutedEffects:
         return self.effects.width
 
     @cached_property
-    def _seats(self) -> _Seats:
-        return _Seats.of(self.effects)
+    def _seats(self) -> Seats:
+        return Seats.of(self.effects)
 
     def _prepared(self, run: _Run) -> tuple[_Values, Single]:
         """Return the values of the lines of a run, and what does not depend on the permutation at every node."""
@@ -235,7 +289,7 @@ class PermutedEffects:
         x_of_code = of_code[run.lines].astype(np.float32)
         x, missing = [], np.zeros(len(run.lines), dtype=np.uint8)
         for codes in [effects.codes] if effects.response_in is None else [effects.codes_in, effects.codes]:
-            x.append(np.empty((len(run.lines), codes.shape[1], kernels.LINES), dtype=np.float32))
+            x.append(aligned.empty((len(run.lines), codes.shape[1], kernels.LINES)))
             kernels.write_values(feature, x_of_code, codes, x[-1], missing)
         return _Values((x[0], x[-1]), np.nan_to_num(x[0]) if missing.any() else x[0], missing)
 
@@ -245,20 +299,22 @@ class PermutedEffects:
         effects, seats = self.effects, self._seats
         fixed = effects.response_in is not None
         width, n_tiles = self._width if fixed else 1, values.missing.size
-        factors = np.empty((n_tiles, width, seats.parent.size, 3, kernels.LINES), dtype=np.float32)
-        y_in = self._response_in if fixed else np.empty((0, 0), dtype=np.float32)
+        factors = aligned.empty((n_tiles, width, seats.parent.size, 3, kernels.LINES))
         of_seats = (seats.parent, seats.column, seats.scale, effects.min_node_size)
         sides: tuple[Any, ...] = (*seats.inside.arrays, *seats.outside.arrays)
-        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, y_in, factors)
+        arrays: tuple[Any, ...] = (seats.first, *sides, *of_seats, *values.x, self._response_in, factors)
         kernels.fit_factors(*arrays)
         return factors
 
     @cached_property
     def _response_in(self) -> Single:
-        assert self.effects.response_in is not None
-        largest = float(np.abs(self.effects.response_in).max())
-        response: Single = (self.effects.response_in / (largest if largest > 0 else 1.0)).astype(np.float32)
-        return response
+        """The responses of the bags if they are fixed; otherwise empty."""
+        response = self.effects.response_in
+        if response is None:
+            return np.empty((0, 0), dtype=np.float32)
+        largest = float(np.abs(response).max())
+        divided: Single = (response / (largest if largest > 0 else 1.0)).astype(np.float32)
+        return divided
 
 
 def _is_even(response: NDArray[np.float64]) -> bool:
@@ -269,15 +325,17 @@ def _is_even(response: NDArray[np.float64]) -> bool:
 
 
 def _n_trees(effects: LinearEffects, within_fit: bool) -> int:
-    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows, or a fit."""
+    """Return of how many trees for each output the lines are tested: as many as `MOST_WORK` allows, or a fit.
+
+    With `within_fit` they may be fewer than `LEAST_TREES`, which are then taken.
+    """
     work_of_tree = np.mean([tree.inside[0].size + tree.outside[0].size for tree in effects.trees])
     n_outputs, n_lines = len({tree.first for tree in effects.trees}), effects.lines[0].size
     most = max(LEAST_TREES, int(MOST_WORK / (work_of_tree * n_lines * effects.width * n_outputs + 1)))
     if not within_fit:
         return most
     tried = np.log2(max(effects.n_rows, 2)) * np.sqrt(effects.ensemble.n_features)
-    fitted = FIT_SHARE * tried * len(effects.trees) / max(n_lines * effects.width * n_outputs, 1)
-    return min(most, max(LEAST_TREES, int(fitted)))
+    return min(most, int(FIT_SHARE * tried * len(effects.trees) / max(n_lines * effects.width * n_outputs, 1)))
 
 
 class _Run(NamedTuple):
@@ -369,112 +427,3 @@ def _parts_of(groups: Positions) -> Positions:
     group = groups[tile, first]
     n_lines = (groups[tile] == group[:, None]).sum(axis=1)
     return np.ascontiguousarray(np.column_stack([tile, group, first, first + n_lines]), dtype=np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """The in-bag rows or the evaluation rows of all trees, sorted by seat in each.
-
-    Parameters
-    ----------
-    first : array of int64 of shape (n_trees + 1,)
-        Where the rows of each tree begin.
-    start : array of int32 of shape (n_seats + n_trees,)
-        Where the rows of each seat begin in its tree, and where those of the tree end.
-    rows, weight : arrays of shape (n_rows of all trees + padding,)
-    n : array of float64 of shape (n_seats,)
-        Weight at each seat.
-    """
-
-    first: NDArray[np.int64]
-    start: Positions
-    rows: Positions
-    weight: Single
-    n: NDArray[np.float64]
-
-    @classmethod
-    def of_trees(
-        cls, sides: list[RowsOfTree], positions: list[Positions], first_seat: NDArray[np.int64], parent: Positions
-    ) -> _Side:
-        """Sort the rows of every tree by the positions of their seats."""
-        from debias.rows.kernels import lines as kernels
-
-        first, at = np.cumsum([0, *(side[0].size for side in sides)]), first_seat + np.arange(first_seat.size)
-        start, n = np.empty(at[-1], dtype=np.int32), np.empty(parent.size)
-        rows = np.zeros(first[-1] + kernels.PADDING, dtype=np.int32)
-        weight = np.zeros(rows.size, dtype=np.float32)
-        for tree, (side, position) in enumerate(zip(sides, positions, strict=True)):
-            seats = slice(int(first_seat[tree]), int(first_seat[tree + 1]))
-            of_tree = slice(int(first[tree]), int(first[tree + 1]))
-            sorted_rows = (start[at[tree] : at[tree + 1]], rows[of_tree], weight[of_tree], n[seats])
-            arrays: tuple[Any, ...] = (*side, position, parent[seats], *sorted_rows)
-            kernels.sort_rows(*arrays)
-        return cls(first, start, rows, weight, n)
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.int64], Positions, Positions, Single]:
-        """The arrays that kernels take."""
-        return self.first, self.start, self.rows, self.weight
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Seats:
-    """The seats of all trees in preorder, with their rows.
-
-    Parameters
-    ----------
-    first : array of int64 of shape (n_trees + 1,)
-        Where the seats of each tree begin.
-    parent, depth : arrays of int32 of shape (n_seats,)
-        In each tree from 0.
-    scale : array of float64 of shape (n_seats,)
-        Factor of the term of each node, up to a constant.
-    column : array of int32 of shape (n_trees,)
-        First response column of each tree.
-    inside, outside : _Side
-        Evaluation weights are divided by the largest.
-    """
-
-    first: NDArray[np.int64]
-    parent: Positions
-    depth: Positions
-    scale: NDArray[np.float64]
-    column: Positions
-    inside: _Side
-    outside: _Side
-
-    @classmethod
-    def of(cls, effects: LinearEffects) -> _Seats:
-        """Put the seats of every tree in preorder."""
-        from debias.rows.kernels import lines as kernels
-
-        trees = effects.trees
-        first = np.cumsum([0, *(tree.parent.size for tree in trees)])
-        parent, depth = np.empty((2, first[-1]), dtype=np.int32)
-        scale, positions = np.empty(first[-1]), []
-        for tree, begin, end in zip(trees, first[:-1], first[1:], strict=True):
-            position = np.empty(tree.parent.size, dtype=np.int32)
-            kernels.order_seats(tree.parent, position, parent[begin:end], depth[begin:end])
-            scale[begin + position] = tree.scale
-            positions.append(position)
-        unit = effects.weight.max()
-        evaluated = [(rows, seats, weight / unit) for rows, seats, weight in (tree.outside for tree in trees)]
-        return cls(
-            first=first,
-            parent=parent,
-            depth=depth,
-            scale=scale / max(scale.max(), np.finfo(float).tiny),
-            column=np.array([tree.first for tree in trees], dtype=np.int32),
-            inside=_Side.of_trees([tree.inside for tree in trees], positions, first, parent),
-            outside=_Side.of_trees(evaluated, positions, first, parent),
-        )
-
-    @cached_property
-    def most(self) -> int:
-        """Largest number of seats of a tree."""
-        return int(np.diff(self.first).max())
-
-    @cached_property
-    def deepest(self) -> int:
-        """Depth of the deepest seat."""
-        return int(self.depth.max())

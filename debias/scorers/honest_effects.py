@@ -122,11 +122,11 @@ def honest_effects(
         )
     effects = _effects(ensemble, rows, kind=kind, bins=bins, min_node_size=min_node_size, shrinkage=shrinkage)
     assert effects is not None
-    phi = effects.contributions(rows.n_rows)
     if kind == "linear":
-        return phi.sum(axis=0)
-    folded = effects.contributions(rows.n_rows, folded=True)
-    return _evidence(_studentised(phi, rows), _studentised(folded, rows), _studentised_splits(rows))
+        return effects.moments[0]
+    folded = effects.moments_of(effects.singles, effects.response[:, :, None], folded=True)[..., 0]
+    n_blocks = rows.paths.n_blocks
+    return _evidence(_ratio(effects.moments, n_blocks), _ratio(folded, n_blocks), _studentised_splits(rows))
 
 
 @hookimpl
@@ -153,15 +153,6 @@ def _log_p_of_fits(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
     log_p: NDArray[np.float64] = np.log(2) + log_ndtr(-(z + np.sqrt(z**2 + 4)) / 2)
     return log_p
-
-
-def _studentised(phi: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
-    """Return the sums of contributions over their standard errors."""
-    paths = rows.paths
-    _, block = np.unique(paths.block, return_inverse=True)
-    of_block = np.zeros((paths.n_blocks, phi.shape[1]))
-    np.add.at(of_block, block, phi[paths.order])
-    return _ratio(np.stack([of_block.sum(axis=0), (of_block**2).sum(axis=0)]), paths.n_blocks)
 
 
 def _studentised_splits(rows: Rows) -> NDArray[np.float64]:

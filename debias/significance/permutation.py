@@ -25,6 +25,7 @@ from debias.parallel import current
 from debias.progress import SLOW, task
 from debias.results.vocabulary import RowsKind
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
+from debias.rows.screened_lines import HIGH
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
@@ -489,7 +490,7 @@ class EffectStatistic:
         """The number of trees whose lines are tested, of all trees, and of those tested with ``dependence=True``."""
         permuted = self._permuted
         of_trees = {"trees": permuted.n_trees, "most_trees_of_lines": permuted.most_trees}
-        return {"trees_of_lines": len(permuted.effects.trees), **of_trees}
+        return {"trees_of_lines": len(permuted.effects.trees), **of_trees, "screened_lines": permuted.screens}
 
     def observed(self) -> NDArray[np.float64]:
         """Return z of the response as it is, in double precision, shape (n_groups,)."""
@@ -497,8 +498,11 @@ class EffectStatistic:
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
         """Return z of permuted responses, shape (n_permutations, n_groups)."""
-        z: NDArray[np.float64] = self._studentised(self._permuted.moments(response)).T
-        return z
+        sums, rough = self._permuted.moments(response)
+        z = self._studentised(sums)
+        # See debias.rows.screened_lines.
+        screened = np.where(rough < HIGH, rough, np.maximum(z, HIGH))
+        return np.where(np.isfinite(rough), screened, z).T
 
     def _studentised(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         error = spread(sums, self._n_blocks)

@@ -7,35 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.data.groups import Grouping
 from debias.rows import effects as effects_module
 from debias.rows import permuted_effects
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
+from support.linear_effects import effects_of, forest, permuted, rows_of
 from support.missing_values import IN_FORESTS
-
-
-def effects_of(model, X, y=None, min_node_size=30.0, bins=256, **given):
-    """Return the linear effects of a model on some rows."""
-    found = []
-
-    @debias.plugin.scorer_plugin("found", unit="")
-    def found_effects(ensemble, rows):
-        found.append(rows.linear_effects(min_node_size=min_node_size, shrinkage=300.0, bins=bins))
-        return np.zeros(ensemble.n_features)
-
-    debias.score(model, X, y, found_effects, **given)
-    return found[0]
-
-
-def permuted(effects, n):
-    """Return n responses in random order, whole blocks together, the first in its own order."""
-    rng, blocks = np.random.default_rng(0), np.unique(effects.block).size
-    order = np.arange(effects.n_rows).reshape(blocks, -1)
-    orders = [order.ravel()] + [order[rng.permutation(blocks)].ravel() for _ in range(n - 1)]
-    return np.stack([effects.response[order] for order in orders], axis=2)
 
 
 def studentised(sums, n):
@@ -50,8 +30,8 @@ def by_definition(effects, grouping, response):
     for lane in range(response.shape[2]):
         phi = np.zeros((effects.n_rows, effects.ensemble.n_features))
 
-        def write(feature, contributed, phi=phi):
-            phi[:, feature] = contributed[:, 0]
+        def write(features, contributed, phi=phi):
+            phi[:, features] = contributed[:, :, 0]
 
         singles = [[feature] for feature in range(phi.shape[1])]
         effects.for_groups(singles, effects.centred(response[:, :, lane : lane + 1]), write)
@@ -65,27 +45,13 @@ def assert_same_scores(effects, lanes=5, groups=None):
     """Both precisions give the same scores, up to `ROUNDING`; return how many groups are in single precision."""
     grouping = Grouping.of(groups, effects.ensemble.feature_names)
     response, together = permuted(effects, lanes), PermutedEffects(effects, grouping)
-    found = studentised(together.moments(response), np.unique(effects.block).size)
+    found = studentised(together.moments(response)[0], np.unique(effects.block).size)
     expected = by_definition(effects, grouping, response)
     assert found.shape == (len(grouping.names), lanes)
     assert (np.abs(found - expected) <= ROUNDING * np.maximum(np.abs(expected), 1)).all()
     in_double = studentised(together.moments_in_double(), np.unique(effects.block).size)
     np.testing.assert_allclose(in_double, expected[:, 0], rtol=1e-9, atol=1e-9)
     return len(grouping.names) - len(together._in_double), found
-
-
-def rows_of(n, p, seed=0, missing=0.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, p))
-    X[:, 1::3] = np.round(X[:, 1::3])
-    latent = X[:, 0] + 0.5 * X[:, -1] + rng.normal(size=n)
-    X[rng.random((n, p)) < missing] = np.nan
-    return X, latent
-
-
-def forest(X, y, n_trees=5, **settings):
-    kind = RandomForestRegressor if y.dtype.kind == "f" else RandomForestClassifier
-    return kind(n_trees, random_state=0, n_jobs=1, **settings).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +102,7 @@ def test_a_group_without_features_scores_0(monkeypatch):
     grouping = Grouping(("x0", "dropped", "x1", "x2"), np.array([0, 2, 3]))
     filled = np.empty
     monkeypatch.setattr(np, "empty", lambda *shape, **dtype: np.copyto(made := filled(*shape, **dtype), 7) or made)
-    sums = PermutedEffects(effects, grouping).moments(permuted(effects, 3))
+    sums, _ = PermutedEffects(effects, grouping).moments(permuted(effects, 3))
     np.testing.assert_array_equal(sums[:, 1], 0)
     assert sums[:, [0, 2, 3]].all()
 
@@ -267,7 +233,7 @@ def test_equal_responses_have_equal_bits_in_every_lane_and_batch():
     X, latent = rows_of(300, 5)
     effects = effects_of(forest(X, latent), X, latent)
     together = PermutedEffects(effects, Grouping.of(None, effects.ensemble.feature_names))
-    sums = together.moments(np.repeat(effects.response[:, :, None], 35, axis=2))
+    sums, _ = together.moments(np.repeat(effects.response[:, :, None], 35, axis=2))
     np.testing.assert_array_equal(sums, np.repeat(sums[:, :, :1], 35, axis=2))
 
 
@@ -280,7 +246,7 @@ def test_threads_and_memory_change_no_bit(monkeypatch):
         together = PermutedEffects(
             effects, Grouping.of({"a": [f"x{k}" for k in range(6)]}, effects.ensemble.feature_names)
         )
-        sums.append([together.moments(permuted(effects, 20)) for _ in range(2)])
+        sums.append([together.moments(permuted(effects, 20))[0] for _ in range(2)])
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])
     np.testing.assert_array_equal(sums[0][0], sums[0][1])
@@ -321,9 +287,9 @@ def test_one_response_has_the_same_bits_whether_lines_are_computed_together(monk
         min_node_size=10.0,
     )
     singles = [[feature] for feature in range(11)]
-    assert effects._complete_lines(singles)[0].tolist() == list(range(1, 9))
+    assert effects.complete_lines(singles)[0].tolist() == list(range(1, 9))
     found = [effects.contributions(150, folded) for folded in (False, True)]
-    monkeypatch.setattr(type(effects), "_complete_lines", lambda self, members: np.empty((2, 0), dtype=np.int64))
+    monkeypatch.setattr(type(effects), "complete_lines", lambda self, members: np.empty((2, 0), dtype=np.int64))
     np.testing.assert_array_equal(found, [effects.contributions(150, folded) for folded in (False, True)])
 
 
@@ -393,7 +359,7 @@ def test_tiles_in_one_call_or_each_in_its_own_give_the_same_bits(monkeypatch):
         monkeypatch.setattr(permuted_effects, "ROWS_A_CALL", rows_a_call)
         together = PermutedEffects(effects, grouping)
         n_calls.append(len(together._runs))
-        found.append(together.moments(permuted(effects, 18)))
+        found.append(together.moments(permuted(effects, 18))[0])
     assert n_calls[0] > n_calls[1] > n_calls[2] == 1
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

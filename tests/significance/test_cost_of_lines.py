@@ -75,36 +75,50 @@ def test_the_result_says_in_how_many_trees_lines_were_fitted(case):
         numbers = test["trees_of_lines"], test["trees"], test["most_trees_of_lines"]
         assert numbers == (used, N_TREES, N_TREES)
         (said,) = [line for line in debias.Audit.from_json(audit.to_json()).summary() if "combined test" in line]
-        told = re.search(r", with lines in (\d+) of (\d+) trees; dependence=True takes (\d+)", said)
+        told = re.search(
+            r", with lines in (\d+) of (\d+) trees( and standard errors only where lines score high)?; "
+            r"dependence=True takes (\d+)( and all standard errors)?",
+            said,
+        )
         assert (told is None) == (used == N_TREES)
         if told:
-            assert tuple(map(int, told.groups())) == (
-                test["trees_of_lines"],
-                test["trees"],
-                test["most_trees_of_lines"],
-            )
+            assert tuple(map(int, told.group(1, 2, 4))) == numbers
+            assert [told[3] is not None, told[5] is not None] == [test["screened_lines"]] * 2
 
 
 @pytest.mark.parametrize(
     ("test", "said"),
     [
         ({"trees_of_lines": 33, "trees": 1040, "most_trees_of_lines": 33}, "with lines in 33 of 1,040 trees"),
+        (
+            {"trees_of_lines": 20, "trees": 100, "most_trees_of_lines": 60, "screened_lines": True},
+            "with lines in 20 of 100 trees and standard errors only where lines score high; dependence=True takes 60 "
+            "and all standard errors",
+        ),
+        (
+            {"trees_of_lines": 20, "trees": 20, "most_trees_of_lines": 20, "screened_lines": True},
+            "with standard errors only where lines score high; dependence=True takes all standard errors",
+        ),
         ({"trees_of_lines": 20}, None),
         ({"trees_of_lines": 40, "trees": 40, "most_trees_of_lines": 40}, None),
     ],
-    ids=["few for all", "older", "all"],
+    ids=["few for all", "few and screened", "screened", "older", "all"],
 )
 def test_the_result_names_no_choice_that_would_take_no_more_trees(case, test, said):
     audit = audited(case)
     scores = audit.scores["honest_effects"]
     for found in (scores.selected, np.zeros_like(scores.selected)):
-        old = {key: value for key, value in scores.details["test"].items() if "trees" not in key}
+        old = {
+            key: value
+            for key, value in scores.details["test"].items()
+            if "trees" not in key and key != "screened_lines"
+        }
         changed = replace(scores, selected=found, details={"test": {**old, **test}})
         (line,) = [
             line
             for line in replace(audit, scores={**audit.scores, "honest_effects": changed}).summary()
             if "combined test" in line
         ]
-        assert "dependence=True" not in line
-        assert ("trees" in line) == (said is not None)
-        assert said is None or said in line
+        assert ("dependence=True" in line) == (said is not None and "dependence=True" in said)
+        assert (", with " in line) == (said is not None)
+        assert said is None or f", {said}" in line

@@ -157,6 +157,7 @@ cdef void add_tree(
     """Add the contributions in one tree."""
     cdef Py_ssize_t i, j, k, c, seat, up, width = s_in.shape[1]
     cdef doubles x, wx, w, total, sx, sxx, sxy, slope, at_mean, centre, centre_out, factor
+    cdef doubles a_mean, b_mean, a, b
     memset(&sums[0, 0, 0], 0, n_seats * (4 + width) * TILE * sizeof(double))
     memset(&en[0], 0, n_seats * sizeof(double))
     j = 0
@@ -211,19 +212,26 @@ cdef void add_tree(
             increase(&path[seat, 3 + 2 * c, 0], at_mean)
             increase(&path[seat, 0, 0], multiply_doubles(slope, spread_doubles(mean_out[seat, c])))
             increase(&path[seat, 1, 0], multiply_doubles(at_mean, spread_doubles(mean_out[seat, c])))
-    for j in range(n_rows_out):
-        i, seat = rows_out[j], seats_out[j]
-        x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
-        total = multiply_doubles(x, load_doubles(&path[seat, 0, 0]))
-        total = multiply_doubles(w, subtract_doubles(load_doubles(&path[seat, 1, 0]), total))
-        total = add_doubles(load_doubles(&phi[i, 0]), total)
-        for c in range(width):
-            wx = multiply_doubles(x, load_doubles(&path[seat, 2 + 2 * c, 0]))
-            wx = subtract_doubles(wx, load_doubles(&path[seat, 3 + 2 * c, 0]))
-            total = add_doubles(
-                total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column + c])), wx)
-            )
-        store_doubles(&phi[i, 0], total)
+    j = 0
+    while j < n_rows_out:
+        seat = seats_out[j]
+        a_mean, b_mean = load_doubles(&path[seat, 0, 0]), load_doubles(&path[seat, 1, 0])
+        a, b = load_doubles(&path[seat, 2, 0]), load_doubles(&path[seat, 3, 0])
+        while j < n_rows_out and seats_out[j] == seat:
+            i = rows_out[j]
+            x, w = load_doubles(&x_out[i, 0]), spread_doubles(weight_out[j])
+            total = multiply_doubles(w, subtract_doubles(b_mean, multiply_doubles(x, a_mean)))
+            total = add_doubles(load_doubles(&phi[i, 0]), total)
+            wx = subtract_doubles(multiply_doubles(x, a), b)
+            total = add_doubles(total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column])), wx))
+            for c in range(1, width):
+                wx = multiply_doubles(x, load_doubles(&path[seat, 2 + 2 * c, 0]))
+                wx = subtract_doubles(wx, load_doubles(&path[seat, 3 + 2 * c, 0]))
+                total = add_doubles(
+                    total, multiply_doubles(multiply_doubles(w, spread_doubles(y_out[i, column + c])), wx)
+                )
+            store_doubles(&phi[i, 0], total)
+            j += 1
 
 
 cdef inline void increase(double* to, doubles a) noexcept nogil:
