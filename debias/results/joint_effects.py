@@ -19,7 +19,7 @@ class JointEffects:
         The values of each feature that is one column of X, as the user sees them: numbers with NaN where missing, or
         objects with None where missing.
     effect : array of shape (n_drawn, n_pairs)
-        e_j + e_k - e_jk of each pair, in the unit of the output.
+        The part of the output that needs both features of each pair and no other, in its unit.
     output : tuple of str
         The output of each pair, if the model has several: that on which the effect varies most. Else an empty text.
     """

@@ -1,7 +1,7 @@
 """The test of interactions: whether the response goes with what the model does with two features together.
 
 It is Tukey's (1949) one degree of freedom for non-additivity, with the direction from the model. The response and the
-interaction of a pair, e_j + e_k - e_jk on each row, are freed of additive functions of all columns and of the other
+part of the output that needs both features and no other are freed of additive functions of all columns and of the other
 interactions by least squares; the mean of their product is tested, one-sided, with standard errors that allow for the
 many functions (HC2, MacKinnon and White 1985). For classes and counts it is a score test in an additive model with the
 logistic or the log link.
