@@ -37,7 +37,7 @@ _FINDINGS = {Verdict.INFORMATIVE: Finding.CONFIRMED, Verdict.UNTESTED: Finding.U
 """What is found about a feature by its verdict,"""
 _NOT_INFORMATIVE = {
     Dependence.DEPENDENT: Finding.RELATED,
-    Dependence.NOT_DETECTED: Finding.NO_EVIDENCE,
+    Dependence.NOT_DETECTED: Finding.UNCONFIRMED,
     Dependence.UNTESTED: Finding.UNCONFIRMED,
 }
 """and about an indistinguishable one by the test of dependence."""
@@ -280,8 +280,8 @@ class Audit(ReportedResult):
 
         "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
         unconfirmed": the response depends on the feature, but what this model does with it is not more than noise on
-        these rows (indistinguishable, but dependent). "no evidence alone": these rows show neither. "unconfirmed
-        alone": they do not show a use that holds, and dependence was not tested. "untested".
+        these rows (indistinguishable, but dependent). "unconfirmed alone": these rows do not show a use that holds,
+        and no dependence, or dependence was not tested (:attr:`dependence` says which). "untested".
         """
         dependence = self.dependence or [Dependence.UNTESTED] * self.share.size
         return [

@@ -48,13 +48,15 @@ def _of_refit(result: Droppable) -> str:
         return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
     tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
     return (
-        f"{tried} is {listed(result.dropped(first))}, and it is not shown that the model without {_them(first)} loses "
-        f"at most {allowed} {_bounds(result, first)}."
+        f"{tried} is {listed(result.dropped(first))}. What the model without {_them(first)} loses of the gain of this "
+        f"model over a constant is not settled: it may be above {100 * result.tolerance:g}% {_bounds(result, first)}."
     )
 
 
 MOST_NEEDED = 100
 """If more than this many times the rows are needed, their number is not told."""
+MOST_DROPPED_NAMED = 12
+"""A set of at most this many features that must not be dropped is named."""
 LIMITS = (
     "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. "
     "It is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "
@@ -131,12 +133,12 @@ def _of_harmful(result: Droppable) -> list[str]:
     if not harmful or harmful[0] == 0:
         return []
     size = int(result.sizes[harmful[0]])
-    kept = [name for name in result.feature_names if name not in result.dropped(size)]
+    dropped = result.dropped(size)
     more = ", and the same holds for the larger sets" if len(harmful) > 1 else ""
+    few = listed(dropped) if size <= MOST_DROPPED_NAMED else f"the first {size:,} features of the order"
     return [
-        f"Do not drop the first {size:,} features together, so that only {listed(kept)} "
-        f"{'is' if len(kept) == 1 else 'are'} kept: that loses more than {100 * result.tolerance:g}% of the gain "
-        f"{_bounds(result, size)}{more}."
+        f"Do not drop {few} together: that loses more than {100 * result.tolerance:g}% of the gain "
+        f"{_bounds(result, size)}{more}. This does not say what some of them alone cost."
     ]
 
 

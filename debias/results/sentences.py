@@ -457,6 +457,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
     lines += _slightly_inflated(audit, reported, unseen, doubled & ~notable)
     if lines and error is None:
         lines.append("The shares on these rows have no standard error here, so the differences may be chance.")
+    if lines:
+        lines.append("A reported share that is too high is no reason to drop a feature.")
     which = "feature that was tested" if audit.untested_features else "feature"
     return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}{beyond}."]
 

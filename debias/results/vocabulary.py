@@ -108,13 +108,12 @@ class Dependence(Word):
 class Finding(Word):
     """What both tests together say about a feature: whether the model uses it, and whether the response depends on it.
 
-    The first test found nothing alone in the three in the middle. The test of dependence found that the response is
-    related to the feature, found nothing either, or was not made.
+    The first test found nothing alone in the two in the middle. The test of dependence found that the response is
+    related to the feature; or it found nothing either, or was not made, which its own column tells.
     """
 
     CONFIRMED = "used and confirmed"
     RELATED = "related, use unconfirmed"
-    NO_EVIDENCE = "no evidence alone"
     UNCONFIRMED = "unconfirmed alone"
     UNTESTED = "untested"
 
@@ -178,7 +177,6 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     Finding: {
         Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
         Finding.RELATED: Display("related, use unconfirmed", colour=BLUE, mark="◐"),
-        Finding.NO_EVIDENCE: Display("no evidence alone", colour=VERMILION, mark="✕"),
         Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
     },

@@ -85,7 +85,7 @@ def test_a_finding_tells_both_verdicts():
     found = np.array([True, False, True, False])
     dependent = replace(audit.tested_scores, scorer="honest_effects", selected=found)
     both = replace(audit, scores={**audit.scores, "honest_effects": dependent})
-    assert both.finding == [Finding.CONFIRMED, Finding.CONFIRMED, Finding.RELATED, Finding.NO_EVIDENCE]
+    assert both.finding == [Finding.CONFIRMED, Finding.CONFIRMED, Finding.RELATED, Finding.UNCONFIRMED]
     told = dict(zip(both.tested_scores.feature_names, both.finding, strict=True))
     assert both.to_frame()["finding"].to_dict() == told
     reason = {"untested_because": "the rows are too few"}
