@@ -31,11 +31,12 @@ PARTS_OF_EXPERIMENTS = {
     "debias.significance.change.compare_windows": OF_HISTORIES,
     "debias.significance.fold_evidence.harmonic_mean": OTHER_COMBINATIONS,
     "debias.significance.fold_evidence.sum_of_z": OTHER_COMBINATIONS,
+    "debias.p_values": "rivals are adjusted as our tests are",
     "debias.results.console.print_table": "the demo prints the table of `debias audit` without the sentences below it",
 }
 """What the experiments use beside documented names: the reason. They measure steps of an audit that no user calls."""
-GROUND_OF_ADAPTERS = ("debias.errors.", "debias.hooks.", "debias.testing.", "debias.trees.")
-"""Adapters turn models into arrays, so they may use these rooms whole."""
+GROUND_OF_ADAPTERS = ("debias.errors.", "debias.hooks.", "debias.testing.", "debias.trees.", "debias.data.probing.")
+"""Adapters turn models into arrays, so they may use these rooms whole, and trace columns by trial."""
 
 
 def names_on_the_api_page():

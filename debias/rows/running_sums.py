@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +37,26 @@ class RunningSums:
     hessian: NDArray[np.float64]
 
 
-def running_sums(rows: Rows, ahead: float = 0.0) -> RunningSums:
+@dataclass(frozen=True, eq=False)
+class SummedRows:
+    """Rows of which only sums at the nodes are known, for figures that are made of such sums.
+
+    Parameters
+    ----------
+    model : object
+    node_sums : object
+        With attributes n, s and n_root, as :class:`debias.rows.node_totals.NodeTotals` has them.
+    running : callable
+        Returns the sums of gradients for ``ahead``, see `running_sums`.
+    """
+
+    model: Any
+    node_sums: Any
+    running: Callable[[float], RunningSums]
+    in_bag: None = None
+
+
+def running_sums(rows: Rows | SummedRows, ahead: float = 0.0) -> RunningSums:
     """Return the sums over rows at the nodes of an additive ensemble whose trees have one output each.
 
     Parameters
@@ -46,9 +66,16 @@ def running_sums(rows: Rows, ahead: float = 0.0) -> RunningSums:
     ahead : float
         The gradients in a tree are those at the margin before it, plus `ahead` times the value of the leaf of the row.
     """
+    return rows.running(ahead) if isinstance(rows, SummedRows) else sums_of(rows, rows.leaf_blocks(), ahead)
+
+
+def sums_of(
+    rows: Rows, blocks: Iterable[tuple[slice | NDArray[np.int64], NDArray[np.int32]]], ahead: float
+) -> RunningSums:
+    """Return the sums over some of the rows: `blocks` has their positions and their leaves in every tree."""
     ensemble = rows.ensemble
     n, sums = np.zeros(ensemble.n_nodes), np.zeros((ensemble.n_nodes, 2))
-    for part, leaves in rows.leaf_blocks():
+    for part, leaves in blocks:
         _add(rows, part, leaves, ahead, n, sums)
     _sum_up(ensemble, n, sums)
     return RunningSums(n, sums[:, 0].copy(), sums[:, 1].copy())
@@ -56,7 +83,7 @@ def running_sums(rows: Rows, ahead: float = 0.0) -> RunningSums:
 
 def _add(
     rows: Rows,
-    part: slice,
+    part: slice | NDArray[np.int64],
     leaves: NDArray[np.int32],
     ahead: float,
     n: NDArray[np.float64],

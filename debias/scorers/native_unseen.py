@@ -30,7 +30,7 @@ from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
 from debias.rows.rows import Rows
-from debias.rows.running_sums import of_leaves, running_sums
+from debias.rows.running_sums import SummedRows, of_leaves, running_sums
 from debias.scorers.native import reported_importance
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _of_boosted(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance,
 def _refuse_without_rows(ensemble: TreeEnsemble, rows: Any) -> None:
     """Refuse models and rows for which the gradients of single rows at the margin before a tree are not known."""
     objective = ensemble.objective
-    if not isinstance(rows, Rows):
+    if not isinstance(rows, (Rows, SummedRows)):
         raise CompositionError("rows in batches are not kept, and it takes their margins before each tree")
     if rows.in_bag is not None:
         raise CompositionError("out-of-bag rows of a boosted model have no margins before each tree")

@@ -38,7 +38,7 @@ def test_out_of_bag_and_dependent_rows_have_shap_interactions_and_a_reason(model
     of_bag = debias.compare(forest, X, y, of="pairs")
     assert of_bag.rows == "oob"
     assert np.isfinite(of_bag.shap_interactions_oob).all()
-    blocks = debias.Dataset(X[:60], y[:60], blocks=np.repeat(np.arange(30), 2))
+    blocks = debias.Dataset(X[:60], y[:60], blocks=np.repeat(np.arange(15), 4))
     booster = models("xgboost", n_estimators=5, max_depth=3).fit(X[60:], y[60:])
     in_blocks = debias.compare(booster, blocks, of="pairs", rows="held-out")
     assert in_blocks.tested is None

@@ -158,8 +158,8 @@ def test_weights_and_blocks_are_those_of_rows_repeated(booster):
     weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
     model = XGBRegressor(**BOOSTER).fit(X[:400], y[:400], sample_weight=weight[:400])
     train = Dataset(X[:400], y[:400], sample_weight=weight[:400])
-    block = np.arange(300) // 3
-    repeated = np.repeat(np.arange(400, 700), weight[400:].astype(int))
+    block = np.arange(600) // 3
+    repeated = np.repeat(np.arange(400, 1000), weight[400:].astype(int))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)  # repeated rows
         weighted, by_row = (
@@ -169,7 +169,7 @@ def test_weights_and_blocks_are_those_of_rows_repeated(booster):
                 Dataset(X.iloc[repeated], y[repeated], blocks=block[repeated - 400]),
             )
         )
-    assert weighted.n_independent == by_row.n_independent == 100
+    assert weighted.n_independent == by_row.n_independent == 200
     for name in ("lost", "low", "high"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(by_row, name), rtol=1e-6)
     assert weighted.units == "blocks of held-out rows"

@@ -250,7 +250,7 @@ def test_trees_beside_the_model_are_checked_as_well(tmp_path):
 
 def test_catboosts_files_are_loaded_in_a_process_of_their_own_first(whole, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("debias.models.sandbox.check", lambda path, trust: asked.append(path))
+    monkeypatch.setattr("debias.models.sandbox.check", lambda path, trust, **_: asked.append(path))
     (tmp_path / "model.cbm").write_bytes(whole[1]["model.cbm"])
     debias.load_model(tmp_path / "model.cbm")
     assert asked == [tmp_path / "model.cbm"]

@@ -216,6 +216,8 @@ def renamed(release, names):
     plain = of_baseline(release)
     for each in plain["scores"].values():
         each["feature_names"] = [names.get(name, name) for name in each["feature_names"]]
+        alone = each["details"].get("explained_alone", {})
+        each["details"] |= {"explained_alone": {names.get(name, name): part for name, part in alone.items()}}
     return json.dumps(plain)
 
 

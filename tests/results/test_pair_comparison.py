@@ -146,7 +146,7 @@ def test_files_are_read_without_loss(tmp_path, test):
         ({"schema_version": 2}, "schema version 2"),
         ({"shap_interactions": [1.0]}, "do not have 4 entries"),
         ({"pairs": [[0, 9]] * 4}, "not of two features"),
-        ({"pairs": [[0]] * 4}, "not a list of pairs"),
+        ({"pairs": [[0]] * 4}, "not a list of 2 positions each"),
         ({"tested": {"kind": "other"}}, "not interactions written by debias"),
         ({"rows": 3}, "rows"),
     ],
