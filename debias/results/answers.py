@@ -52,10 +52,11 @@ def _keep(audit: Audit) -> list[str]:
         are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
         what_holds = f"what the model does with {them} holds on rows that it has not seen"
         lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}: {what_holds}{condition(audit, named=False)}."]
+    verdict = audit.verdict
     unused = [
         names[k]
         for k in by_share
-        if audit.verdict[k] is Verdict.INDISTINGUISHABLE
+        if verdict[k] is Verdict.INDISTINGUISHABLE
         and audit.dependence is not None
         and audit.dependence[k] is Dependence.DEPENDENT
     ]

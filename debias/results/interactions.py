@@ -341,8 +341,8 @@ class Interactions(ReportedResult):
         return (pairs.draw_matrix if kind == "matrix" else pairs.draw_network)(self, ax, max_features)
 
     def _which(self, verdict: Confirmation) -> NDArray[np.int64]:
-        order = self._order()
-        return order[[self.verdict[k] is verdict for k in order]]
+        order, found = self._order(), self.verdict
+        return order[[found[k] is verdict for k in order]]
 
     def _named(self, verdict: Confirmation) -> list[tuple[str, ...]]:
         sets = self.sets

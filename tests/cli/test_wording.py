@@ -20,6 +20,9 @@ NOT_OF_COMMANDS = (
     "train must be (X_train, y_train)",
     "refits='word' must be",
     "(random_state='word'), so these",  # of a splitter of scikit-learn
+    "debias.Permutation",  # of the log, beside what a command prints: --permutations is what it has of this
+    "debias.load_model(path, params=",  # which goes on: in the shell --params
+    "one thing can be said: params=",
 )
 
 
