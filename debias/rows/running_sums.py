@@ -43,14 +43,12 @@ class SummedRows:
 
     Parameters
     ----------
-    model : object
     node_sums : object
         With attributes n, s and n_root, as :class:`debias.rows.node_totals.NodeTotals` has them.
     running : callable
         Returns the sums of gradients for ``ahead``, see `running_sums`.
     """
 
-    model: Any
     node_sums: Any
     running: Callable[[float], RunningSums]
     in_bag: None = None

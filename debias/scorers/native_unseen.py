@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
-    Reproduce = Callable[[TreeEnsemble, Any, ReportedImportance], Array]
+    Figures = Callable[[Any], Array]
+    """Figures of the features on evaluation rows."""
+    Reproduce = Callable[[TreeEnsemble, ReportedImportance], Figures]
 
 WITH_GAINS = ("squared_error", "logistic", "softmax", "poisson", "gamma", "tweedie", "huber", "fair", "exponential")
 """Losses of boosted models whose leaf values follow from the gradients and second derivatives of the rows."""
@@ -75,7 +77,7 @@ def native_unseen(ensemble: TreeEnsemble, rows: Any) -> tuple[Array, dict[str, A
         raise CompositionError(f"this {ensemble.source} reports no importance of its own")
     if reported.measure is None:
         raise CompositionError(f"debias cannot compute the importance {reported.kind!r} on other rows")
-    return REPRODUCE[reported.measure](ensemble, rows, reported), {"kind": reported.kind}
+    return REPRODUCE[reported.measure](ensemble, reported)(rows), {"kind": reported.kind}
 
 
 @hookimpl
@@ -84,65 +86,57 @@ def debias_scorers() -> Sequence[Scorer]:
     return [native_unseen]
 
 
-def _impurity(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
-    if ensemble.averaged:
-        return _by_feature(ensemble, _averaged(ensemble, rows, _decrease(ensemble)))
-    return _by_feature(ensemble, _of_boosted(ensemble, rows, reported, _decrease(ensemble)))
+def _impurity(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
+    return _of_splits(ensemble, reported, _decrease(ensemble))
 
 
-def _impurity_by_tree(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
-    decrease = _decrease(ensemble)
-    total = np.bincount(ensemble.tree_of_split, weights=decrease, minlength=ensemble.n_trees)
-    return _by_feature(ensemble, _averaged(ensemble, rows, decrease) * _ratio(1.0, total)[ensemble.tree_of_split])
+def _impurity_by_tree(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
+    decrease, tree = _decrease(ensemble), ensemble.tree_of_split
+    total = np.bincount(tree, weights=decrease, minlength=ensemble.n_trees)
+    return _averaged(ensemble, decrease * _ratio(1.0, total)[tree])
 
 
-def _total_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
-    if ensemble.gain is None:
-        raise CompositionError(f"this {ensemble.source} stores no gains of its splits")
-    gain = ensemble.gain[ensemble.splits]
-    if ensemble.averaged:
-        return _by_feature(ensemble, _averaged(ensemble, rows, gain))
-    return _by_feature(ensemble, _of_boosted(ensemble, rows, reported, gain))
+def _total_gain(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
+    return _of_splits(ensemble, reported, _gain(ensemble))
 
 
-def _mean_gain(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
-    n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
-    return _total_gain(ensemble, rows, reported) * _ratio(1.0, n_splits)
+def _mean_gain(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
+    feature = ensemble.feature[ensemble.splits]
+    n_splits = np.bincount(feature, minlength=ensemble.n_features)
+    return _of_splits(ensemble, reported, _gain(ensemble) / n_splits[feature])
 
 
-def _splits(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+def _splits(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
     raise CompositionError(
         "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: "
         "let the model report them (importance_type='gain')"
     )
 
 
-def _prediction_change(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> Array:
+def _prediction_change(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
     """Return the sum over pairs (a, b) of leaves of ``n'_a n'_b / (n'_a + n'_b) (v_a - v_b) (u_a - u_b)``.
 
     The leaves of a pair differ in one split of a symmetric tree; v is the value of a leaf, and u the value that the
     evaluation rows give it, with the penalty for as many rows as the training rows. K Newton steps leave the part
     ``(penalty / (H + penalty))^K`` of the way to the best value if the loss is quadratic, with H at the value v.
     """
+    _refuse_losses(ensemble)
     assert reported.leaf_sums is not None
-    leaves, trained = _row_by_row(ensemble, rows, reported), ensemble.averaging_weight
+    leaves, trained = reported.leaf_sums(ensemble), ensemble.averaging_weight
     assert trained is not None
     rate, value, several = leaves.learning_rate, ensemble.value[:, 0], leaves.n_steps > 1
-    sums = running_sums(rows, ahead=1 / rate if several else 0.0)
-    penalty = leaves.penalty * _ratio(sums.n, trained)
-    left = _ratio(penalty, sums.hessian + penalty) ** leaves.n_steps
-    shown = (1 - left) * (rate * _ratio(sums.gradient, sums.hessian) + several * value)
-    score = np.zeros(ensemble.n_features)
-    for tree in range(ensemble.n_trees):
-        levels = _levels(ensemble, tree)
-        leaf = levels.pop()
-        for depth, nodes in enumerate(levels):
-            pairs = leaf.reshape(2**depth, 2, -1)
-            a, b = pairs[:, 0].ravel(), pairs[:, 1].ravel()
-            common = sums.n[a] * sums.n[b] * _ratio(1.0, sums.n[a] + sums.n[b])
-            change = common * (value[a] - value[b]) * (shown[a] - shown[b])
-            score[ensemble.feature[nodes[0]]] += change.sum()
-    return score
+    a, b, feature = _pairs_of_leaves(ensemble)
+
+    def figures(rows: Any) -> Array:
+        _refuse_unkept(rows)
+        sums = running_sums(rows, ahead=1 / rate if several else 0.0)
+        penalty = leaves.penalty * _ratio(sums.n, trained)
+        left = _ratio(penalty, sums.hessian + penalty) ** leaves.n_steps
+        shown = (1 - left) * (rate * _ratio(sums.gradient, sums.hessian) + several * value)
+        change = _common(sums.n, a, b) * (value[a] - value[b]) * (shown[a] - shown[b])
+        return np.bincount(feature, weights=change, minlength=ensemble.n_features).astype(np.float64)
+
+    return figures
 
 
 REPRODUCE: dict[Measure, Reproduce] = {
@@ -153,7 +147,7 @@ REPRODUCE: dict[Measure, Reproduce] = {
     Measure.SPLITS: _splits,
     Measure.PREDICTION_CHANGE: _prediction_change,
 }
-"""How each measure is computed on evaluation rows."""
+"""How each measure is computed on evaluation rows: what the trees alone decide is computed once for all rows."""
 
 
 def _decrease(ensemble: TreeEnsemble) -> Array:
@@ -165,49 +159,76 @@ def _decrease(ensemble: TreeEnsemble) -> Array:
     return decrease
 
 
-def _averaged(ensemble: TreeEnsemble, rows: Any, figure: Array) -> Array:
-    """Return the figure of each split of averaged trees on the evaluation rows, as shares of the rows of the tree."""
-    if not ensemble.mean_values or ensemble.weight is None:
+def _gain(ensemble: TreeEnsemble) -> Array:
+    if ensemble.gain is None:
+        raise CompositionError(f"this {ensemble.source} stores no gains of its splits")
+    gain: Array = ensemble.gain[ensemble.splits]
+    return gain
+
+
+def _of_splits(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array) -> Figures:
+    return _averaged(ensemble, figure) if ensemble.averaged else _boosted(ensemble, reported, figure)
+
+
+def _averaged(ensemble: TreeEnsemble, figure: Array) -> Figures:
+    """Sum the figures of the splits of averaged trees on evaluation rows, as shares of the rows of the tree."""
+    weight = ensemble.weight
+    if not ensemble.mean_values or weight is None:
         raise CompositionError(
             f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by "
             "means"
         )
-    n, s, (left, right), step = rows.node_sums.n, rows.node_sums.s, ensemble.children.T, _steps(ensemble)
-    if not rows.node_sums.n_root.any():
-        raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
-    root = ensemble.tree_start[:-1]
-    shown = s[left] * _ratio(1.0, n[left])[:, None] - s[right] * _ratio(1.0, n[right])[:, None]
-    covariance = _common(n, left, right) * (step * shown).sum(axis=1)
-    of_training = _common(ensemble.weight, left, right) * (step**2).sum(axis=1)
-    confirmed = _ratio(covariance, of_training) * (ensemble.weight[root] * _ratio(1.0, n[root]))[ensemble.tree_of_split]
-    result: Array = figure * confirmed
-    return result
+    (left, right), step = ensemble.children.T, _steps(ensemble)
+    root, tree = ensemble.tree_start[:-1], ensemble.tree_of_split
+    of_training = _common(weight, left, right) * (step**2).sum(axis=1)
+    per_covariance = figure * _ratio(weight[root][tree], of_training)
+
+    def figures(rows: Any) -> Array:
+        n, s = rows.node_sums.n, rows.node_sums.s
+        if not rows.node_sums.n_root.any():
+            raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
+        mean = s * _ratio(1.0, n)[:, None]
+        covariance = _common(n, left, right) * np.einsum("ij,ij->i", step, mean[left] - mean[right])
+        return _by_feature(ensemble, per_covariance * covariance * _ratio(1.0, n[root])[tree])
+
+    return figures
 
 
-def _of_boosted(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance, figure: Array) -> Array:
-    """Return the figure of each split of boosted trees on the evaluation rows."""
+def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array) -> Figures:
+    """Sum the figures of the splits of boosted trees on evaluation rows."""
+    _refuse_losses(ensemble)
+    by_weight = reported.leaf_sums is None
     if reported.leaf_sums is None:
-        _refuse_without_rows(ensemble, rows)
-        trained, weight, at_once = _from_variance(ensemble, figure), ensemble.weight, running_sums(rows)
+        trained, weight = _from_variance(ensemble, figure), ensemble.weight
         assert weight is not None
-        evaluated = at_once.n
     else:
-        leaves = _row_by_row(ensemble, rows, reported)
+        leaves = reported.leaf_sums(ensemble)
         weight = of_leaves(ensemble, leaves.hessian)
-        trained, at_once = _from_leaves(ensemble, leaves, weight), running_sums(rows)
-        evaluated = at_once.hessian
+        trained = _from_leaves(ensemble, leaves, weight)
     root = ensemble.tree_start[:-1]
-    shown = _difference(ensemble, at_once.gradient, evaluated) * (weight[root].sum() / evaluated[root].sum())
-    return figure * _ratio(shown, trained)
+    per_gradient = figure * _ratio(weight[root].sum(), trained)
+
+    def figures(rows: Any) -> Array:
+        _refuse_unkept(rows)
+        sums = running_sums(rows)
+        evaluated = sums.n if by_weight else sums.hessian
+        shown = _difference(ensemble, sums.gradient, evaluated) / evaluated[root].sum()
+        return _by_feature(ensemble, per_gradient * shown)
+
+    return figures
 
 
-def _refuse_without_rows(ensemble: TreeEnsemble, rows: Any) -> None:
-    """Refuse models and rows for which the gradients of single rows at the margin before a tree are not known."""
-    objective = ensemble.objective
+def _refuse_unkept(rows: Any) -> None:
+    """Refuse rows for which the margins before each tree are not known."""
     if not isinstance(rows, (Rows, SummedRows)):
         raise CompositionError("rows in batches are not kept, and it takes their margins before each tree")
     if rows.in_bag is not None:
         raise CompositionError("out-of-bag rows of a boosted model have no margins before each tree")
+
+
+def _refuse_losses(ensemble: TreeEnsemble) -> None:
+    """Refuse models for which the gradients of single rows at the margin before a tree are not known."""
+    objective = ensemble.objective
     if objective.name not in WITH_GAINS or objective.smoothed or not objective.has_loss:
         raise CompositionError(
             f"the gains and leaf values for the loss {objective.name} are not those of its gradients"
@@ -216,12 +237,6 @@ def _refuse_without_rows(ensemble: TreeEnsemble, rows: Any) -> None:
         raise CompositionError("trees were scaled after their growth, so the margins before each tree are not known")
     if ensemble.value.shape[1] > 1:
         raise CompositionError("trees with several outputs each choose their splits for all outputs together")
-
-
-def _row_by_row(ensemble: TreeEnsemble, rows: Any, reported: ReportedImportance) -> LeafSums:
-    assert reported.leaf_sums is not None
-    _refuse_without_rows(ensemble, rows)
-    return reported.leaf_sums(ensemble)
 
 
 def _from_variance(ensemble: TreeEnsemble, decrease: Array) -> Array:
@@ -264,6 +279,22 @@ def _difference(ensemble: TreeEnsemble, gradient: Array, weight: Array) -> Array
     left, at = ensemble.children[:, 0], ensemble.splits
     difference: Array = gradient[left] - _ratio(weight[left], weight[at]) * gradient[at]
     return difference
+
+
+def _pairs_of_leaves(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the two leaves of each pair of symmetric trees that differ in one split, and the feature of the split."""
+    first, second, feature = [], [], []
+    for tree in range(ensemble.n_trees):
+        levels = _levels(ensemble, tree)
+        leaf = levels.pop()
+        for depth, nodes in enumerate(levels):
+            pairs = leaf.reshape(2**depth, 2, -1)
+            first.append(pairs[:, 0].ravel())
+            second.append(pairs[:, 1].ravel())
+            feature.append(np.full(first[-1].size, ensemble.feature[nodes[0]]))
+    none = np.empty(0, dtype=np.int64)
+    a, b, of_pair = (np.concatenate([none, *each]) for each in (first, second, feature))
+    return a, b, of_pair
 
 
 def _levels(ensemble: TreeEnsemble, tree: int) -> list[NDArray[np.int64]]:

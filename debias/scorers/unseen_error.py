@@ -65,10 +65,10 @@ def unseen_error(
     sums, library = _GroupSums(ensemble, rows), reported_importance(rows.model)
     assert library is not None
     assert library.measure is not None
-    figure_of = REPRODUCE[library.measure]
+    figures_on = REPRODUCE[library.measure](ensemble, library)
 
     def shares(positions: NDArray[np.int64]) -> Array:
-        figures = grouping.sum(figure_of(ensemble, sums.without(positions), library))
+        figures = grouping.sum(figures_on(sums.without(positions)))
         # Not clipped: a feature whose figure is below 0 without each group would have no error.
         return figures / (np.maximum(figures, 0.0).sum() or 1.0)
 
@@ -98,12 +98,12 @@ class _GroupSums:
         router = Router(ensemble, rows.table.matrix(ensemble, positions), skip, rows.n_jobs)
         leaves = router.leaves(np.arange(ensemble.n_trees))
         if not ensemble.averaged:
-            return SummedRows(rows.model, None, lambda ahead: self._running(positions, leaves, ahead))
+            return SummedRows(None, lambda ahead: self._running(positions, leaves, ahead))
         group, of_all = NodeTotals(ensemble), rows.node_sums
         group.add(leaves, rows.response.part(positions), rows.weight[positions], n_jobs=rows.n_jobs)
         n = _less(of_all.n, group.n)
         s = np.where(n[:, None] > 0, of_all.s - group.s, 0.0)
-        return SummedRows(rows.model, _Sums(n, s, n[ensemble.tree_start[:-1]]), self._no_margins)
+        return SummedRows(_Sums(n, s, n[ensemble.tree_start[:-1]]), self._no_margins)
 
     def _running(self, positions: NDArray[np.int64], leaves: NDArray[np.int32], ahead: float) -> RunningSums:
         if ahead not in self._all:
