@@ -64,19 +64,43 @@ def running_sums(rows: Rows | SummedRows, ahead: float = 0.0) -> RunningSums:
     ahead : float
         The gradients in a tree are those at the margin before it, plus `ahead` times the value of the leaf of the row.
     """
-    return rows.running(ahead) if isinstance(rows, SummedRows) else sums_of(rows, rows.leaf_blocks(), ahead)
+    if isinstance(rows, SummedRows):
+        return rows.running(ahead)
+    n, gradient, hessian = sums_by_group(rows, rows.leaf_blocks(), ahead)[:, :, 0]
+    return RunningSums(n, gradient, hessian)
 
 
-def sums_of(
-    rows: Rows, blocks: Iterable[tuple[slice | NDArray[np.int64], NDArray[np.int32]]], ahead: float
-) -> RunningSums:
-    """Return the sums over some of the rows: `blocks` has their positions and their leaves in every tree."""
+def sums_by_group(
+    rows: Rows,
+    blocks: Iterable[tuple[slice | NDArray[np.int64], NDArray[np.int32]]],
+    ahead: float,
+    group: NDArray[np.int64] | None = None,
+    n_groups: int = 1,
+) -> NDArray[np.float64]:
+    """Return sums over groups of rows at every node.
+
+    Parameters
+    ----------
+    rows : Rows
+    blocks : iterable of (slice or array, array of shape (n, n_trees))
+        Positions of rows, and their leaves in every tree.
+    ahead : float
+        See `running_sums`.
+    group : array of int of shape (n_rows,), optional
+        The group of each row. By default all rows are in one.
+    n_groups : int
+
+    Returns
+    -------
+    array of float64 of shape (3, n_nodes, n_groups)
+        Weights, weighted sums of negative gradients, and of second derivatives.
+    """
     ensemble = rows.ensemble
-    n, sums = np.zeros(ensemble.n_nodes), np.zeros((ensemble.n_nodes, 2))
+    sums = np.zeros((ensemble.n_nodes, 3, n_groups))
     for part, leaves in blocks:
-        _add(rows, part, leaves, ahead, n, sums)
-    _sum_up(ensemble, n, sums)
-    return RunningSums(n, sums[:, 0].copy(), sums[:, 1].copy())
+        _add(rows, part, leaves, ahead, None if group is None else group[part], sums)
+    _sum_up(ensemble, np.zeros(ensemble.n_nodes), sums.reshape(ensemble.n_nodes, -1))
+    return np.ascontiguousarray(sums.transpose(1, 0, 2))
 
 
 def _add(
@@ -84,15 +108,15 @@ def _add(
     part: slice | NDArray[np.int64],
     leaves: NDArray[np.int32],
     ahead: float,
-    n: NDArray[np.float64],
+    group: NDArray[np.int64] | None,
     sums: NDArray[np.float64],
 ) -> None:
-    """Add a block of rows at their leaves."""
+    """Add a block of rows at their leaves, in the column of their group."""
     ensemble, response, weight = rows.ensemble, rows.response.part(part), rows.weight[part]
     objective, target, margin = ensemble.objective, response.target, response.margin
     assert target is not None
     margin = np.tile(ensemble.base, (len(target), 1)) if margin is None else margin.copy()
-    at_once = ensemble.trees_a_round
+    at_once, n_groups = ensemble.trees_a_round, sums.shape[2]
     for first in range(0, ensemble.n_trees, at_once):
         trees = range(first, min(first + at_once, ensemble.n_trees))
         steps = np.zeros_like(margin)
@@ -107,8 +131,10 @@ def _add(
                 gradient, hessian = _derivatives(objective, target, looked_at)
             else:
                 gradient, hessian = at_margin
-            for into, added in ((n, 1.0), (sums[:, 0], gradient[:, k]), (sums[:, 1], hessian[:, k])):
-                into[begin:end] += np.bincount(leaf, weights=weight * added, minlength=end - begin)
+            cell, shape = leaf if group is None else leaf * n_groups + group, (end - begin, n_groups)
+            for column, added in enumerate((weight, weight * gradient[:, k], weight * hessian[:, k])):
+                of_cell = np.bincount(cell, weights=added, minlength=shape[0] * n_groups)
+                sums[begin:end, column] += of_cell.reshape(shape)
             steps[:, k] += step
         margin += steps
 

@@ -108,3 +108,11 @@ def test_sentences_about_a_bias_that_is_none_are_rare(library, n):
         without += any("too high: " in line for line in no_error.summary())
     assert wrong / n_sets <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)
     assert without / n_sets > 0.2, "without the error chance is called a bias, so the test can fail"
+
+
+def test_groups_in_several_passes_give_the_same_errors(monkeypatch):
+    X, y = drawn(300, 0)
+    model = fitted("xgboost", X[:200], y[:200])
+    at_once = audited(model, X[200:], y[200:]).reported_unseen_error
+    monkeypatch.setattr("debias.scorers.unseen_error.SUMS_KEPT", 3 * 15 * 15 * 7)
+    np.testing.assert_allclose(audited(model, X[200:], y[200:]).reported_unseen_error, at_once, rtol=1e-5)
