@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_re
 from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
-from debias.scorers.native_unseen import native_unseen
+from debias.scorers.native_unseen import figures_of
 from debias.scorers.unseen_error import unseen_error
 from debias.significance.procedure import Tests
 
@@ -379,10 +379,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         scores[DEPENDENCE] = _dependence_tested(prepared, scores[DEPENDENCE], plan, reason_of(of_tested))
 
     reported, reported_kind = _reported(prepared) if n_members == 1 else (None, NOT_REPORTED)
-    reported_unseen, no_unseen_because = _reported_unseen(prepared, reported, of_tested)
-    error, p_value = None, None
-    if reported is not None and reported_unseen is not None:
-        error, p_value = unseen_error(prepared.ensemble, prepared.rows, prepared.grouping, reported)
+    unseen = _reported_unseen(prepared, reported, of_tested)
     return _AuditedMember(
         scores=scores,
         n_values=n_values,
@@ -390,10 +387,10 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         performance=performance,
         reported=reported,
         reported_kind=reported_kind,
-        reported_unseen=reported_unseen,
-        no_unseen_because=no_unseen_because,
-        reported_unseen_error=error,
-        inflation_p=p_value,
+        reported_unseen=unseen.values,
+        no_unseen_because=unseen.none_because,
+        reported_unseen_error=unseen.error,
+        inflation_p=unseen.inflation_p,
     )
 
 
@@ -415,21 +412,27 @@ def _reported(prepared: Prepared) -> tuple[NDArray[np.float64] | None, str]:
     return prepared.grouping.sum(np.asarray(importance.values, dtype=np.float64)), importance.kind
 
 
-def _reported_unseen(
-    prepared: Prepared, reported: NDArray[np.float64] | None, tested: Scores
-) -> tuple[NDArray[np.float64] | None, str | None]:
-    """Return what the library reports, computed on these rows, by groups of columns; or None, and why."""
+class _ReportedUnseen(NamedTuple):
+    values: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None
+    inflation_p: NDArray[np.float64] | None = None
+    none_because: str | None = None
+
+
+def _reported_unseen(prepared: Prepared, reported: NDArray[np.float64] | None, tested: Scores) -> _ReportedUnseen:
+    """Compute what the library reports on these rows, by groups of columns, and its error; or say why not."""
     if reported is None:
-        return None, "the library reports no importance"
+        return _ReportedUnseen(none_because="the library reports no importance")
     if tested.rows == RowsKind.TRAIN:
-        return None, "these are training rows"
+        return _ReportedUnseen(none_because="these are training rows")
     if prepared.member.positions is not None:
-        return None, "the model is one of several, and each has seen other rows"
+        return _ReportedUnseen(none_because="the model is one of several, and each has seen other rows")
     try:
-        values, _ = native_unseen.score(prepared.ensemble, prepared.rows)
+        figures_on, _ = figures_of(prepared.ensemble, prepared.member.model)
+        values = prepared.grouping.sum(figures_on(prepared.rows))
     except CompositionError as error:
-        return None, str(error)
-    return prepared.grouping.sum(values), None
+        return _ReportedUnseen(none_because=str(error))
+    return _ReportedUnseen(values, *unseen_error(figures_on, prepared.rows, prepared.grouping, reported, values))
 
 
 def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,13 +43,10 @@ class SummedRows:
 
     Parameters
     ----------
-    node_sums : object
-        With attributes n, s and n_root, as :class:`debias.rows.node_totals.NodeTotals` has them.
     running : callable
         Returns the sums of gradients for ``ahead``, see `running_sums`.
     """
 
-    node_sums: Any
     running: Callable[[float], RunningSums]
     in_bag: None = None
 

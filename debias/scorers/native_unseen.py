@@ -21,6 +21,7 @@ trees, whose splits are nearly all noise, decide that number, and features that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from debias.hooks.specs import hookimpl
 from debias.rows.rows import Rows
 from debias.rows.running_sums import SummedRows, of_leaves, running_sums
 from debias.scorers.native import reported_importance
+from debias.trees.routing import Router
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 WITH_GAINS = ("squared_error", "logistic", "softmax", "poisson", "gamma", "tweedie", "huber", "fair", "exponential")
 """Losses of boosted models whose leaf values follow from the gradients and second derivatives of the rows."""
+LEAVES_KEPT = 2**24
+"""Leaves of rows in trees that are kept at once, in 64 MB."""
 REPRODUCED = 1e-2
 """The gains that follow from the leaves may differ from the stored ones by this part of their sum."""
 
@@ -72,18 +76,80 @@ def native_unseen(ensemble: TreeEnsemble, rows: Any) -> tuple[Array, dict[str, A
     CompositionError
         The model reports no importance, or one that cannot be computed on other rows; the message says why.
     """
-    reported = reported_importance(rows.model)
+    figures, kind = figures_of(ensemble, rows.model)
+    return figures(rows), {"kind": kind}
+
+
+def figures_of(ensemble: TreeEnsemble, model: Any) -> tuple[Figures, str]:
+    """Return the function of rows that `native_unseen` is, and the library's name for the importance.
+
+    What the trees alone decide is computed once, for all rows.
+
+    Raises
+    ------
+    CompositionError
+        As for `native_unseen`.
+    """
+    reported = reported_importance(model)
     if reported is None:
         raise CompositionError(f"this {ensemble.source} reports no importance of its own")
     if reported.measure is None:
         raise CompositionError(f"debias cannot compute the importance {reported.kind!r} on other rows")
-    return REPRODUCE[reported.measure](ensemble, reported)(rows), {"kind": reported.kind}
+    return REPRODUCE[reported.measure](ensemble, reported), reported.kind
 
 
 @hookimpl
 def debias_scorers() -> Sequence[Scorer]:
     """Return the scorer."""
     return [native_unseen]
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedFigures:
+    """Figures of averaged trees on evaluation rows: sums over the splits of each feature.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    per_covariance : array of shape (n_splits,)
+        The figure of each split for a covariance of 1 of its step and the response, in a tree of weight 1.
+    """
+
+    ensemble: TreeEnsemble
+    per_covariance: Array
+
+    def __call__(self, rows: Any) -> Array:
+        """Return the figure of each feature on all rows."""
+        from debias.scorers.kernels import node as kernels
+
+        ensemble, sums = self.ensemble, rows.node_sums
+        if not sums.n_root.any():
+            raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
+        covariance = np.empty(ensemble.splits.size)
+        kernels.centred_covariance(ensemble.splits, ensemble.children, ensemble.value, sums.n, sums.s, covariance)
+        per_root = _ratio(1.0, sums.n[ensemble.tree_start[:-1]])
+        return _by_feature(ensemble, self.per_covariance * covariance * per_root[ensemble.tree_of_split])
+
+    def without_groups(self, rows: Rows, group: NDArray[np.int64], n_groups: int) -> Array:
+        """Return the figures without each group of rows, shape (n_features, n_groups); group -1 is never used."""
+        from debias.scorers.kernels import without_groups as kernels
+
+        ensemble, response = self.ensemble, rows.response
+        values = response.values if response.codes is None else np.eye(ensemble.n_outputs)[response.codes]
+        assert values is not None
+        of_node = np.zeros(ensemble.n_nodes)
+        of_node[ensemble.splits] = self.per_covariance
+        arrays = (ensemble.tree_start, ensemble.left, ensemble.right, ensemble.feature, ensemble.tree_output)
+        of_rows = (ensemble.value, of_node, group, rows.weight, np.ascontiguousarray(values))
+        sums = np.empty((int(np.diff(ensemble.tree_start).max()), 1 + ensemble.value.shape[1], n_groups))
+        X, out = rows.table.matrix(ensemble), np.zeros((ensemble.n_features, n_groups))
+        skip = None if rows.in_bag is None else rows.in_bag.bits_not_evaluated(0, rows.n_rows)
+        at_once = max(1, LEAVES_KEPT // rows.n_rows)
+        for first in range(0, ensemble.n_trees, at_once):
+            trees = np.arange(first, min(first + at_once, ensemble.n_trees))
+            router = Router(ensemble, X, None if skip is None else skip[trees], rows.n_jobs)
+            kernels.add_without_groups(trees, router.leaves(trees), *arrays, *of_rows, sums, out)
+        return out
 
 
 def _impurity(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
@@ -147,7 +213,7 @@ REPRODUCE: dict[Measure, Reproduce] = {
     Measure.SPLITS: _splits,
     Measure.PREDICTION_CHANGE: _prediction_change,
 }
-"""How each measure is computed on evaluation rows: what the trees alone decide is computed once for all rows."""
+"""How each measure is computed on evaluation rows."""
 
 
 def _decrease(ensemble: TreeEnsemble) -> Array:
@@ -170,28 +236,16 @@ def _of_splits(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Arr
     return _averaged(ensemble, figure) if ensemble.averaged else _boosted(ensemble, reported, figure)
 
 
-def _averaged(ensemble: TreeEnsemble, figure: Array) -> Figures:
-    """Sum the figures of the splits of averaged trees on evaluation rows, as shares of the rows of the tree."""
+def _averaged(ensemble: TreeEnsemble, figure: Array) -> AveragedFigures:
     weight = ensemble.weight
     if not ensemble.mean_values or weight is None:
         raise CompositionError(
             f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by "
             "means"
         )
-    (left, right), step = ensemble.children.T, _steps(ensemble)
-    root, tree = ensemble.tree_start[:-1], ensemble.tree_of_split
-    of_training = _common(weight, left, right) * (step**2).sum(axis=1)
-    per_covariance = figure * _ratio(weight[root][tree], of_training)
-
-    def figures(rows: Any) -> Array:
-        n, s = rows.node_sums.n, rows.node_sums.s
-        if not rows.node_sums.n_root.any():
-            raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
-        mean = s * _ratio(1.0, n)[:, None]
-        covariance = _common(n, left, right) * np.einsum("ij,ij->i", step, mean[left] - mean[right])
-        return _by_feature(ensemble, per_covariance * covariance * _ratio(1.0, n[root])[tree])
-
-    return figures
+    (left, right), root = ensemble.children.T, ensemble.tree_start[:-1]
+    of_training = _common(weight, left, right) * (_steps(ensemble) ** 2).sum(axis=1)
+    return AveragedFigures(ensemble, figure * _ratio(weight[root][ensemble.tree_of_split], of_training))
 
 
 def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array) -> Figures:

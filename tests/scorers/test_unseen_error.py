@@ -5,9 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, t
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
+from debias.api.prepared import prepared_members
+from debias.rows.request import Request
+from debias.scorers import native_unseen
 
 COEFFICIENTS = np.array([1.0, 0.7, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2])
 
@@ -116,3 +119,29 @@ def test_groups_in_several_passes_give_the_same_errors(monkeypatch):
     at_once = audited(model, X[200:], y[200:]).reported_unseen_error
     monkeypatch.setattr("debias.scorers.unseen_error.SUMS_KEPT", 3 * 15 * 15 * 7)
     np.testing.assert_allclose(audited(model, X[200:], y[200:]).reported_unseen_error, at_once, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classes", "two classes", "numbers", "several numbers", "out of bag"])
+def test_figures_of_averaged_trees_without_a_group_are_those_of_the_other_rows(kind, monkeypatch):
+    monkeypatch.setattr(native_unseen, "LEAVES_KEPT", 1000)  # in several passes
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = {"several numbers": X[:, :3] + 1, "classes": rng.integers(0, 3, 300), "two classes": X[:, 0] > 0}.get(
+        kind, X[:, 0]
+    )
+    forest = RandomForestClassifier if "classes" in kind else RandomForestRegressor
+    model = forest(11, max_depth=5, random_state=0, n_jobs=1).fit(X, y)
+    weight, of_row = rng.integers(0, 3, 300) * 0.7, rng.integers(-1, 20, 300)
+    if kind == "out of bag":
+        given = {"rows": "oob"}
+    else:
+        X, given = X + rng.normal(size=X.shape), {"rows": "held-out", "sample_weight": weight}
+    (prepared,) = prepared_members(Request.of(model, X, y, **given), [])
+    figures, _ = native_unseen.figures_of(prepared.ensemble, model)
+    rows = prepared.rows
+    found = figures.without_groups(rows, of_row, 20)
+    for g in range(20):
+        others = np.where((of_row == g) | (of_row < 0), 0.0, rows.weight)
+        np.testing.assert_allclose(
+            found[:, g], figures(dataclasses.replace(rows, weight=others)), rtol=1e-9, atol=1e-12
+        )
