@@ -1,4 +1,7 @@
-"""The audit: the reported importance and debiased scores of one model, with verdicts."""
+"""The audit: the reported importance and debiased scores of one model, with verdicts.
+
+Over 500 lines, because one result has one class: half are docstrings of its fields and views, for its readers.
+"""
 
 from __future__ import annotations
 

@@ -121,6 +121,13 @@ def table_of_drops(result: Droppable) -> Table:
     return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
 
 
+def table_of_drop_decisions(result: Droppable) -> Table:
+    """Return the table with one line for each feature: those to drop first, in their order."""
+    decisions, ordered = result.decisions, set(result.order)
+    names = [*result.order, *(name for name in result.feature_names if name not in ordered)]
+    return Table.of_cells({"feature": names, "decision": [decisions[name].text for name in names]})
+
+
 def print_clusters(console: Console, found: Clusters) -> None:
     """Print what is informative together, the table of clusters, and then how it was tested."""
     *first, last = found.summary()

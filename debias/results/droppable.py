@@ -10,7 +10,7 @@ import numpy as np
 from debias.results import console, drop_sentences, stored
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
-from debias.results.vocabulary import DropStatus
+from debias.results.vocabulary import DropDecision, DropStatus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,6 +147,28 @@ class Droppable(ReportedResult):
         return [column for name in self.features for column in of_feature[name]]
 
     @property
+    def decisions(self) -> dict[str, DropDecision]:
+        """One decision for each feature, by the status of the first set that has it, in the order of X.
+
+        - "drop": the set is certified. It holds for all features with this decision together.
+        - "keep": the set must not be dropped. Without the feature and all that are dropped before it, the refit loses
+          more than the tolerance. Alone it may still be useless.
+        - "not settled": the set is undecided, so these rows cannot tell. Keep it, or pass more rows.
+        - "not tried": no set has the feature, and none shows harm.
+        """
+        decision = {
+            DropStatus.CERTIFIED: DropDecision.DROP,
+            DropStatus.UNDECIDED: DropDecision.OPEN,
+            DropStatus.HARMFUL: DropDecision.KEEP,
+        }
+        # What all sets leave would be dropped after the largest one.
+        beyond = DropDecision.KEEP if self.status[-1] is DropStatus.HARMFUL else DropDecision.NOT_TRIED
+        found = dict.fromkeys(self.feature_names, beyond)
+        for begin, end, status in zip((0, *self.sizes[:-1]), self.sizes, self.status, strict=True):
+            found |= dict.fromkeys(self.order[begin:end], decision[status])
+        return found
+
+    @property
     def units(self) -> str:
         """What is independent: "held-out rows", or "blocks of held-out rows"."""
         return "blocks of held-out rows" if self.blocks else "held-out rows"
@@ -272,6 +294,7 @@ class Droppable(ReportedResult):
             "performance": self.performance.to_dict(),
             "status": [status.value for status in self.status],
             "columns": self.columns,
+            "decisions": {name: decision.value for name, decision in self.decisions.items()},
             "summary": self.summary(),
         }
 

@@ -1,6 +1,7 @@
 """Sentences about an audit, or one of folds: which features matter, which are reported too high, what cannot be told.
 
-Every sentence must be true of the table. The tests recompute each sentence from the numbers.
+Every sentence must be true of the table. The tests recompute each sentence from the numbers. Over 500 lines, because
+the summary is one text: its sentences must not repeat or contradict one another.
 """
 
 from __future__ import annotations

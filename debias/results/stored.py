@@ -221,7 +221,7 @@ def droppable_fields(plain: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     """Return the fields of features to drop, and those that follow from them."""
     _require_kind(plain, DROPPABLE)
     plain = without_version(plain, "features to drop")
-    derived = {name: plain.pop(name, None) for name in ("status", "columns", "summary")}
+    derived = {name: plain.pop(name, None) for name in ("status", "columns", "decisions", "summary")}
     fields = record(plain, OF_DROPPABLE, "")
     del fields["kind"]
     for name, without in (("low", -math.inf), ("high", math.inf), ("needed", math.inf)):
@@ -246,6 +246,8 @@ def check_read_droppable(result: Droppable, written: dict[str, Any]) -> None:
         raise Malformed("tolerance and alpha are not between 0 and 1")
     if result.performance.value is None:
         raise Malformed("performance has no value")
+    if written["decisions"] not in (None, result.decisions):  # results of older versions have none
+        raise Malformed("decisions do not follow from low, high and tolerance")
     if written["status"] != result.status or written["columns"] != result.columns:
         raise Malformed("status and columns do not follow from low, high and tolerance")
 

@@ -137,6 +137,15 @@ class DropStatus(Word):
     HARMFUL = "do not drop together"
 
 
+class DropDecision(Word):
+    """What to do with a feature, by the first set of a sequence that has it."""
+
+    DROP = "drop"
+    OPEN = "not settled"
+    KEEP = "keep"
+    NOT_TRIED = "not tried"
+
+
 class Confirmation(Word):
     """What the test of interactions says about a pair: whether unseen rows confirm what the model does with both."""
 
@@ -207,6 +216,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         DropStatus.UNDECIDED: Display("undecided", "undecided", GREY, "■", "s"),
         DropStatus.HARMFUL: Display("do not drop together", "do not drop together", VERMILION, "✕", "X"),
     },
+    DropDecision: {each: Display(each.value) for each in DropDecision},
     GateStatus: {
         GateStatus.FAILED: Display("failed", mark="❌"),
         GateStatus.NOT_JUDGED: Display("not judged", mark="⚠️"),

@@ -33,7 +33,7 @@ from debias.hooks.specs import hookimpl
 from debias.rows.rows import Rows
 from debias.rows.running_sums import SummedRows, of_leaves, running_sums
 from debias.scorers.native import reported_importance
-from debias.trees.routing import Router
+from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,21 +134,26 @@ class AveragedFigures:
         """Return the figures without each group of rows, shape (n_features, n_groups); group -1 is never used."""
         from debias.scorers.kernels import without_groups as kernels
 
-        ensemble, response = self.ensemble, rows.response
-        values = response.values if response.codes is None else np.eye(ensemble.n_outputs)[response.codes]
-        assert values is not None
+        ensemble, response, value = self.ensemble, rows.response, self.ensemble.value
+        if response.codes is not None:  # the last class is 1 less the others, so its column says nothing new
+            responses, value = np.eye(ensemble.n_outputs)[response.codes, :-1], value[:, :-1] - value[:, -1:]
+        else:
+            assert response.values is not None
+            responses = response.values
         of_node = np.zeros(ensemble.n_nodes)
         of_node[ensemble.splits] = self.per_covariance
         arrays = (ensemble.tree_start, ensemble.left, ensemble.right, ensemble.feature, ensemble.tree_output)
-        of_rows = (ensemble.value, of_node, group, rows.weight, np.ascontiguousarray(values))
-        sums = np.empty((int(np.diff(ensemble.tree_start).max()), 1 + ensemble.value.shape[1], n_groups))
-        X, out = rows.table.matrix(ensemble), np.zeros((ensemble.n_features, n_groups))
-        skip = None if rows.in_bag is None else rows.in_bag.bits_not_evaluated(0, rows.n_rows)
-        at_once = max(1, LEAVES_KEPT // rows.n_rows)
+        of_rows = (np.ascontiguousarray(value), of_node, group, rows.weight, np.ascontiguousarray(responses))
+        sums = np.empty((int(np.diff(ensemble.tree_start).max()), 1 + value.shape[1], n_groups))
+        out, at_once = np.zeros((ensemble.n_features, n_groups)), max(1, LEAVES_KEPT // rows.n_rows)
         for first in range(0, ensemble.n_trees, at_once):
             trees = np.arange(first, min(first + at_once, ensemble.n_trees))
-            router = Router(ensemble, X, None if skip is None else skip[trees], rows.n_jobs)
-            kernels.add_without_groups(trees, router.leaves(trees), *arrays, *of_rows, sums, out)
+            leaves = np.empty((trees.size, rows.n_rows), dtype=np.int32)
+            for block in row_blocks(rows.n_rows, ensemble.n_features, trees.size):
+                skip = None if rows.in_bag is None else rows.in_bag.bits_not_evaluated(block.start, block.stop)[trees]
+                router = Router(ensemble, rows.table.matrix(ensemble, block), skip, rows.n_jobs)
+                leaves[:, block] = router.leaves(trees).T
+            kernels.add_without_groups(trees, leaves.T, *arrays, *of_rows, sums, out)
         return out
 
 

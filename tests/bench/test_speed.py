@@ -47,7 +47,8 @@ def test_a_run_writes_the_cost_into_the_pages_of_its_checkout(tmp_path):
     page.write_text("One.\n\n<!-- cost -->Old\nwords<!-- /cost -->\n(beside).\n")
     rows = [(name, "", "", "", ratio, "") for name, ratio in ((speed_cases.SCORED, "0.5"), (speed_cases.AUDITED, "2"))]
     speed._write(tmp_path / "docs" / "results", rows, "one line")
-    said = "Five scores take 0.50 times as long as one `predict`, and an audit 2.00 times as long as the fit"
+    of_scores = "An audit with five scores takes 0.50 times as long as one `predict`"
+    said = f"{of_scores}, and with its tests 2.00 times as long as the fit"
     assert page.read_text() == f"One.\n\n<!-- cost -->{said}<!-- /cost -->\n(beside).\n"
 
 

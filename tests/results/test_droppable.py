@@ -370,3 +370,28 @@ def test_other_words_for_a_status_are_shown_everywhere(monkeypatch):
 
 
 TABLE = vocabulary.DISPLAYS[vocabulary.DropStatus]
+
+
+def test_each_feature_has_the_decision_of_the_first_set_that_has_it():
+    result = made([-0.1, 0.0, 0.3], [0.02, 0.2, 0.1], sizes=[1, 3, 4])  # drops f5, then f4 and f3, then f2
+    drop, keep, left = (vocabulary.DropDecision(word) for word in ("drop", "keep", "not settled"))
+    assert result.decisions == {"f0": keep, "f1": keep, "f2": keep, "f3": left, "f4": left, "f5": drop}
+    without_harm = made([-0.1, 0.0], [0.02, 0.2], sizes=[1, 3]).decisions
+    assert [without_harm[name].value for name in ("f0", "f3", "f5")] == ["not tried", "not settled", "drop"]
+    page = result.to_html()
+    assert "Feature by feature" in page
+    plain = json.loads(result.to_json())
+    assert plain["decisions"]["f5"] == "drop"
+    plain["decisions"]["f5"] = "keep"
+    with pytest.raises(DebiasError, match="decisions do not follow"):
+        Droppable.from_json(json.dumps(plain))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_features_to_drop_are_those_with_the_decision_drop(seed):
+    result = random_result(seed)
+    decisions = result.decisions
+    assert list(decisions) == list(result.feature_names)
+    assert {name for name, decision in decisions.items() if decision is vocabulary.DropDecision.DROP} == set(
+        result.features
+    )

@@ -90,7 +90,15 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
                 "table": table.to_html(),
                 "caption": "Each set has the features of the sets above it too. Bounds are one-sided, each with "
                 f"{100 * (1 - result.alpha):g}% confidence.",
-            }
+            },
+            {
+                "name": "features",
+                "heading": "Feature by feature",
+                "table": console.table_of_drop_decisions(result).to_html(),
+                "caption": "In the order in which features are dropped, by the first set above that has the feature. "
+                '"drop" holds for all these features together, with the model that was trained without them. "keep": '
+                "without the feature and all above it, the model loses more than the tolerance.",
+            },
         ],
         reading=_reading(result),
         provenance=_provenance(result),
