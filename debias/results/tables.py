@@ -59,7 +59,7 @@ FIRST = (
     "dependence",
 )
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
-WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped")
+WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped", "decision")
 """Columns of words. They are aligned to the left, those of numbers to the right."""
 DASH = "\N{EN DASH}"
 """Stands in pages about folds and histories for a number that is not known."""
