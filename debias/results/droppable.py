@@ -151,18 +151,19 @@ class Droppable(ReportedResult):
         """One decision for each feature, by the status of the first set that has it, in the order of X.
 
         - "drop": the set is certified. It holds for all features with this decision together.
-        - "keep": the set must not be dropped. Without the feature and all that are dropped before it, the refit loses
-          more than the tolerance. Alone it may still be useless.
+        - "keep": the refit without the set loses more than the tolerance. So are called the features that would be
+          dropped after the largest set, if its refit loses that much. Alone a feature may still be useless.
         - "not settled": the set is undecided, so these rows cannot tell. Keep it, or pass more rows.
-        - "not tried": no set has the feature, and none shows harm.
+        - "not tried": no set has the feature, and nothing is known about it.
         """
         decision = {
             DropStatus.CERTIFIED: DropDecision.DROP,
             DropStatus.UNDECIDED: DropDecision.OPEN,
             DropStatus.HARMFUL: DropDecision.KEEP,
         }
-        # What all sets leave would be dropped after the largest one.
-        beyond = DropDecision.KEEP if self.status[-1] is DropStatus.HARMFUL else DropDecision.NOT_TRIED
+        # On a path, what all sets leave would be dropped after the largest one; a given set says nothing about others.
+        is_harmful = self.path != "given" and self.status[-1] is DropStatus.HARMFUL
+        beyond = DropDecision.KEEP if is_harmful else DropDecision.NOT_TRIED
         found = dict.fromkeys(self.feature_names, beyond)
         for begin, end, status in zip((0, *self.sizes[:-1]), self.sizes, self.status, strict=True):
             found |= dict.fromkeys(self.order[begin:end], decision[status])

@@ -174,7 +174,7 @@ def _total_gain(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures
 def _mean_gain(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
     feature = ensemble.feature[ensemble.splits]
     n_splits = np.bincount(feature, minlength=ensemble.n_features)
-    return _of_splits(ensemble, reported, _gain(ensemble) / n_splits[feature])
+    return _of_splits(ensemble, reported, _gain(ensemble), 1.0 / n_splits[feature])
 
 
 def _splits(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
@@ -237,8 +237,13 @@ def _gain(ensemble: TreeEnsemble) -> Array:
     return gain
 
 
-def _of_splits(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array) -> Figures:
-    return _averaged(ensemble, figure) if ensemble.averaged else _boosted(ensemble, reported, figure)
+def _of_splits(
+    ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array, factor: Array | float = 1.0
+) -> Figures:
+    """Sum the figures of the splits, each times a factor."""
+    if ensemble.averaged:
+        return _averaged(ensemble, figure * factor)
+    return _boosted(ensemble, reported, figure, factor)
 
 
 def _averaged(ensemble: TreeEnsemble, figure: Array) -> AveragedFigures:
@@ -253,8 +258,8 @@ def _averaged(ensemble: TreeEnsemble, figure: Array) -> AveragedFigures:
     return AveragedFigures(ensemble, figure * _ratio(weight[root][ensemble.tree_of_split], of_training))
 
 
-def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array) -> Figures:
-    """Sum the figures of the splits of boosted trees on evaluation rows."""
+def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array, factor: Array | float) -> Figures:
+    """Sum the figures of the splits of boosted trees on evaluation rows, each times a factor."""
     _refuse_losses(ensemble)
     by_weight = reported.leaf_sums is None
     if reported.leaf_sums is None:
@@ -265,13 +270,13 @@ def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array
         weight = of_leaves(ensemble, leaves.hessian)
         trained = _from_leaves(ensemble, leaves, weight)
     root = ensemble.tree_start[:-1]
-    per_gradient = figure * _ratio(weight[root].sum(), trained)
+    per_gradient = figure * factor * _ratio(weight[root].sum(), trained)
 
     def figures(rows: Any) -> Array:
         _refuse_unkept(rows)
         sums = running_sums(rows)
         evaluated = sums.n if by_weight else sums.hessian
-        shown = _difference(ensemble, sums.gradient, evaluated) / evaluated[root].sum()
+        shown = _difference(ensemble, sums.gradient, evaluated) * _ratio(1.0, evaluated[root].sum())
         return _by_feature(ensemble, per_gradient * shown)
 
     return figures

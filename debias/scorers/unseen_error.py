@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-SUMS_KEPT = 2**26
-"""Sums at nodes of groups of rows that are kept at once, in 512 MB. With more, the groups take several passes."""
+SUMS_KEPT = 2**25
+"""Sums at nodes of groups of rows that are kept at once, in 512 MB at the peak. With more, it takes several passes."""
+
+
+NOTHING = 1e-9
+"""What rounding leaves of a weight, as a share of it."""
 
 
 def unseen_error(
@@ -54,9 +58,9 @@ def unseen_error(
     Returns
     -------
     (array of shape (n_groups,), array of shape (n_groups,)), or (None, None)
-        The p-values are those of one-sided t-tests with ``GROUPS_OF_ROWS - 1`` degrees of freedom, and not adjusted for
-        the number of features. None if the rows came in batches, or there are fewer than ``GROUPS_OF_ROWS`` rows
-        (blocks) that count.
+        The p-values are those of one-sided t-tests with ``GROUPS_OF_ROWS - 1`` degrees of freedom, fewer if some groups
+        weigh more than others, and not adjusted for the number of features. None if the rows came in batches, if fewer
+        than ``GROUPS_OF_ROWS`` rows (blocks) count, or if one group has all of the weight.
     """
     from scipy.special import stdtr
 
@@ -70,18 +74,21 @@ def unseen_error(
     group[np.random.default_rng(rows.seed or 0).permutation(units)] = np.arange(units.size) % GROUPS_OF_ROWS
     used = rows.weight > 0
     of_row = np.where(used, group[unit], -1)
+    weight = np.bincount(of_row[used], weights=rows.weight[used], minlength=GROUPS_OF_ROWS)
+    share = weight / weight.sum()
+    if share.max() > 1 - NOTHING:
+        return None, None
     if isinstance(figures_on, AveragedFigures):
         without = figures_on.without_groups(rows, of_row, GROUPS_OF_ROWS).T
     else:
         sums = _GroupSums(rows, of_row)
         without = np.array([figures_on(SummedRows(partial(sums.without, g))) for g in range(GROUPS_OF_ROWS)])
     whole, without = _shares(unseen), np.array([_shares(grouping.sum(each)) for each in without])
-    weight = np.bincount(of_row[used], weights=rows.weight[used], minlength=GROUPS_OF_ROWS)
-    variance, _ = group_variance(whole, without, weight / weight.sum())
+    variance, freedom = group_variance(whole, without, share)
     error, excess = np.sqrt(variance), reported / (reported.sum() or 1.0) - whole
     t = np.divide(excess, error, out=np.where(excess > 0, np.inf, 0.0), where=error > 0)
     # Estimates, which need not fill the JSON.
-    return six_digits(error), six_digits(stdtr(GROUPS_OF_ROWS - 1, -t))
+    return six_digits(error), six_digits(stdtr(freedom, -t))
 
 
 def _shares(figures: Array) -> Array:
@@ -127,4 +134,4 @@ class _GroupSums:
 def _less(of_all: Array, of_group: Array) -> Array:
     """Return weights of nodes without a group; what rounding leaves of nothing is 0."""
     n = of_all - of_group
-    return np.where(n > 1e-9 * of_all, n, 0.0)
+    return np.where(n > NOTHING * of_all, n, 0.0)

@@ -378,6 +378,8 @@ def test_each_feature_has_the_decision_of_the_first_set_that_has_it():
     assert result.decisions == {"f0": keep, "f1": keep, "f2": keep, "f3": left, "f4": left, "f5": drop}
     without_harm = made([-0.1, 0.0], [0.02, 0.2], sizes=[1, 3]).decisions
     assert [without_harm[name].value for name in ("f0", "f3", "f5")] == ["not tried", "not settled", "drop"]
+    given = made([0.3], [0.1], sizes=[2], path="given", at_a_time=2, n_fits=1).decisions
+    assert [given[name].value for name in ("f0", "f3", "f4", "f5")] == ["not tried", "not tried", "keep", "keep"]
     page = result.to_html()
     assert "Feature by feature" in page
     plain = json.loads(result.to_json())

@@ -1,12 +1,19 @@
 """The reported importance on evaluation rows: the library's own figure on the training rows, and 0 for noise."""
 
+import dataclasses
 import warnings
 
 import numpy as np
 import pytest
 
 import debias
+from debias.api.prepared import prepared_members
 from debias.errors import CompositionError
+from debias.hooks.reported import Measure
+from debias.rows.request import Request
+from debias.rows.running_sums import of_leaves
+from debias.scorers import native_unseen
+from debias.scorers.native import reported_importance
 
 ROUNDING = 1e-6
 """Shares may differ by this: XGBoost stores float32, LightGBM six digits of gains."""
@@ -292,3 +299,20 @@ def test_training_rows_have_no_such_figure(rows):
         warnings.simplefilter("ignore", debias.DebiasWarning)
         audit = debias.audit(model, X, y, rows="train")
     assert (audit.reported_unseen, audit.no_unseen_because) == (None, "these are training rows")
+
+
+@pytest.mark.filterwarnings("ignore:these are scores on training rows")
+def test_mean_gains_that_are_decreases_of_the_variance_follow_from_weights():
+    """An adapter may have no sums of leaves: then the gain itself tells what the training rows showed."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = X[:, 0] + X[:, 1] ** 2 + rng.normal(size=200)
+    settings = {"n_estimators": 20, "max_depth": 3, "reg_lambda": 0, "importance_type": "gain", "n_jobs": 1}
+    model = xgboost.XGBRegressor(**settings).fit(X, y)
+    (prepared,) = prepared_members(Request.of(model, X, y, rows="train"), [])
+    trees, reported = prepared.ensemble, reported_importance(model)
+    trees = dataclasses.replace(trees, weight=of_leaves(trees, trees.cover))  # of squared errors, covers count rows
+    figures = native_unseen.REPRODUCE[Measure.MEAN_GAIN](trees, reported._replace(leaf_sums=None))
+    found, expected = figures(prepared.rows), reported.values
+    np.testing.assert_allclose(found / found.sum(), expected / expected.sum(), rtol=1e-4)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, t
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 
 import debias
 from debias.api.prepared import prepared_members
@@ -145,3 +145,31 @@ def test_figures_of_averaged_trees_without_a_group_are_those_of_the_other_rows(k
         np.testing.assert_allclose(
             found[:, g], figures(dataclasses.replace(rows, weight=others)), rtol=1e-9, atol=1e-12
         )
+
+
+def test_groups_that_weigh_more_than_others_leave_fewer_degrees_of_freedom():
+    X, y = drawn(300, 0)
+    model = fitted("forest", X[:200], y[:200])
+    weight = np.ones(100)
+    weight[3] = 20.0
+    audit = audited(model, X[200:], y[200:], sample_weight=weight)
+    group = np.empty(100, dtype=int)
+    group[np.random.default_rng(0).permutation(100)] = np.arange(100) % 20
+    share = np.bincount(group, weights=weight) / weight.sum()
+    shares = audit.reported_unseen / np.maximum(audit.reported_unseen, 0).sum()
+    excess = audit.reported / audit.reported.sum() - shares
+    expected = t.sf(excess / audit.reported_unseen_error, 1 / (share**2).sum() - 1)
+    known = audit.reported_unseen > 0  # others are set to 0 there
+    np.testing.assert_allclose(audit.inflation_p[known], expected[known], rtol=1e-4)
+
+
+@pytest.mark.parametrize("library", ["forest", "gradient boosting", "xgboost"])
+def test_one_row_with_all_of_the_weight_has_no_error(library):
+    X, y = drawn(300, 0)
+    model = GradientBoostingRegressor(n_estimators=10) if library == "gradient boosting" else None
+    model = fitted(library, X[:200], y[:200]) if model is None else model.fit(X[:200], y[:200])
+    weight = np.ones(100)
+    weight[3] = 1e13
+    audit = audited(model, X[200:], y[200:], sample_weight=weight)
+    assert audit.reported_unseen_error is audit.inflation_p is None
+    debias.Audit.from_json(audit.to_json())

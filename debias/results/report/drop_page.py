@@ -97,7 +97,7 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
                 "table": console.table_of_drop_decisions(result).to_html(),
                 "caption": "In the order in which features are dropped, by the first set above that has the feature. "
                 '"drop" holds for all these features together, with the model that was trained without them. "keep": '
-                "without the feature and all above it, the model loses more than the tolerance.",
+                "the model without this set, or without a smaller one of the path, loses more than the tolerance.",
             },
         ],
         reading=_reading(result),
