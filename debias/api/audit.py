@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from debias.api.prepared import Prepared
     from debias.data.user_rows import Dataset
     from debias.hooks.contracts import Scorer
+    from debias.hooks.reported import ReportedImportance
     from debias.random_state import RandomState
     from debias.results.performance import NearDuplicates
     from debias.results.scores import Scores
@@ -239,10 +240,10 @@ def _audited(
         plan.tested.name,
         first.near_duplicates,
         first.performance,
-        first.reported_unseen,
-        first.no_unseen_because,
-        first.reported_unseen_error,
-        first.inflation_p,
+        first.unseen.values,
+        first.unseen.none_because,
+        first.unseen.error,
+        first.unseen.inflation_p,
     )
 
 
@@ -335,10 +336,9 @@ class _AuditedMember:
     Parameters
     ----------
     scores : dict of str to Scores
-    n_values, near_duplicates, performance, reported, reported_kind, reported_unseen, no_unseen_because
-        As for :class:`Audit`; `reported` and `reported_unseen` are not scaled.
-    reported_unseen_error, inflation_p
-        As for :class:`Audit`.
+    n_values, near_duplicates, performance, reported, reported_kind
+        As for :class:`Audit`; `reported` is not scaled.
+    unseen : _ReportedUnseen
     """
 
     scores: dict[str, Scores]
@@ -347,10 +347,7 @@ class _AuditedMember:
     performance: Performance
     reported: NDArray[np.float64] | None
     reported_kind: str
-    reported_unseen: NDArray[np.float64] | None
-    no_unseen_because: str | None
-    reported_unseen_error: NDArray[np.float64] | None
-    inflation_p: NDArray[np.float64] | None
+    unseen: _ReportedUnseen
 
 
 def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints, *, is_first: bool) -> _AuditedMember:
@@ -378,19 +375,16 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     if DEPENDENCE in scores:
         scores[DEPENDENCE] = _dependence_tested(prepared, scores[DEPENDENCE], plan, reason_of(of_tested))
 
-    reported, reported_kind = _reported(prepared) if n_members == 1 else (None, NOT_REPORTED)
-    unseen = _reported_unseen(prepared, reported, of_tested)
+    importance = reported_importance(prepared.member.model) if n_members == 1 else None
+    of_library = None if importance is None else prepared.grouping.sum(np.asarray(importance.values, dtype=np.float64))
     return _AuditedMember(
         scores=scores,
         n_values=n_values,
         near_duplicates=facts.near_duplicates(of_tested),
         performance=performance,
-        reported=reported,
-        reported_kind=reported_kind,
-        reported_unseen=unseen.values,
-        no_unseen_because=unseen.none_because,
-        reported_unseen_error=unseen.error,
-        inflation_p=unseen.inflation_p,
+        reported=of_library,
+        reported_kind=NOT_REPORTED if importance is None else importance.kind,
+        unseen=_reported_unseen(prepared, importance, of_library, of_tested),
     )
 
 
@@ -404,31 +398,27 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
     return not needs_loss or of_averaged or prepared.rows.can_run_loss
 
 
-def _reported(prepared: Prepared) -> tuple[NDArray[np.float64] | None, str]:
-    """Return the importance that the library reports, by groups of columns, and its name; None if it reports none."""
-    importance = reported_importance(prepared.member.model)
-    if importance is None:
-        return None, NOT_REPORTED
-    return prepared.grouping.sum(np.asarray(importance.values, dtype=np.float64)), importance.kind
-
-
 class _ReportedUnseen(NamedTuple):
+    """What the library reports, computed on the evaluation rows and not scaled, as for :class:`Audit`."""
+
     values: NDArray[np.float64] | None = None
     error: NDArray[np.float64] | None = None
     inflation_p: NDArray[np.float64] | None = None
     none_because: str | None = None
 
 
-def _reported_unseen(prepared: Prepared, reported: NDArray[np.float64] | None, tested: Scores) -> _ReportedUnseen:
+def _reported_unseen(
+    prepared: Prepared, importance: ReportedImportance | None, reported: NDArray[np.float64] | None, tested: Scores
+) -> _ReportedUnseen:
     """Compute what the library reports on these rows, by groups of columns, and its error; or say why not."""
-    if reported is None:
+    if importance is None or reported is None:
         return _ReportedUnseen(none_because="the library reports no importance")
     if tested.rows == RowsKind.TRAIN:
         return _ReportedUnseen(none_because="these are training rows")
     if prepared.member.positions is not None:
         return _ReportedUnseen(none_because="the model is one of several, and each has seen other rows")
     try:
-        figures_on, _ = figures_of(prepared.ensemble, prepared.member.model)
+        figures_on = figures_of(prepared.ensemble, importance)
         values = prepared.grouping.sum(figures_on(prepared.rows))
     except CompositionError as error:
         return _ReportedUnseen(none_because=str(error))

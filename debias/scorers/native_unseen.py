@@ -76,12 +76,14 @@ def native_unseen(ensemble: TreeEnsemble, rows: Any) -> tuple[Array, dict[str, A
     CompositionError
         The model reports no importance, or one that cannot be computed on other rows; the message says why.
     """
-    figures, kind = figures_of(ensemble, rows.model)
-    return figures(rows), {"kind": kind}
+    reported = reported_importance(rows.model)
+    if reported is None:
+        raise CompositionError(f"this {ensemble.source} reports no importance of its own")
+    return figures_of(ensemble, reported)(rows), {"kind": reported.kind}
 
 
-def figures_of(ensemble: TreeEnsemble, model: Any) -> tuple[Figures, str]:
-    """Return the function of rows that `native_unseen` is, and the library's name for the importance.
+def figures_of(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
+    """Return the function of rows that `native_unseen` is.
 
     What the trees alone decide is computed once, for all rows.
 
@@ -90,12 +92,9 @@ def figures_of(ensemble: TreeEnsemble, model: Any) -> tuple[Figures, str]:
     CompositionError
         As for `native_unseen`.
     """
-    reported = reported_importance(model)
-    if reported is None:
-        raise CompositionError(f"this {ensemble.source} reports no importance of its own")
     if reported.measure is None:
         raise CompositionError(f"debias cannot compute the importance {reported.kind!r} on other rows")
-    return REPRODUCE[reported.measure](ensemble, reported), reported.kind
+    return REPRODUCE[reported.measure](ensemble, reported)
 
 
 @hookimpl

@@ -11,6 +11,7 @@ import debias
 from debias.api.prepared import prepared_members
 from debias.rows.request import Request
 from debias.scorers import native_unseen
+from debias.scorers.native import reported_importance
 
 COEFFICIENTS = np.array([1.0, 0.7, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2])
 
@@ -137,7 +138,7 @@ def test_figures_of_averaged_trees_without_a_group_are_those_of_the_other_rows(k
     else:
         X, given = X + rng.normal(size=X.shape), {"rows": "held-out", "sample_weight": weight}
     (prepared,) = prepared_members(Request.of(model, X, y, **given), [])
-    figures, _ = native_unseen.figures_of(prepared.ensemble, model)
+    figures = native_unseen.figures_of(prepared.ensemble, reported_importance(model))
     rows = prepared.rows
     found = figures.without_groups(rows, of_row, 20)
     for g in range(20):
