@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -19,7 +20,7 @@ def write_text(path: Any, text: str) -> None:
     Parameters
     ----------
     path : str or Path
-        An existing file is replaced. If anything fails, it stays as it was.
+        An existing file is replaced, but a database is not. If anything fails, it stays as it was.
     text : str
 
     Raises
@@ -81,6 +82,7 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
                 yield file
             return
         target = Path(os.path.realpath(path))
+        _refuse_database(target)
         temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
         rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         try:
@@ -108,6 +110,21 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
+_DATABASE = b"SQLite format 3\0"
+"""What a history or a checkpoint begins with."""
+
+
+def _refuse_database(target: Path) -> None:
+    """Refuse to replace a history, whose path stands in the place of that of a report by a slip."""
+    if not target.is_file():
+        return
+    with suppress(PermissionError), open(target, "rb") as file:
+        if file.read(len(_DATABASE)) == _DATABASE:
+            raise FileExistsError(
+                errno.EEXIST,
+                "this is a database, such as a history of debias, and is not replaced: choose another path",
+                str(target),
+            )
 
 
 def _without_name(folder: Path) -> int | None:

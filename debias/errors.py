@@ -105,14 +105,20 @@ def nearest(word: str, known: Iterable[str]) -> str:
     str
         It begins with a space, so that an error message can end with it.
     """
+    name = nearest_name(word, known)
+    return "" if name is None else f" Did you mean {name!r}?"
+
+
+def nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word nearest to `word`; None if none is near."""
     names = list(known)
     by_words = {_words(name): name for name in reversed(names)}
     same_words = by_words.get(_words(word)) if _words(word) else None
     if same_words is not None:
-        return f" Did you mean {same_words!r}?"
+        return same_words
     by_lower = {name.lower(): name for name in reversed(names)}
     match = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
-    return f" Did you mean {by_lower[match[0]]!r}?" if match else ""
+    return by_lower[match[0]] if match else None
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -84,14 +84,17 @@ def without_commands_in_lines(text: str) -> str:
 def json_text(value: Any, indent: int | None = None, **how: Any) -> str:
     """Return JSON of a value, in which no text is a command of a CI service. A reader gets the text unchanged.
 
-    A list of numbers has one line, whatever the indent is.
+    A list of numbers or texts has one line without spaces, whatever the indent is. Without an indent all has one line.
     """
-    on_one_line = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", json.dumps(value, indent=indent, **how))
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, indent=indent, separators=separators, **how)
+    on_one_line = _LIST.sub(lambda found: f"[{_NEXT.sub(',', found[1])}]", text)
     return _HASH_COMMAND.sub(r"\\u0023#", on_one_line)
 
 
-_NUMBERS = re.compile(r'\[\n([^\[\]{}"]*)\n *\]')
-"""A list of numbers, or of truth values, over several lines; no text has a line feed in JSON."""
+_LIST = re.compile(r'\[\n *((?:"(?:[^"\\]|\\.)*"|[^\[\]{}"\s,]+)(?:,\n *(?:"(?:[^"\\]|\\.)*"|[^\[\]{}"\s,]+))*)\n *\]')
+"""A list of numbers, truth values and texts over several lines; no text has a line feed in JSON."""
+_NEXT = re.compile(r",\n *")
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:

@@ -6,10 +6,14 @@ warnings.filterwarnings("ignore", message="The set_[a-z]* function will be depre
 
 import html  # noqa: E402
 import os  # noqa: E402
+import sys  # noqa: E402
 import tomllib  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import debias  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
+import llms  # noqa: E402
 
 project = "debias"
 author = "The debias developers"
@@ -76,9 +80,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
 }
 
-RECIPES = ("mlflow", "selector", "large-data", "spark", "shell")
-"""Pages of parts that may or may not be there; they go under Recipes."""
-
 
 def description_of(doctree):
     """Return what a page says that it estimates, from the table that it begins with; None if there is no such table."""
@@ -91,8 +92,9 @@ def description_of(doctree):
     names = rows[0][1:]
     for what, *cells in rows:
         if what == "Estimates":
-            named = zip(names, cells, strict=True)
-            return "; ".join(f"{name}: {cell}" if name else f"Estimates {cell}" for name, cell in named) + "."
+            if len(cells) == 1:
+                return f"Estimates {cells[0]}."
+            return "; ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True)) + "."
     return None
 
 
@@ -101,7 +103,7 @@ def setup(app):
 
     def list_recipes(app, page, source):
         if page == "index":
-            there = [name for name in RECIPES if name in app.project.docnames]
+            there = [name for name in llms.RECIPES if name in app.project.docnames]
             source[0] = source[0].replace("\ngate\n", "\n".join(["", "gate", *there, ""]), 1)
 
     def describe(app, page, template, context, doctree):
@@ -111,5 +113,12 @@ def setup(app):
             context["meta"] = (context["meta"] or {}) | {"og:description": html.escape(described)}
             context["metatags"] += f'<meta name="description" content="{html.escape(described)}" />\n'
 
+    def write_llms(app, exception):
+        """Write what language models read, with links into this version of the site."""
+        if exception is None and app.builder.name == "html":
+            for name, make in (("llms.txt", llms.short), ("llms-full.txt", llms.full)):
+                (Path(app.outdir) / name).write_text(make(f"{html_baseurl}{{}}.html"), encoding="utf-8")
+
     app.connect("source-read", list_recipes)
+    app.connect("build-finished", write_llms)
     app.connect("html-page-context", describe, priority=400)  # before sphinxext.opengraph

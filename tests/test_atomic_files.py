@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -34,6 +35,7 @@ WAYS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(way, tmp_path, monkeypatch):
     path = tmp_path / "file"
@@ -170,3 +172,16 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
         with pytest.raises(OSError, match="No space left") as caught:
             write(tmp_path / "link", "text")
         assert caught.value.filename == str(tmp_path / "link")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_history_is_not_replaced_by_a_report(way, tmp_path):
+    path = tmp_path / "sales.history"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE series (id INTEGER)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="a database, such as a history of debias, and is not replaced"):
+        WAYS[way](path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -52,6 +52,7 @@ def test_a_forest_is_scored_where_no_booster_library_is_installed():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.thorough
 def test_the_file_of_a_library_that_is_not_installed_names_what_to_install(tmp_path):
     (tmp_path / "model.txt").write_text("tree\nversion=v4\n")
     code = (

@@ -299,9 +299,10 @@ def test_pages_that_begin_with_a_table_are_described_by_what_they_estimate():
     from docutils.core import publish_doctree
 
     described = runpy.run_path(str(CHECKOUT / "docs" / "conf.py"))["description_of"]
-    one = "Title\n=====\n\n.. list-table::\n\n   * -\n     -\n   * - Estimates\n     - how *much*\n"
+    heading = "Title\n=====\n\n.. list-table::\n\n   * - property\n     - of this score\n"
+    one = f"{heading}   * - Estimates\n     - how *much*\n"
     assert described(publish_doctree(one)) == "Estimates how much."
-    two = one.replace("* -\n     -\n", "* -\n     - a\n     - b\n").replace(
+    two = one.replace("     - of this score\n", "     - a\n     - b\n").replace(
         "     - how *much*\n", "     - x\n     - y\n"
     )
     assert described(publish_doctree(two)) == "a: x; b: y."

@@ -1,6 +1,8 @@
 """The documentation site: built from clean, without a warning; every internal link and anchor leads somewhere."""
 
+import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -10,6 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from test_questions import QUESTIONS
 
 pytestmark = pytest.mark.integration
 
@@ -87,3 +91,33 @@ def test_the_pictures_over_folds_and_time_can_be_drawn_again(tmp_path):
     runpy.run_path(str(DOCS / "pictures/over_time.py"))["main"](tmp_path)
     for name in ("folds.svg", "history.svg"):
         assert (tmp_path / name).read_text().count("<path") > 30  # letters, points and lines
+
+
+@pytest.mark.parametrize("typed", QUESTIONS)
+def test_the_search_box_finds_the_answer(site, typed):
+    """As the page of results does: pages that have all words, by their stems."""
+    written = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(written.removeprefix("Search.setIndex(").removesuffix(")"))
+    english = pytest.importorskip("sphinx.search.en").SearchEnglish({})
+    stems = [english.stem(word) for word in english.split(typed.lower()) if english.word_filter(english.stem(word))]
+    assert stems
+    pages = [
+        {index["docnames"][k] for part in ("terms", "titleterms") for k in listed(index[part].get(stem, []))}
+        for stem in stems
+    ]
+    found = set.intersection(*pages)
+    assert {"questions", QUESTIONS[typed].removesuffix(".md")} & found, (stems, found)
+
+
+def listed(pages):
+    """The index has a number instead of a list of one."""
+    return pages if isinstance(pages, list) else [pages]
+
+
+def test_what_language_models_read_is_on_the_site(site):
+    short, full = ((site / name).read_text(encoding="utf-8") for name in ("llms.txt", "llms-full.txt"))
+    addresses = re.findall(r"\]\((https://[^)]+)\)", short)
+    assert len(addresses) > 80
+    for address in addresses:
+        assert (site / address.split("/dev/")[1]).exists(), address
+    assert "## debias.audit(model: Any, X: Any" in full

@@ -14,7 +14,7 @@ import pytest
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
-from debias.text import escaped, listed, message, to_csv
+from debias.text import escaped, json_text, listed, message, to_csv
 from support.audits import made
 from support.versions import READ_EXACTLY
 
@@ -127,3 +127,15 @@ def test_numbers_of_a_table_are_not_touched(tmp_path):
 def test_long_lists_of_names_are_cut():
     assert listed(list("abc"), 2) == "a, b and 1 more"
     assert listed(list("ab"), 2) == "a, b"
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_json_is_read_unchanged_and_lists_of_plain_values_have_one_line(indent):
+    odd = ['a "quote", and more', "[", "]", "{}", "\\", '\\"', "line\nfeed", ",\n  x", "##[group]", ""]
+    value = {"texts": odd, "numbers": [1, -2.5, 1e300, None, True], "nested": [[1, 2], ["a"]], "empty": [], "of": [{}]}
+    value["inside"] = {"again": {"texts": odd}, "[1,\n2]": "[\n1\n]"}
+    text = json_text(value, indent=indent)
+    assert json.loads(text) == value
+    assert "[1,-2.5,1e+300,null,true]" in text
+    assert '["[","]","{}"' in json_text({"texts": odd[1:]}, indent=indent)
+    assert ("\n" in text) == (indent is not None)

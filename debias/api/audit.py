@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from debias.api.evaluation import combined, score_refits
+from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
 from debias.api.prepared import prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.errors import CompositionError, RowsError
@@ -32,8 +32,9 @@ from debias.results.vocabulary import DEPENDENCE, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
-from debias.scorers.unseen_error import unseen_error
+from debias.scorers.unseen_error import unseen_figures
 from debias.significance.procedure import Tests
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,7 @@ COLUMNS = {
 """Columns of the table of an audit beside its scorers."""
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def audit(
@@ -102,13 +104,32 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, groups, level
-        As for :func:`score`.
+    model : estimator or Booster
+        A fitted model of trees, or a pipeline, search or vote around one. It is never changed.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, source of rows, or Dataset
+        Rows to audit the model on, as it takes them: all training rows in training order, for a forest with bags, or
+        rows that the model has not seen. :func:`score` lists what rows may be that are not in memory.
+    y : array-like of shape (n_rows,), or str
+        Response of the rows, as the model was trained on, matched by position; of a file the name of its column.
     scorers : list of str or Scorer, optional
         Scorers to show beside the reported importance and `tested`. The default is ``oob_loss``, if it is defined.
     tested : str or Scorer
         The scorer that is tested, and whose scores the shares are computed from. It must be a scorer of trees that
         gives the contribution of each row (``node_weight``).
+    rows : {"auto", "oob", "held-out", "train"}
+        The kind of the rows: training rows that are used out of bag, rows that the model has not seen, or training
+        rows as they are, whose scores are biased and not tested. "auto" uses "oob" if it can be proven, else
+        "held-out", with an error if the rows look like training rows.
+    train : (X, y) or Dataset, optional
+        Training rows, passed in addition to held-out rows: for the test of dependence, and to have proven that the
+        held-out rows are others.
+    sample_weight : array-like of shape (n_rows,), or str, optional
+        Weights of the rows, or the name of their column.
+    groups : mapping of str to list of str, optional
+        Groups of columns by name. Each is audited as one feature.
+    level : {None, "source", "model"}
+        The columns of X, or those that the trees see after the transformers of a pipeline. None: "model" if X is one
+        column of texts, else "source".
     test : {"auto", "residuals", "permutation", "conservative", "naive", None} or Permutation
         Test of the scores of `tested`. Its verdicts answer: does the model use the feature in a way that holds on
         unseen rows?
@@ -135,8 +156,13 @@ def audit(
         feature is called informative (step-down max-z, or Holm). ``("fdr", 0.1)`` bounds the expected share of noise
         features among those that are called informative (Benjamini-Hochberg; "fdr_by" under any dependence). For more
         than 50 features, the draws of all features are pooled if those of one are too few.
-    refits, random_state, n_jobs
-        As for :func:`score`. A checkpoint is for one meta-method.
+    refits : Refits, optional
+        Hyper-parameters, time limit and checkpoint of the refits of a meta-method. A checkpoint is for one of them.
+    random_state : int or numpy.random.Generator, optional
+        Seed of permutations and refits. The same seed gives the same numbers, with any `n_jobs`. Without one,
+        permutations use seed 0.
+    n_jobs : int, optional
+        Number of threads; 1 by default, -1 for one a core.
 
     Returns
     -------
@@ -145,8 +171,16 @@ def audit(
 
     Raises
     ------
+    UnsupportedModelError
+        No adapter can audit the model.
+    RowsError
+        X, y or weights do not fit the model or each other.
+    ProvenanceError
+        The rows are not what `rows` says, or look like training rows.
+    CompositionError
+        Scorers, tests and rows that do not go together.
     DebiasError
-        As for :func:`score`.
+        Other reasons, as for :func:`score`. Every message says what to do.
 
     Examples
     --------
@@ -296,6 +330,7 @@ class _Plan:
         asked_refits: Refits,
     ) -> _Plan:
         """Choose the scorers and tests; raise an error for a combination that has no meaning."""
+        refuse_features(scorers, request.X)
         tested_scorer, chosen = chosen_scorers(tested, scorers)
         optional = {"oob_loss"} - {tested_scorer.name} if scorers is None else set[str]()
         wants_dependence = tests.dependence is not False and is_one(request.members)
@@ -419,10 +454,9 @@ def _reported_unseen(
         return _ReportedUnseen(none_because="the model is one of several, and each has seen other rows")
     try:
         figures_on = figures_of(prepared.ensemble, importance)
-        values = prepared.grouping.sum(figures_on(prepared.rows))
+        return _ReportedUnseen(*unseen_figures(figures_on, prepared.rows, prepared.grouping, reported))
     except CompositionError as error:
         return _ReportedUnseen(none_because=str(error))
-    return _ReportedUnseen(values, *unseen_error(figures_on, prepared.rows, prepared.grouping, reported, values))
 
 
 def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
@@ -514,8 +548,7 @@ def chosen_scorers(tested: str | Scorer, scorers: list[str | Scorer] | None) -> 
         A scorer is asked for twice.
     """
     tested_scorer = scorer(tested)
-    if isinstance(scorers, str):
-        raise CompositionError(f"scorers must be a list: pass [{scorers!r}]")
+    refuse_what_is_no_list(scorers, "[{!r}]")
     asked = [scorer(expression) for expression in (["oob_loss"] if scorers is None else scorers)]
     chosen = asked if tested_scorer in asked else [tested_scorer, *asked]
     _refuse_names(chosen)

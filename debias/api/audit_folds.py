@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from debias.api.audit import audit_of_fold
+from debias.api.interactions import interactions_of
+from debias.api.interactions_of_folds import combined_interactions
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
@@ -23,14 +25,15 @@ from debias.results.sentences import about
 from debias.results.untested import tell_nothing, with_reason
 from debias.rows.fold_proof import prove_folds
 from debias.rows.passed_rows import PassedRows
-from debias.rows.request import VALUES_OF_ROWS
+from debias.rows.request import VALUES_OF_ROWS, Request
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
 from debias.significance.procedure import Permutation, Procedure
 from debias.text import counted, listed
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from debias.parallel import Refits
     from debias.random_state import RandomState
     from debias.results.audit import Audit
+    from debias.results.interactions import Interactions
     from debias.rows.request import Level
     from debias.significance.procedure import ErrorRate
 
@@ -53,6 +57,7 @@ FEW_BLOCKS = (
 """Why a fold is not tested. It has no number of blocks, since one sentence is about all such folds."""
 
 
+@explains_wrong_arguments
 @with_progress
 def audit_folds(
     cv_results: Any,
@@ -68,6 +73,7 @@ def audit_folds(
     test: FoldTest | None = "auto",
     error_rate: ErrorRate = 0.05,
     combine: fold_evidence.Combination = "sum",
+    interactions: Iterable[tuple[str, ...]] | None = None,
     refits: Refits | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -100,6 +106,11 @@ def audit_folds(
           finds a little.
         - "harmonic": the harmonic mean of the folds' p-values. It does not need to know how folds depend on one
           another, and finds less, except for features that matter in few folds only.
+    interactions : iterable of tuples of str, optional
+        Pairs and triples of features to test in each fold and over all of them, as `features` of
+        :func:`interactions`; ``result.interactions`` has what all folds together tell. `error_rate` holds over these
+        tests, beside that of the features. They are combined by the sum of z, whatever `combine` is. The test rows of
+        each fold must be enough for :func:`interactions`.
     random_state : int or numpy.random.Generator, optional
         Seed of each fold's audit and of the combination; 0 by default.
 
@@ -179,6 +190,8 @@ def audit_folds(
     folds = [proof.fold for proof in proofs]  # with the training rows that are proven
     settings: dict[str, Any] = {"groups": groups, "level": level, "random_state": seed, "n_jobs": n_jobs}
     audits: dict[str, Audit] = {}
+    named = None if interactions is None else _named(interactions)
+    pairs: dict[str, Interactions] = {}
     with task("folds", len(folds)) as advance:
         for fold, proof in zip(folds, proofs, strict=True):
             of_test = {name: taken(values, fold.test) for name, values in of_rows.items()}
@@ -194,6 +207,9 @@ def audit_folds(
                 audit = audit_of_fold(
                     proof, test_rows, scorers, tested=tested, procedure=of_fold, refits=refits, **settings
                 )
+                if named is not None:
+                    request = Request.of(fold.model, test_rows, rows="held-out", **settings)
+                    pairs[fold.name] = interactions_of(replace(request, fold=proof), named, None, error_rate)
             if has_few_blocks and procedure is not None:
                 untested = with_reason(audit.tested_scores, FEW_BLOCKS)
                 audit = replace(audit, scores={**audit.scores, audit.tested_scorer: untested})
@@ -201,7 +217,22 @@ def audit_folds(
             advance()
     _refuse_silence(audits)
     _refuse_other_features(audits)
-    return _together(folds, audits, n_rows, combine, procedure, seed or 0, _divided_blocks(folds, block))
+    together = _together(folds, audits, n_rows, combine, procedure, seed or 0, _divided_blocks(folds, block))
+    if named is None:
+        return together
+    correlation = fold_evidence.fold_correlation([each.train for each in folds], [each.test for each in folds], n_rows)
+    return replace(together, interactions=combined_interactions(pairs, correlation))
+
+
+def _named(interactions: Any) -> list[tuple[str, ...]]:
+    """Return the interactions that are named."""
+    named = [] if isinstance(interactions, str) else list(interactions)
+    if not named or not all(isinstance(each, tuple | list) for each in named):
+        raise CompositionError(
+            f"interactions={interactions!r} does not name pairs: pass a list of tuples, such as [('age', 'income')]. "
+            "Folds test only what is named; debias.interactions tests all pairs of one model"
+        )
+    return [tuple(each) for each in named]
 
 
 def _together(

@@ -30,6 +30,7 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.request import Request
 from debias.rows.surrogates import associations
 from debias.significance.procedure import Permutation, Procedure
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,7 @@ LEAST_LIKENESS = 0.5
 """Clusters of a lower mean likeness are not tested, by default."""
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def clusters(

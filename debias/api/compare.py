@@ -1,4 +1,7 @@
-"""``debias.compare``: scores of one model side by side, with traits of features that may explain disagreements."""
+"""``debias.compare``: scores of one model side by side, with traits of features that may explain disagreements.
+
+Two models (``baseline=``) and pairs (``of="pairs"``) are compared in modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from debias.api.compared_models import compared_models
 from debias.api.compared_pairs import compared_pairs
+from debias.api.evaluation import refuse_features, refuse_what_is_no_list
 from debias.api.score import scores_of
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
@@ -23,6 +28,7 @@ from debias.rows.request import Request
 from debias.text import feature_index
 from debias.trees.shapley import shapley_values
 from debias.warning_log import WarningLog
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.random_state import RandomState
+    from debias.results.model_comparison import ModelComparison
     from debias.results.pair_comparison import PairComparison
     from debias.results.scores import Scores
     from debias.rows.provenance import RowsOption
@@ -55,6 +62,7 @@ def compare(
     scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
     of: Literal["features"] = "features",
+    baseline: None = None,
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
@@ -72,6 +80,7 @@ def compare(
     scorers: None = None,
     *,
     of: Literal["pairs"],
+    baseline: None = None,
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
@@ -81,6 +90,25 @@ def compare(
 ) -> PairComparison: ...
 
 
+@overload
+def compare(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    scorers: None = None,
+    *,
+    of: Literal["features"] = "features",
+    baseline: object,
+    rows: RowsOption = "auto",
+    train: tuple[Any, Any] | Dataset | None = None,
+    sample_weight: Any = None,
+    level: Level | None = None,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> ModelComparison: ...
+
+
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def compare(
@@ -90,14 +118,15 @@ def compare(
     scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
     of: Literal["features", "pairs"] = "features",
+    baseline: Any = None,
     rows: RowsOption = "auto",
     train: tuple[Any, Any] | Dataset | None = None,
     sample_weight: Any = None,
     level: Level | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-) -> Comparison | PairComparison:
-    """Compare several scores of one model side by side: of its features, or of pairs of features.
+) -> Comparison | PairComparison | ModelComparison:
+    """Compare scores of one model side by side, of features or of pairs; or a model with an older one.
 
     Parameters
     ----------
@@ -112,17 +141,27 @@ def compare(
         covariance with the response on unseen rows, and the test of :func:`debias.interactions` at a family-wise error
         rate of 5 % where it applies (docs/scorers/shap-interactions.md). Columns that are made from one column of X
         are one feature. It takes no `scorers`.
+    baseline : estimator or Booster, optional
+        Another model, such as the one in use. Then the losses of the two models on the same rows are compared, which
+        neither has seen, and the difference is divided exactly into a base and each feature (docs/comparing.md). The
+        models may be of different libraries and have different features: of columns with names, each takes its own. The
+        loss must be the same. Rows of one block (:class:`debias.Dataset`) may depend on one another. It takes no
+        `scorers` and no `train`.
 
     Returns
     -------
-    Comparison, or PairComparison for pairs
-        ``to_frame()`` has the scores. ``ranks`` and ``rank_correlation`` show how far scores of features agree.
-        ``disagreements`` shows where they do not agree, and possible reasons; ``summary()`` says it of pairs.
+    Comparison, PairComparison for pairs, or ModelComparison with a baseline
+        ``to_frame()`` has the scores, or what each feature costs. ``ranks`` and ``rank_correlation`` show how far
+        scores of features agree. ``disagreements`` shows where they do not agree, and possible reasons; ``summary()``
+        says it of pairs, and by which features two models differ.
 
     Raises
     ------
     CompositionError
-        There are fewer than two scorers, or one of them twice; or `of` is "pairs" and there are scorers.
+        There are fewer than two scorers, or one of them twice; or `of` is "pairs" and there are scorers. With a
+        baseline: the losses of the models are not the same, or have no parts (rankers, Cox, own objectives).
+    ProvenanceError
+        With a baseline: the rows are training rows of one of the models.
     UnsupportedModelError
         The model is a wrapper that makes several columns from one (for features), or holds several models.
     DebiasError
@@ -140,11 +179,19 @@ def compare(
     ['bmi', 'bmi', 'bmi']
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
+
+    A new forest, and the one in use, which had fewer columns:
+
+    >>> old = RandomForestRegressor(random_state=0).fit(X[:300][["age", "sex", "bp"]], y[:300])
+    >>> new = RandomForestRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> found = debias.compare(new, X[300:], y[300:], baseline=old)
+    >>> found.metric, found.loss.change < 0
+    ('mean squared error', True)
     """
     if of not in ("features", "pairs"):
         raise CompositionError(f"of={of!r} is not one of 'features', 'pairs'")
-    if isinstance(scorers, str):
-        raise CompositionError(f"scorers must be a list: pass [{scorers!r}, ...]")
+    refuse_what_is_no_list(scorers, "[{!r}, ...]")
+    refuse_features(scorers, X)
     settings: dict[str, Any] = {
         "rows": rows,
         "train": train,
@@ -153,6 +200,10 @@ def compare(
         "random_state": random_state,
         "n_jobs": n_jobs,
     }
+    if baseline is not None:
+        if scorers is not None or of != "features":
+            raise CompositionError("two models are compared by their losses: leave scorers= and of= out with baseline=")
+        return compared_models(model, baseline, X, y, settings)
     if of == "pairs":
         if scorers is not None:
             raise CompositionError("scorers are scores of features: leave them out with of='pairs'")

@@ -28,10 +28,14 @@ from debias.retraining.drop_path import (
     unseen_rows,
 )
 from debias.retraining.experiment import Part, refuse_class_weights, refuse_forgotten_weights
-from debias.rows.performance import Measure
+from debias.rows.compared_losses import ComparedLosses, compared_losses, queries_to_rank
+from debias.rows.effects import refuse_shared
+from debias.rows.performance import performance_of
 from debias.rows.request import Request
 from debias.significance.lost_gain import lost_gain
-from debias.significance.row_test import check_procedure, row_test
+from debias.significance.row_test import ROUNDING, check_procedure, row_test
+from debias.text import listed
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,11 +48,13 @@ if TYPE_CHECKING:
     from debias.random_state import RandomState
     from debias.rows.provenance import RowsOption
     from debias.rows.rows import Rows
+    from debias.trees.objectives import Objective
 
 SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 """Shares of the features that are dropped in the sets that are tried."""
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def droppable(
@@ -81,9 +87,9 @@ def droppable(
         As for :func:`score`, with one model of trees inside. It is never changed.
     X, y, sample_weight
         Rows that the model has not seen, as for :func:`score`, in memory. Nothing may have been chosen on them before.
-        Pass a :class:`Dataset` for rows in blocks.
+        Pass a :class:`Dataset` for rows in blocks, and for a ranker, which needs the query of each row.
     train : (X, y) or Dataset
-        The training rows of the model, with their weights if it had any.
+        The training rows of the model, with their weights if it had any, and with their queries for a ranker.
     tolerance : float
         Largest share of the gain that a refit may lose. Choose it before you look at the result.
     alpha : float
@@ -115,8 +121,8 @@ def droppable(
     Raises
     ------
     CompositionError
-        An argument is out of range, the loss of single rows is not known (survival models, rankers, custom objectives),
-        or the model combines several models or columns.
+        An argument is out of range, the loss is not known (custom objectives), or the model combines several models or
+        columns.
     RowsError
         There are no training rows, the rows do not fit the model, the model does not predict them better than a
         constant, or it cannot be trained again without some columns.
@@ -131,7 +137,8 @@ def droppable(
     model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)`` at level `alpha`,
     and so it does for all smaller sets. Tests in a fixed sequence, which ends at the first that does not reject, need
     no correction (Maurer, Hothorn and Lehmacher 1995). The order of the features and the sizes come from the training
-    rows alone.
+    rows alone. For rankers, d and g are differences of the NDCG of a query, and a constant has the mean over all
+    orders; Cox models and forests of survival times are compared by concordance.
 
     Examples
     --------
@@ -177,8 +184,8 @@ def droppable(
     lost = lost_gain(
         np.column_stack([loss for loss, _ in refitted]) - problem.loss[:, None],
         gain,
-        rows_used.weight,
-        rows_used.blocks,
+        problem.losses.weight,
+        problem.losses.blocks,
         tolerance=tolerance,
         alpha=alpha,
     )
@@ -193,10 +200,10 @@ def droppable(
         needed=lost.needed,
         tolerance=float(tolerance),
         alpha=float(alpha),
-        performance=problem.prepared.facts.performance(),
+        performance=performance_of(rows_used, of_loss=True),
         n_rows=rows_used.n_evaluated,
-        n_independent=problem.n_independent,
-        blocks=rows_used.blocks is not None,
+        n_independent=problem.losses.n_independent,
+        blocks=request.blocks is not None,
         n_train=int(np.shape(problem.fewer.training.y)[0]),
         path="given" if given is not None else "refitted" if refit_path else "frozen",
         folds=folds,
@@ -250,12 +257,6 @@ class _Problem:
         return rows
 
     @property
-    def n_independent(self) -> int:
-        """Number of held-out rows that count, or of their blocks."""
-        used = self.rows.weight > 0
-        return int(used.sum() if self.rows.blocks is None else np.unique(self.rows.blocks[used]).size)
-
-    @property
     def members(self) -> tuple[tuple[str, ...], ...]:
         """The columns of each feature."""
         index = self.fewer.grouping.index
@@ -265,13 +266,18 @@ class _Problem:
         )
 
     @cached_property
+    def losses(self) -> ComparedLosses:
+        """The losses of models on the held-out rows."""
+        return compared_losses(self.rows)
+
+    @cached_property
     def loss(self) -> NDArray[np.float64]:
-        """Loss of each held-out row by the model."""
+        """Loss of each held-out row, or query, by the model."""
         assert self.rows.margins is not None
-        return Measure.of(self.rows.ensemble, self.rows.response).loss(self.rows.margins)
+        return self.losses.loss(self.rows.margins)
 
     def gain(self, alpha: float) -> NDArray[np.float64]:
-        """Return what the model saves of the loss of the best constant, of each held-out row.
+        """Return what the model saves of the loss of the best constant, of each held-out row, or query.
 
         Raises
         ------
@@ -280,8 +286,16 @@ class _Problem:
         """
         from scipy.special import stdtr
 
-        gain = Measure.of(self.rows.ensemble, self.rows.response).loss_of_constant(self.rows.weight) - self.loss
-        tested = row_test(gain[:, None], self.rows.weight, self.rows.blocks)
+        losses = self.losses
+        if losses.n_independent < losses.n_least:
+            raise RowsError(
+                f"there are {losses.n_independent} {losses.unit}, and nothing is tested with fewer than "
+                f"{losses.n_least}: pass more rows"
+            )
+        of_constant = losses.of_constant()
+        gain = of_constant - self.loss
+        gain[np.abs(gain) <= ROUNDING * np.abs(of_constant).max()] = 0.0
+        tested = row_test(gain[:, None], losses.weight, losses.blocks)
         p_value = float(stdtr(tested.n_independent - 1, -tested.z[0]))
         if p_value > alpha:
             raise RowsError(
@@ -291,11 +305,11 @@ class _Problem:
         return gain
 
     def refitted(self, dropped: list[int], number: int) -> tuple[NDArray[np.float64], Any]:
-        """Train the model without some features; return the loss of each held-out row, and the refit."""
+        """Train the model without some features; return the loss of each held-out row, or query, and the refit."""
         fitted = self.fewer.fit(dropped, number)
         rows, _ = unseen_rows(fitted, self.held_out, self.at[self.fewer.kept(dropped)])
         assert rows.margins is not None
-        return Measure.of(rows.ensemble, rows.response).loss(rows.margins), fitted
+        return compared_losses(rows).loss(rows.margins), fitted
 
 
 def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
@@ -309,13 +323,19 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
             f"this {request.members[0].path[0]} combines several models of trees, and debias does not combine their "
             f"losses. Pass one of them: {', '.join(names_of(request.members))}"
         )
-    _refuse_without_loss(request.members[0])
+    objective = request.members[0].ensemble.objective
+    _refuse_without_loss(objective)
+    if objective.by_query and (request.qid is None or len(request.train or ()) < 4):
+        raise RowsError(
+            "this is a ranker, and droppable needs the query of each row: pass debias.Dataset(X, y, qid=...) and "
+            "train=debias.Dataset(X_train, y_train, qid=...)"
+        )
     (prepared,) = prepared_members(request, [])
     if not isinstance(prepared, PreparedRows):
         raise CompositionError("droppable trains the model again and compares losses by row: pass rows in memory")
     rows, member = prepared.rows, prepared.member
     _refuse_rows(rows)
-    training = Part(*request.train[:3]) if request.train is not None else None
+    training = Part(*request.train) if request.train is not None else None
     assert training is not None
     if training.weight is None:
         refuse_forgotten_weights(request.model, training.y)
@@ -335,7 +355,7 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
         params=request.params,
         seed=request.seed or 0,
     )
-    held_out = Part(request.X, request.y, request.sample_weight)
+    held_out = Part(request.X, request.y, request.sample_weight, request.qid)
     feature = grouping.index[columns_in_X(member, len(columns))]
     return _Problem(prepared=prepared, fewer=fewer, held_out=held_out, at=at, columns=columns, feature=feature)
 
@@ -343,13 +363,35 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
 def _path(problem: _Problem, n_folds: int, refitted: bool) -> DropPath:
     train = problem.rows.train
     assert train is not None
-    n_least = min(
-        train.n_rows, train.n_rows if train.response.codes is None else np.bincount(train.response.codes).max()
-    )
-    if n_least < 2 * n_folds:
-        raise RowsError(f"{train.n_rows} training rows are too few for {n_folds} folds: pass fewer folds, 2 or more")
-    fold = fold_of_rows(train.response.codes, train.n_rows, n_folds, problem.fewer.seed)
-    return DropPath(of=problem.fewer, twins=twins(train, problem.feature), fold=fold, refitted=refitted)
+    fold, query = _folds(train, n_folds, problem.fewer.seed)
+    return DropPath(of=problem.fewer, twins=twins(train, problem.feature), fold=fold, refitted=refitted, query=query)
+
+
+def _folds(train: Rows, n_folds: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the fold of each training row, and its query if it has one with something to rank.
+
+    Classes are divided evenly among the folds, and so are events and censored rows, and queries.
+    """
+    objective, response = train.ensemble.objective, train.response
+    bounds = None if response.target is None else objective.time_bounds(response.target)
+    if train.query is not None:
+        to_rank = np.isin(np.arange(train.query.max() + 1), queries_to_rank(train))
+        _refuse_few(int(to_rank.sum()), "queries with something to rank", n_folds)
+        fold = fold_of_rows(to_rank.astype(np.int64), to_rank.size, n_folds, seed)
+        return fold[train.query], np.where(to_rank[train.query], train.query, -1)
+    codes, n_least, what = response.codes, train.n_rows, "training rows"
+    if codes is not None:
+        n_least = int(np.bincount(codes).max())
+    elif bounds is not None:
+        codes = np.isfinite(bounds[1]).astype(np.int64)
+        n_least, what = int(codes.sum()), "training rows with an event"
+    _refuse_few(n_least, what, n_folds)
+    return fold_of_rows(codes, train.n_rows, n_folds, seed), None
+
+
+def _refuse_few(number: int, what: str, n_folds: int) -> None:
+    if number < 2 * n_folds:
+        raise RowsError(f"{number} {what} are too few for {n_folds} folds: pass fewer folds, 2 or more")
 
 
 def _columns(X: Any, member: Member, rows: Rows) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -380,7 +422,8 @@ def _asked(columns: Iterable[str], names: tuple[str, ...]) -> list[str]:
     unknown = [name for name in asked if name not in names]
     if unknown:
         raise RowsError(
-            f"columns has {unknown[0]!r}, which is no feature that can be dropped.{nearest(unknown[0], names)}"
+            f"columns has {unknown[0]!r}, which is no feature that can be dropped.{nearest(unknown[0], names)} "
+            f"There are: {listed(names)}"
         )
     if not asked or len(asked) == len(names):
         raise RowsError("columns must be the names of features to drop together: one or more, and not all of them")
@@ -405,12 +448,11 @@ def _refuse_out_of_range(tolerance: Any, alpha: Any, folds: Any, rows: Any, trai
         raise RowsError("droppable trains the model again: pass its training rows as train=(X_train, y_train)")
 
 
-def _refuse_without_loss(member: Member) -> None:
-    """Refuse losses that are not sums over rows, before anything is asked about the rows."""
-    objective = member.ensemble.objective
-    if not objective.has_loss:
+def _refuse_without_loss(objective: Objective) -> None:
+    """Refuse objectives of which nothing has a loss that is known, before anything is asked about the rows."""
+    if objective.compared_by is None:
         raise CompositionError(
-            f"droppable compares losses row by row, and {objective.no_loss}. Of such models debias tells which "
+            f"droppable compares losses, and {objective.no_loss}. Of such models debias tells which "
             "features matter (debias.audit), and not which may be dropped"
         )
 
@@ -426,3 +468,4 @@ def _refuse_rows(rows: Rows) -> None:
         raise UnsupportedModelError(
             "the trees were grown on other rows than those of train= (resampled ones), so the refits cannot be compared"
         )
+    refuse_shared(rows, rows.train)

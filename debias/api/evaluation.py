@@ -9,8 +9,10 @@ import numpy as np
 
 from debias.api.prepared import fields_of_scores, prepared_members, scores_of
 from debias.data.groups import Grouping
-from debias.errors import CompositionError, RowsError, UnsupportedModelError
+from debias.data.table import names_of_columns
+from debias.errors import CompositionError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.contracts import DataScorer, TreeScorer, innermost
+from debias.hooks.registry import scorers as offered_scorers
 from debias.hooks.scorers import values_and_details
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
 from debias.results.policy import PROVENANCE
@@ -176,3 +178,33 @@ def _made_up(member: Member, scores: Scores) -> bool:
         and not member.ensemble.named
         and scores.feature_names == member.ensemble.feature_names
     )
+
+
+def refuse_what_is_no_list(scorers: Any, example: str) -> None:
+    """Refuse scorers that are not a list, such as a text, or a response that was passed in their place.
+
+    Parameters
+    ----------
+    scorers : object
+    example : str
+        How to write a list with one name, with "{!r}" in place of the name.
+    """
+    if scorers is None or isinstance(scorers, (list, tuple)):
+        return
+    if isinstance(scorers, str):
+        raise CompositionError(f"scorers must be a list: pass {example.format(scorers)}")
+    raise CompositionError(
+        f"scorers must be a list of names, and this is {with_article(type(scorers).__name__)}: what follows y must "
+        "have a name, such as train=(X_train, y_train) or random_state=0"
+    )
+
+
+def refuse_features(scorers: Any, X: Any) -> None:
+    """Refuse names of columns of X where names of scorers belong."""
+    columns = names_of_columns(X) or ()
+    for name in scorers if isinstance(scorers, (list, tuple)) else ():
+        if isinstance(name, str) and name in columns and name not in offered_scorers():
+            raise CompositionError(
+                f"{name!r} is a column of X, not a scorer. Leave it out: all features are scored, and "
+                f"to_frame().loc[[{name!r}]] is the row of this one"
+            )

@@ -24,6 +24,7 @@ from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
 from debias.significance.procedure import Procedure
 from debias.text import listed
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +50,7 @@ FEWEST_BLOCKS = 20
 """With fewer blocks of rows nothing is tested."""
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def interactions(
@@ -132,6 +134,11 @@ def interactions(
         random_state=random_state,
         n_jobs=n_jobs,
     )
+    return interactions_of(request, features, with_, error_rate)
+
+
+def interactions_of(request: Request, features: Any, with_: str | None, error_rate: ErrorRate) -> Interactions:
+    """Return the tested interactions of a request; parameters as for :func:`interactions`."""
     request.passed.refuse_batches("debias.interactions")
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
@@ -245,12 +252,15 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
     at = np.array(
         [place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64
     )
-    numbers = ("score", "standard_error", "z", "p_value", "total")
+    numbers: dict[str, Any] = {
+        name: np.where(at >= 0, np.append(getattr(test, name), np.nan)[at], np.nan)
+        for name in ("score", "standard_error", "z", "p_value", "total")
+    }
     return Interactions(
         feature_names=names,
         pairs=pairs[of_pairs],
         triples=np.array(named, dtype=np.int64).reshape(-1, 3),
-        **{name: np.where(at >= 0, np.append(getattr(test, name), np.nan)[at], np.nan) for name in numbers},
+        **numbers,
         spread=np.append(spread[of_pairs], spread_of(named)),
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=n_rows,

@@ -20,6 +20,7 @@ from debias.random_state import seed_of
 from debias.results.partial_dependence import Curve, PartialDependence
 from debias.rows.request import Request
 from debias.warning_log import WarningLog
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +35,7 @@ INNER_QUANTILES = (0.01, 0.99)
 """Numbers outside these quantiles get no value: few rows are there."""
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def partial_dependence(
@@ -223,7 +225,11 @@ class ColumnChanger:
 
     def _number(self, name: str) -> int:
         if name not in self.names:
-            hint = nearest(str(name), self.names)
+            if not isinstance(name, str):
+                raise RowsError(
+                    f"features must be names of columns, and {name!r} is none. No response is needed: leave y out"
+                )
+            hint = nearest(name, self.names)
             raise RowsError(f"features has {name!r}, which is not a column that can be changed.{hint}")
         return self.names.index(name)
 

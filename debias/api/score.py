@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import score_data, score_refits, score_trees
+from debias.api.evaluation import refuse_features, score_data, score_refits, score_trees
 from debias.api.prepared import prepared_members
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
@@ -16,6 +16,7 @@ from debias.progress import with_progress
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.text import feature_index
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from debias.significance.procedure import Test
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def score(
@@ -64,11 +66,12 @@ def score(
         vectorizer). A :class:`Dataset` has y, weights, queries, blocks, start margins and names of columns too. None is
         allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
         Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a data frame
-        of Spark or Dask, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
+        of Spark or Dask, a relation of DuckDB, a lazy frame of Polars, an Arrow stream, an iterable of (X, y) or
+        (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         Scorers that need only data take categories (pandas categories, text) and missing values.
     y : array-like of shape (n_rows,), or str
-        Response of the rows, as the model was trained on; or the name of its column in a file, dataset or frame of
-        Spark or Dask.
+        Response of the rows, as the model was trained on; or the name of its column in a file, dataset, query, lazy
+        frame, stream, or frame of Spark or Dask.
         Rows are matched by position. A pandas Series whose index has the labels of X in another order is refused, also
         as weights or `blocks`: ``y.loc[X.index]`` puts it in the order of X.
     scorer : str or Scorer
@@ -162,12 +165,18 @@ def score(
         random_state=random_state,
         n_jobs=n_jobs,
     )
+    refuse_features([scorer], request.X)
+    if isinstance(scorer, (list, tuple)):
+        raise CompositionError(
+            f"scorer must be one scorer: pass {list(scorer)!r} one by one, or to debias.audit as scorers"
+        )
     chosen = read_scorer(scorer, **options)
     if chosen.inner is None and (request.params is not None or of_refits.has_limits):
         raise CompositionError(f"refits are for meta-methods, and {chosen.name} refits no model: leave refits out")
     return scores_of(request, chosen, test, of_refits.engine(request.n_jobs))
 
 
+@explains_wrong_arguments
 @in_threads
 @with_progress
 def contributions(

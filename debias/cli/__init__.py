@@ -16,12 +16,16 @@ import click
 
 from debias import __version__
 from debias.child_process import safe_path
-from debias.cli import audit, check, clusters, doctor, drop, interactions, monitor, plugins, score
+from debias.cli import audit, check, clusters, compare, doctor, drop, fleet, interactions, monitor, plugins, score
 from debias.cli.gate import not_finished
 from debias.cli.output import COULD_NOT_RUN, defused, errors, warn
 
 if TYPE_CHECKING:
     from debias.hooks.commands import Offered
+
+
+monitor.command.add_command(fleet.fleet)
+monitor.command.add_command(fleet.metrics)
 
 
 class Group(click.Group):
@@ -107,6 +111,7 @@ def debias_commands() -> list[click.Command]:
         audit.command,
         check.command,
         clusters.command,
+        compare.command,
         doctor.command,
         drop.command,
         interactions.command,

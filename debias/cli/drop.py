@@ -150,8 +150,6 @@ def _refuse_unusable(source: Source, features: tuple[str, ...], policy: str | No
         raise click.UsageError("the model is trained again: pass its training rows as --train FILE")
     if source.level is not None:
         raise click.UsageError("columns of DATA are dropped: leave --level out")
-    if source.qid is not None:
-        raise click.UsageError("rankers cannot be trained again: leave --qid out")
     if features and policy is not None:
         raise click.UsageError("--policy names the features: leave --feature out")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +69,41 @@ class Source:
         if self.data is None:
             self._file(path).refuse_doubtful(X.assign(**{self.target: y}), [*X.columns, self.target])
             return None, Dataset(X, y, **of_rows), options
-        model = self._load(self.model)
+        model = self.load(self.model)
         known = known_labels(model)
         if self.train is not None:
             options["train"] = Dataset(*self._file(self.train).as_known(train_X, train_y, known), **of_training)
         return model, Dataset(*self._file(path).as_known(X, y, known), **of_rows), options
+
+    def read_unlabelled(self) -> tuple[Any, Dataset, dict[str, Any]]:
+        """Return what :meth:`read` does, of rows without a response."""
+        from debias.models.known_labels import known_labels
+
+        assert self.data is not None
+        file = self._file(self.data)
+        frame = file.read()
+        named = [*self.drop, *([] if self.weight is None else [self.weight])]
+        _refuse_absent(self.data, frame, named)
+        X = frame.drop(columns=list(dict.fromkeys(named)))
+        model = self.load(self.model)
+        no_response = X.iloc[:, 0].notna().rename("\0 no response")  # it has no missing value, and no model knows it
+        X, _ = file.as_known(X, no_response, replace(known_labels(model), classes=None))
+        weight = None if self.weight is None else frame[self.weight]
+        return model, Dataset(X, sample_weight=weight), {"rows": self.rows}
+
+    def read_with(self, baseline: str) -> tuple[Any, Any, Dataset, dict[str, Any]]:
+        """Return the model, an older one from a file, the rows, and further arguments of `debias.compare`."""
+        from debias.models.known_labels import known_by_either
+
+        for name, given in (("--groups", self.groups), ("--train", self.train), ("--qid", self.qid)):
+            if given is not None:
+                raise click.UsageError(f"two models are compared without {name}: leave it out")
+        assert self.data is not None
+        X, y, of_rows = self._columns(self.data)
+        models = [self.load(path) for path in (self.model, baseline)]
+        known = known_by_either(models, list(X.columns))
+        options = {name: value for name, value in self._settings.items() if name != "groups"} | {"rows": self.rows}
+        return *models, Dataset(*self._file(self.data).as_known(X, y, known), **of_rows), options
 
     def read_folds(self, column: str) -> tuple[Any, Dataset, pd.Series, dict[str, Any]]:
         """Return the models of folds, the rows, the label of each row's fold, and arguments of `audit_folds`.
@@ -92,10 +122,10 @@ class Source:
         options = self._settings
         path = Path(self.model)
         if not path.is_dir() or (path / "MLmodel").is_file():
-            models = self._load(self.model)
+            models = self.load(self.model)
         else:
             files = files_of_folds(path, labels)
-            models = {label: self._load(str(file)) for label, file in files.items()}
+            models = {label: self.load(str(file)) for label, file in files.items()}
         rows = Dataset(*self._file(self.data).as_known(X, y, known_labels(models)), **of_rows)
         return models, rows, labels, options
 
@@ -109,7 +139,7 @@ class Source:
             "n_jobs": self.jobs,
         }
 
-    def _load(self, path: str) -> Any:
+    def load(self, path: str) -> Any:
         """Load a model in a child process, which may crash, and then in this process."""
         import debias
         from debias.models.loading import load, local_copy

@@ -14,6 +14,7 @@ from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed,
 from debias.cli.inputs import Source
 from debias.cli.options import (
     MODEL,
+    TABLE,
     Command,
     decimal_option,
     drop_option,
@@ -26,7 +27,6 @@ from debias.cli.options import (
     params_option,
     pickle_option,
     separator_option,
-    target_option,
     trust_option,
     weight_option,
     with_options,
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from debias.monitor.history import History
+
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
-with_windows = with_options(
+with_comparison = with_options(
     click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
     click.option(
         "--reference",
@@ -48,7 +50,6 @@ with_windows = with_options(
         help="Periods to compare with: 'first 30d', 2026-01-01..2026-01-30, or 30d for those before --recent.  "
         "[default: that of the policy, or the first 60 days of the model]",
     ),
-    click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
     error_rate_option,
     click.option(
         "--looks",
@@ -57,6 +58,18 @@ with_windows = with_options(
         type=click.IntRange(1),
         help="Number of comparisons that share --error-rate, such as 365 for one a day in a year.",
     ),
+)
+with_windows = with_options(
+    with_comparison,
+    click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
+)
+
+with_model = with_options(
+    click.option("--model", type=MODEL, help="The model in HISTORY: with it, causes of a higher loss are told."),
+    trust_option,
+    pickle_option,
+    load_option,
+    params_option,
 )
 
 
@@ -68,16 +81,24 @@ def command() -> None:
 @command.command(
     "add",
     cls=Command,
-    examples=["debias monitor add model.history model.ubj today.csv --target outcome --at 2026-11-23"],
+    examples=[
+        "debias monitor add model.history model.ubj today.csv --at 2026-11-23  # before the responses",
+        "debias monitor add model.history model.ubj today.csv --target outcome --at 2026-11-23",
+    ],
 )
 @history_argument
 @click.argument("model", type=MODEL)
-@click.argument("data", type=click.Path(exists=True, dir_okay=False))
+@click.argument("data", type=TABLE)
 @click.option("--at", required=True, help="The period: a date or time (2026-11-23), a number (7, 1.1), or a label.")
 @click.option("--part", metavar="NAME", help="A part of the period, such as a machine. The parts of a period add up.")
 @click.option("--replace", is_flag=True, help="Replace other rows of the same period and part.")
 @click.option("--label", metavar="NAME", help="Name of the model in the history, such as its version.")
-@with_options(target_option, weight_option, drop_option, separator_option, decimal_option, na_option)
+@click.option(
+    "--target",
+    metavar="COLUMN",
+    help="Column of DATA with the response. Without it the rows wait for their responses: add them again with it.",
+)
+@with_options(weight_option, drop_option, separator_option, decimal_option, na_option)
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),
@@ -85,32 +106,56 @@ def command() -> None:
     show_default=True,
     help="auto refuses rows that look like training rows.",
 )
+@click.option(
+    "--loss-rows",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Divide the loss of N rows at most into what each feature saves; more take longer.  [default: 1000]",
+)
+@click.option(
+    "--kept-rows",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    help="Keep N of these rows at most in HISTORY, to tell causes of a higher loss; 0 where that is not allowed.  "
+    "[default: 50]",
+)
 @with_options(trust_option, pickle_option, load_option, params_option, jobs_option)
 @click.option(
     "--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for another writer."
 )
 def add(
-    history: str, at: str, part: str | None, replace: bool, label: str | None, timeout: float, **options: Any
+    history: str,
+    at: str,
+    part: str | None,
+    replace: bool,
+    label: str | None,
+    loss_rows: int | None,
+    kept_rows: int | None,
+    timeout: float,
+    **options: Any,
 ) -> None:
     """Add the rows of DATA, which MODEL has not seen, to HISTORY as the period --at.
 
     The same rows may be added again: nothing changes. Other rows of the same period need --replace or --part. A new
-    MODEL begins a new series in the same file.
+    MODEL begins a new series in the same file. Rows without --target are provisional until they are added with it.
 
     Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
     """
-    source = Source(**{field.name: None for field in fields(Source)} | options)
+    source = _source(**options)
     check_files(source.files, {"HISTORY": history})
     with errors():
         import debias
 
         with show_progress(source.progress):
-            model, rows, options = source.read()
-            log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs)
+            model, rows, options = source.read() if source.target else source.read_unlabelled()
+            numbers = {"loss_rows": loss_rows, "kept_rows": kept_rows}
+            settings: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
+            log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs, **settings)
             given = {"sample_weight": rows.sample_weight, "rows": options["rows"]}
             with warnings_at_the_end():
                 added = log.add(rows.X, rows.y, at=_period(at, log.path, timeout), part=part, replace=replace, **given)
-        click.echo(f"{at}: {'added' if added else 'these rows were there before, so nothing changed'}")
+        done = "added" if source.target else "added, without responses"
+        click.echo(f"{at}: {done if added else 'these rows were there before, so nothing changed'}")
 
 
 @command.command(
@@ -138,7 +183,8 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
         else:
             click.echo((found.to_json if form == "json" else found.to_csv)(window=window), nl=form == "json")
         if html_file:
-            found.to_html(html_file, window=window)
+            has_dates = found.periods.index.dtype.kind == "M"
+            found.to_html(html_file, window=window, changes=found.changes("30d" if has_dates else 30))
 
 
 def refuse_other_windows(**given: str | None) -> None:
@@ -157,17 +203,28 @@ def refuse_other_windows(**given: str | None) -> None:
 @command.command("changes", cls=Command, examples=["debias monitor changes model.history --recent 7d --reference 60d"])
 @history_argument
 @with_windows
+@with_model
 @html_option
 @format_option
-def changes(history: str, form: str, html_file: str | None, **windows: Any) -> None:
+def changes(
+    history: str,
+    form: str,
+    html_file: str | None,
+    model: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
+    load_seconds: float,
+    params: str | None,
+    **windows: Any,
+) -> None:
     """Compare the recent periods of HISTORY with earlier ones: what changed, and what shifted."""
-    check_files({"HISTORY": history}, {"--html": html_file})
+    source = _source(model=model, trust=trust, allow_pickle=allow_pickle, load_seconds=load_seconds, params=params)
+    check_files({"HISTORY": history, **source.files}, {"--html": html_file})
     with errors():
-        import debias
         from debias.results.console import print_changes
 
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
-        found = debias.History.open(history).changes(**windows)
+        found = _opened(history, source).changes(**windows)
         warn(found.warnings)
         if html_file:
             found.to_html(html_file)
@@ -189,6 +246,7 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
     help="TOML file with rules, in its table history.",
 )
 @with_windows
+@with_model
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the changes to this file."
 )
@@ -203,6 +261,11 @@ def check(
     junit: str | None,
     summary: str | None,
     allowed: tuple[str, ...],
+    model: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
+    load_seconds: float,
+    params: str | None,
     **windows: Any,
 ) -> None:
     """Check what changed in HISTORY against a policy; exit with 0 only if all rules passed.
@@ -210,21 +273,36 @@ def check(
     Exit codes: 0 all rules passed, 1 a rule failed, 4 no rule failed but one could not be judged, 2 wrong usage or
     policy, 3 an error while reading or running.
     """
-    check_files({"HISTORY": history, "--policy": policy}, {"--json": json_file, "--junit": junit, "--summary": summary})
+    source = _source(model=model, trust=trust, allow_pickle=allow_pickle, load_seconds=load_seconds, params=params)
+    inputs = {"HISTORY": history, "--policy": policy, **source.files}
+    check_files(inputs, {"--json": json_file, "--junit": junit, "--summary": summary})
     with errors(), errors_in(junit):
-        import debias
         from debias.results.policy import HistoryPolicy
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
         windows["reference"] = rules.reference_or(windows["reference"])
-        found = debias.History.open(history).changes(**windows)
+        found = _opened(history, source).changes(**windows)
         gate = found.check(rules).allowing(*allowed)
         warn(gate.warnings)
         if json_file:
             found.to_json(json_file)
         report(gate, form, junit, summary)
     exit_unless_passed(gate)
+
+
+def _source(**given: Any) -> Source:
+    """Return the input of a command that has a part of the options."""
+    return Source(**{field.name: None for field in fields(Source)} | given)
+
+
+def _opened(history: str, source: Source) -> History:
+    """Open a history, with its model if there is one."""
+    import debias
+
+    if source.model is None:
+        return debias.History.open(history)
+    return debias.History(source.load(source.model), history)
 
 
 @command.command("remove", cls=Command, examples=["debias monitor remove model.history --at 2026-11-23"])

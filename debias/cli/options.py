@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from debias.cli.inputs import Source
+from debias.cli.tables import is_query
 
 
 class Command(click.Command):
@@ -43,6 +44,17 @@ class _ModelPath(click.Path):
 
 
 MODEL = _ModelPath(exists=True)
+
+
+class _TablePath(click.Path):
+    """An existing file of a table, or a query of DuckDB."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a query as it is, and check a path."""
+        return value if is_query(value) else super().convert(value, param, ctx)
+
+
+TABLE = _TablePath(exists=True, dir_okay=False)
 
 
 def threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -161,7 +173,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
 
         options = [
             click.argument("model", type=MODEL),
-            click.argument("data", type=click.Path(exists=True, dir_okay=False), required=data_required),
+            click.argument("data", type=TABLE, required=data_required),
             trust_option,
             pickle_option,
             load_option,
@@ -203,7 +215,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             ),
             click.option(
                 "--train",
-                type=click.Path(exists=True, dir_okay=False),
+                type=TABLE,
                 help="Training rows, in addition to held-out DATA, for scorers that need in-bag sums or refit.",
             ),
             format_option,

@@ -35,6 +35,13 @@ OPTIONS = (
     (r"\btest, --blocks\b", "--blocks"),
     (r"base_margin=", "margins"),
     (r"np\.ones\(len\(X\)\)", "a column of ones"),
+    # What hands type instead of an argument or a table.
+    (
+        r"\bPass (?:X|X_train)\[model\.feature_names_in_\], the columns that it was trained on",
+        "Pass a table with the columns that it was trained on, in their order; --drop leaves a column out",
+    ),
+    (r"\. To name columns that have no names, pass debias\.Dataset\(X, y, feature_names=\.\.\.\)", ""),
+    (r"\bas random_state\b", "as --random-state"),
     # Arguments with a value. A scorer's own options of the same name are told from those by what follows.
     (r"\btrain=debias\.Dataset\([^)]*\)", "--train FILE"),
     (r"\btrain=\(X_train, y_train\)", "--train FILE"),
@@ -70,11 +77,12 @@ OPTIONS = (
     (r"\bpass cv= as \(train, test\) positions", "audit them in Python, with (train, test) positions"),
     (r"\bcv=(?!\w)", "--folds"),
     (r"\breplace=True\b", "--replace"),
+    (r"\bbaseline=(?!\w)", "--baseline"),
     (r"\bpart='\.\.\.'", "--part NAME"),
     (r"\b(at|label)=(?=')", r"--\1 "),
     # Arguments without a value.
     (r"\b(train|tested|test|groups|blocks|qid|params|level|rows)=(?![\w'\"({\[-])", r"--\1"),
-    (r"\b(at|label|looks|series|timeout)=(?![\w'\"({\[-])", r"--\1"),
+    (r"\b(at|label|looks|series|timeout|recent|reference)=(?![\w'\"({\[-])", r"--\1"),
     (r"\bn_jobs=(?![\w-])", "--jobs"),
     (r"\bscorers=(?!\w)", "--scorer"),
     (r"\bsample_weight=?(?!\w)", "--weight"),

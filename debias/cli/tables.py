@@ -26,15 +26,23 @@ DOUBTFUL = frozenset(
     + ("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 )
 """What pandas takes for missing by default. It may also be a category: Namibia, "None" of a questionnaire."""
+QUERY = "duckdb://"
+"""How the address of a query begins."""
+
+
+def is_query(path: object) -> bool:
+    """Whether a path is the address of a query of DuckDB."""
+    return isinstance(path, str) and path.startswith(QUERY)
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A CSV, Parquet or Feather file.
+    """A CSV, Parquet or Feather file, or a query of DuckDB.
 
     Parameters
     ----------
     path : str
+        For a query, ``duckdb:///FILE?sql=QUERY``; without FILE the query reads files by itself.
     separator : str, or None
         Of CSV files; by default a comma, or a tab in a .tsv file.
     decimal : str
@@ -50,10 +58,12 @@ class TableFile:
     @property
     def is_text(self) -> bool:
         """Whether the cells have no types."""
-        return not self.path.endswith(ARROW)
+        return not self.path.endswith(ARROW) and not is_query(self.path)
 
     def read(self) -> pd.DataFrame:
         """Return the table, with numbers where all cells that are not missing are numbers, and otherwise text."""
+        if is_query(self.path):
+            return _read_query(self.path)
         if self.path.endswith(MODEL_FILES) or _begins_with(self.path, ARCHIVE):
             raise click.UsageError(
                 f"{self.path} is no table: the model comes first, then a CSV, Parquet or Feather file"
@@ -259,6 +269,32 @@ def _read_arrow(path: str) -> pd.DataFrame:
     table = parquet.read_table(path) if is_parquet else feather.read_table(path, memory_map=False)
     table.validate(full=True)
     return table.to_pandas()
+
+
+def _read_query(address: str) -> pd.DataFrame:
+    """Run a query; the file is opened for reading only."""
+    from debias.data.arrow_streams import with_plain_numbers
+    from debias.text import message
+
+    # The query is taken as it is: a + or a % in it means what it means in SQL.
+    place, given, query = address.removeprefix(QUERY).partition("?sql=")
+    if not given or not query.strip() or (place and not place.startswith("/")):
+        raise click.UsageError(f"{message(address)} is no query: write 'duckdb:///FILE?sql=SELECT ...'")
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("running a query needs duckdb: pip install duckdb pyarrow") from None
+    file = place[1:]
+    try:
+        with duckdb.connect(file or ":memory:", read_only=bool(file)) as connection:
+            relation = connection.sql(query)
+            if relation is None:
+                raise click.UsageError("the query returns no rows: write 'SELECT ...'")
+            return with_plain_numbers(relation.to_arrow_table()).to_pandas()
+    except click.UsageError:
+        raise
+    except Exception as error:  # duckdb raises errors of many types
+        raise click.UsageError(f"the query cannot be run: {message(str(error))}") from None
 
 
 def listed_columns(columns: Iterable[object]) -> str:

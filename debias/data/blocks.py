@@ -34,7 +34,9 @@ LARGEST_BLOCK, SHARE_OF_MASS = 10, 0.05
 """A value of more rows than both, ten and this share of all, is a point mass of its column, not a sign of a block."""
 
 
-def encode_blocks(blocks: Any, n_rows: int, name: str = "blocks", unit: str = "block") -> NDArray[np.int64] | None:
+def encode_blocks(
+    blocks: Any, n_rows: int, name: str = "blocks", unit: str = "block", *, several: bool = True
+) -> NDArray[np.int64] | None:
     """Return the blocks as numbers from 0.
 
     Parameters
@@ -44,6 +46,8 @@ def encode_blocks(blocks: Any, n_rows: int, name: str = "blocks", unit: str = "b
     n_rows : int
     name, unit : str
         What the argument and one block are called in errors.
+    several : bool
+        Whether there must be more than one.
 
     Returns
     -------
@@ -67,12 +71,14 @@ def encode_blocks(blocks: Any, n_rows: int, name: str = "blocks", unit: str = "b
     codes = pd.factorize(labels)[0].astype(np.int64)
     if (codes < 0).any():
         raise RowsError(f"{name} has no label in row {int(np.argmax(codes < 0))}: every row must belong to a {unit}")
-    if codes.max() < 1:
+    if several and codes.max() < 1:
         raise RowsError(f"all rows are in one {unit}: standard errors and p-values need at least two")
     return codes
 
 
-def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "qid") -> NDArray[np.int64] | None:
+def encode_queries(
+    qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "qid", *, several: bool = True
+) -> NDArray[np.int64] | None:
     """Return the query of each row as numbers from 0.
 
     Parameters
@@ -83,6 +89,8 @@ def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "q
     n_rows : int
     name : str
         What the user calls the argument.
+    several : bool
+        Whether there must be more than one query.
 
     Returns
     -------
@@ -107,7 +115,7 @@ def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "q
     labels = np.asarray(qid)
     if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.size != n_rows == labels.sum():
         raise RowsError(f"{name} has the sizes of {labels.size} groups: pass the query of each row. {FROM_SIZES}")
-    return encode_blocks(labels, n_rows, name, "query")
+    return encode_blocks(labels, n_rows, name, "query", several=several)
 
 
 def blocks_of_queries(block: NDArray[np.int64] | None, query: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -67,6 +67,8 @@ class Grouping:
 
     def sum_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""
+        if np.array_equal(self.index, np.arange(len(self.names))):
+            return values + 0.0
         summed = np.zeros((len(values), len(self.names)))
         for feature, group in enumerate(self.index):
             summed[:, group] += values[:, feature]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, with_article
+from debias.trees.mean_slopes import y_as_predicted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,6 +167,25 @@ def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, log: War
             f"y has no label 0, but this {ensemble.source} knows its classes only as 0 to {ensemble.classes.size - 1}: "
             "make sure that y has this coding"
         )
+
+
+def as_predicted(ensemble: TreeEnsemble, output: NDArray[np.float64], base_margin: Any = None) -> Response:
+    """Return the response that the model expects of rows: the one at which the slope of the loss is 0.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        With a loss of single rows.
+    output : array of shape (n_rows, n_outputs)
+        Mean of the leaves of averaged trees, or the sum of the leaves of boosted ones, without a start.
+    base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        As for :func:`encode`.
+    """
+    margin = None if base_margin is None else _margin(base_margin, ensemble, len(output))
+    if ensemble.averaged:
+        return Response(codes=None, values=output + ensemble.base - ensemble.centre)
+    last = output + (ensemble.base if margin is None else margin)
+    return _boosted(ensemble, None, y_as_predicted(ensemble.objective, last), margin)
 
 
 def _encode_labels(

@@ -20,8 +20,9 @@ def refuse_other_order(X: Any, train: Any = None, **beside: Any) -> None:
     """Raise a RowsError if a response, weights or labels have the index of X in another order.
 
     Rows are matched by position, as in scikit-learn. If both have an index with the same labels in another order, then
-    either the rows or the labels are wrong, and debias cannot know which. Other differences between indexes (one was
-    reset, or comes from another table) show nothing and are ignored.
+    either the rows or the labels are wrong, and debias cannot know which. If both have labels of one type and these are
+    others, the rows may be others, such as those of another part of a split. An index that counts the rows from 0 was
+    reset, or never set: it shows nothing, and is ignored. So is one of another type.
 
     Parameters
     ----------
@@ -50,8 +51,17 @@ def _refuse(X: Any, name_of_X: str, beside: dict[str, Any]) -> None:
         if index is None or other is None or len(index) != len(other) or index.equals(other):
             continue
         codes, other_codes = _codes(index, other)
-        if not np.array_equal(np.bincount(codes), np.bincount(other_codes)):
-            continue
+        n_labels = 1 + max(codes.max(initial=0), other_codes.max(initial=0))
+        if not np.array_equal(np.bincount(codes, minlength=n_labels), np.bincount(other_codes, minlength=n_labels)):
+            if _counts_rows(index) or _counts_rows(other) or index.dtype != other.dtype:
+                continue  # one was reset, or comes from another table
+            row = int(np.argmax(codes != other_codes))
+            raise RowsError(
+                f"{name} has another index than {name_of_X} (row {row} is {_plain(index[row])!r} in {name_of_X} and "
+                f"{_plain(other[row])!r} in {name}), so it may be of other rows: pass that of the rows of {name_of_X}. "
+                f"If the rows are the same and the labels mean nothing, pass {name}.to_numpy(): arrays are matched by "
+                "position"
+            )
         row = int(np.argmax(codes != other_codes))
         how = (
             f"{name}.loc[X.index] puts it in the order of X"
@@ -70,6 +80,11 @@ def _index(argument: Any) -> Any | None:
     if pandas is None or not isinstance(argument, (pandas.DataFrame, pandas.Series)):
         return None
     return argument.index
+
+
+def _counts_rows(index: Any) -> bool:
+    """Whether an index is 0, 1, 2, ..., which says nothing about the rows."""
+    return index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
 
 
 def _plain(label: Any) -> Any:

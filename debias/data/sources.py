@@ -1,4 +1,4 @@
-"""Sources of rows that are not all in memory at once: files, datasets, Dask and Spark frames, and batches.
+"""Sources of rows that are not all in memory at once: files, queries, streams, Dask and Spark frames, and batches.
 
 Each worker of Dask computes sums of its partitions, and the sums are added a few at a time, in the form of a tree. Dask
 plans and runs all tasks on the active scheduler: threads of this process, or a cluster.
@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from debias.data.arrow_streams import ArrowStream, is_stream, stream_of, with_plain_numbers
 from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of, with_whole_numbers
 from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
 from debias.errors import RowsError, with_article
@@ -25,14 +27,14 @@ ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arr
 
 
 def is_source(X: Any, y: Any) -> bool:
-    """Whether X is a source of rows and not a table: a path, a dataset, a frame of Dask or Spark, or batches without y.
+    """Whether X is a source of rows and not a table: a path, a dataset, a query, a frame of Dask or Spark, or batches.
 
     Parameters
     ----------
     X, y
         As for :func:`debias.score`.
     """
-    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X) or isinstance(X, SparkFrame):
+    if isinstance(X, (str, Path)) or _is_dataset(X) or is_stream(X) or is_dask(X) or isinstance(X, SparkFrame):
         return True
     if y is not None or not isinstance(X, Iterable) or any(hasattr(X, name) for name in ("shape", "__dataframe__")):
         return False
@@ -48,10 +50,12 @@ def source_of(
 
     Parameters
     ----------
-    X : str, Path, pyarrow dataset, Dask data frame or array, SparkFrame, or iterable of (X, y) or (X, y, weight)
+    X : object
+        A str, Path, pyarrow dataset, query or stream (`is_stream`), Dask data frame or array, SparkFrame, or iterable
+        of (X, y) or (X, y, weight).
     y, sample_weight : str, Dask collection or None
-        For a file, dataset or Spark frame, the names of the columns with the response and the weights. For Dask, such
-        names or collections. Otherwise None.
+        For a file, dataset, query, stream or Spark frame, the names of the columns with the response and the weights.
+        For Dask, such names or collections. Otherwise None.
     wanted : tuple of str, or None
         Columns that the model knows, if it knows names; others are left out.
     log : WarningLog
@@ -65,9 +69,13 @@ def source_of(
         The file has another format or lacks these columns; or weights are passed beside batches.
     """
     if isinstance(X, (str, Path)):
-        return _Columns(_dataset(Path(X)), str(X), y, sample_weight, wanted, log)
+        return _Columns(_of_dataset(_dataset(Path(X)), str(X)), y, sample_weight, wanted, log)
     if _is_dataset(X):
-        return _Columns(X, "the dataset", y, sample_weight, wanted, log)
+        return _Columns(_of_dataset(X, "the dataset"), y, sample_weight, wanted, log)
+    if is_stream(X):
+        with _named(f"the {type(X).__name__}"):
+            stream = stream_of(X)
+        return _Columns(stream, y, sample_weight, wanted, log)
     if is_dask(X):
         return DaskRows(X, y, sample_weight, wanted, log)
     if isinstance(X, SparkFrame):
@@ -79,35 +87,29 @@ def source_of(
 
 def in_memory(X: Any) -> str:
     """Return the advice to pass rows in memory, in words for the user of this source."""
-    return f"pass rows in memory, {SAMPLE}" if isinstance(X, SparkFrame) else "pass X and y in memory"
+    if isinstance(X, SparkFrame):
+        return f"pass rows in memory, {SAMPLE}"
+    call = next((f" (X.{name}() has them)" for name in ("collect", "df") if hasattr(X, name)), "")
+    return "pass X and y in memory" + (call if is_stream(X) else "")
 
 
 class _Columns:
-    """A pyarrow dataset in which one column is the response."""
-
-    once = False
+    """Rows as Arrow tables, in which one column is the response."""
 
     def __init__(
-        self,
-        dataset: Any,
-        name: str,
-        y: Any,
-        sample_weight: Any,
-        wanted: tuple[str, ...] | None,
-        log: WarningLog,
+        self, stream: ArrowStream, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog
     ) -> None:
-        all_columns, index, n_rows = _about(dataset, name)
+        name, columns = stream.name, stream.columns
         for argument, column in (("y", y), ("sample_weight", sample_weight)):
             if argument == "y" and not isinstance(column, str):
                 raise RowsError(f"the rows come from {name}: pass the name of the column with the response, y='...'")
-            if column is not None and (not isinstance(column, str) or column not in all_columns):
-                raise RowsError(f"{name} has no column {column!r} for {argument}; it has {', '.join(all_columns)}")
-        features = features_of(all_columns, {y, sample_weight, *index}, wanted, name, log)
+            if column is not None and (not isinstance(column, str) or column not in columns):
+                raise RowsError(f"{name} has no column {column!r} for {argument}; it has {', '.join(columns)}")
+        self._features = features_of(columns, {y, sample_weight, *stream.index}, wanted, name, log)
         if y == sample_weight:
             raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")
-        self._dataset, self._name = dataset, name
-        self._features, self._y, self._weight = features, y, sample_weight
-        self.n_rows = n_rows
+        self._stream, self._y, self._weight = stream, y, sample_weight
+        self.n_rows, self.once = stream.n_rows, stream.once
 
     def __iter__(self) -> Iterator[Batch]:
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
@@ -117,18 +119,16 @@ class _Columns:
 
     def _frames(self, columns: list[str]) -> Iterator[tuple[Any, Any]]:
         """Yield the rows as pandas frames and as Arrow tables; errors name the source."""
-        with _named(self._name):
-            _refuse_lacking(self._dataset, self._name, columns)
-            tables = _tables(self._dataset, columns)
+        tables = self._stream.tables(columns)
         while True:
-            with _named(self._name):
+            with _named(self._stream.name):
                 table = next(tables, None)
                 if table is None:
                     return
                 table.validate(full=True)  # with a damaged table pandas would read beyond its memory
             for begin in range(0, table.num_rows, ROWS_AT_ONCE):
-                with _named(self._name):
-                    part = table.slice(begin, ROWS_AT_ONCE)
+                with _named(self._stream.name):
+                    part = with_plain_numbers(table.slice(begin, ROWS_AT_ONCE))
                     frame = part.to_pandas(ignore_metadata=True)
                 yield frame, part
 
@@ -159,18 +159,19 @@ def _named(name: str, form: str = "") -> Iterator[None]:
     """Turn any error in the block into a RowsError that names the source: Arrow raises errors of many types."""
     try:
         yield
-    except RowsError:
+    except (RowsError, ImportError):
         raise
     except Exception as error:
         raise RowsError(f"{name} cannot be read{form}: {error}") from None
 
 
-def _about(dataset: Any, name: str) -> tuple[list[str], list[str], int]:
-    """Return the columns of a dataset, those that are a pandas index, and the number of rows."""
+def _of_dataset(dataset: Any, name: str) -> ArrowStream:
+    """Return the rows of a dataset."""
     with _named(name):
         metadata = dataset.schema.pandas_metadata or {}
         index = [column for column in metadata.get("index_columns", []) if isinstance(column, str)]
-        return list(dataset.schema.names), index, int(dataset.count_rows())
+        columns, n_rows = list(dataset.schema.names), int(dataset.count_rows())
+    return ArrowStream(name=name, columns=columns, tables=partial(_tables, dataset, name), index=index, n_rows=n_rows)
 
 
 def _refuse_lacking(dataset: Any, name: str, columns: list[str]) -> None:
@@ -193,13 +194,14 @@ def _of_partition(fragment: Any) -> list[str]:
     return list(get_partition_keys(fragment.partition_expression))
 
 
-def _tables(dataset: Any, columns: list[str]) -> Iterator[Any]:
+def _tables(dataset: Any, name: str, columns: list[str]) -> Iterator[Any]:
     """Yield the row groups of Parquet files one by one, and other files and datasets in batches.
 
     A scan of Parquet files reads ahead, up to a whole file, if the rows are processed more slowly than they are read.
     """
     import pyarrow
 
+    _refuse_lacking(dataset, name, columns)
     fragments: list[Any] = []
     if getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet":
         with suppress(ValueError):  # a dataset with a filter has no fragments
@@ -220,7 +222,8 @@ def _dataset(path: Path) -> Any:
     if form is None:
         raise RowsError(
             f"{path} is not a file that debias can read: it reads files that end in {', '.join(ENDINGS)}, and "
-            "directories of Parquet files. Read other files yourself, and pass the rows whole or in batches (X, y)"
+            "directories of Parquet files. Read other files yourself, for example with pandas.read_csv, and pass the "
+            "rows whole or in batches (X, y)"
         )
     try:
         from pyarrow import dataset

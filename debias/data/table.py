@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.arrow_streams import is_stream
 from debias.data.spark_rows import is_spark, refuse_spark
-from debias.errors import RowsError, nearest, with_article
+from debias.errors import RowsError, nearest_name, with_article
 from debias.parallel import over_parts, worth
 from debias.text import listed, percent
 from debias.trees.routing import Router, route, row_blocks
@@ -36,7 +37,16 @@ VALUES_AT_ONCE = 2**20
 """Number of values that `fine_columns` reads at a time."""
 VALUES_KEPT = 2**26
 """Largest number of values of rows that are kept for routing them again."""
-LAZY = "X is a lazy frame; collect() it first"
+LAZY = "these rows are a lazy frame or a query: read them into memory first, with collect() or df()"
+
+
+OF_NAMES = ". If they are names of columns, pass the table with these columns, table[names]"
+OF_DICTIONARIES = ". For rows in dictionaries, pass pandas.DataFrame(X)"
+INSTEAD_OF_A_COLUMN = {
+    str: f". For texts, pass what the model was trained on: vectorizer.transform(texts){OF_NAMES}",
+    dict: OF_DICTIONARIES,
+}
+"""What to type instead of an X of one column, by the type of what it holds."""
 
 
 class Table:
@@ -416,7 +426,8 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     missing = [name for name in wanted if name not in position]
     extra = [name for name in have if name not in known]
     if missing:
-        hint = nearest(missing[0], extra) if extra else ""
+        near = nearest_name(missing[0], extra)
+        hint = "" if near is None else f" Is {near!r} the {missing[0]!r} of the model? Then rename it."
         raise RowsError(
             f"X does not have the columns the model was trained on; missing: {listed(missing)}"
             + (f"; unknown to the model: {listed(extra)}" if extra else "")
@@ -570,6 +581,10 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
 
 def names_of_columns(X: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a frame; None for anything else."""
+    if is_spark(X):  # it has an attribute of any name
+        return None
+    if hasattr(X, "collect_schema"):  # a lazy frame
+        return tuple(X.collect_schema().names())
     columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow calls them so, and its columns are arrays
     if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
         return None
@@ -585,7 +600,8 @@ def is_one_column(X: Any) -> bool:
     """Whether X is one column of texts or other objects: a list, a Series or an array of one dimension."""
     if isinstance(X, (list, tuple)):
         return bool(X) and isinstance(X[0], (str, dict))
-    return not is_spark(X) and len(getattr(X, "shape", ())) == 1
+    # The shape of a query takes a query.
+    return not is_spark(X) and not is_stream(X) and len(getattr(X, "shape", ())) == 1
 
 
 def refuse_library_rows(X: Any) -> None:
@@ -620,8 +636,8 @@ def rows_and_columns(X: Any) -> NDArray[Any]:
     except ValueError:
         raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
     if array.ndim != 2:
-        texts = array.ndim == 1 and array.dtype.kind in "OUT" and array.size and isinstance(array[0], str)
-        hint = ". For texts, pass what the model was trained on: vectorizer.transform(texts)" if texts else ""
+        first = array[0] if array.ndim == 1 and array.dtype.kind in "OUT" and array.size else None
+        hint = next((hint for kind, hint in INSTEAD_OF_A_COLUMN.items() if isinstance(first, kind)), "")
         raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}{hint}")
     return array
 

@@ -16,6 +16,7 @@ import numpy as np
 from debias.errors import CompositionError, DebiasError, nearest
 from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, TreeScorer, scorer_kind
 from debias.hooks.failures import noting
+from debias.wrong_arguments import instead_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -416,7 +417,9 @@ def _with_known(plugin: _FunctionScorer | FunctionMetaMethod, options: Mapping[s
     for option in options:
         if option not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise CompositionError(f"{plugin.base_name} has no option {option!r}; {has}.{nearest(option, known)}")
+            argument = instead_of(option, ("X", "y", "train", "level", "random_state"))
+            instead = f" Instead, {argument}." if argument else nearest(option, known)
+            raise CompositionError(f"{plugin.base_name} has no option {option!r}; {has}.{instead}")
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     return {**plugin.options, **plain}
 

@@ -274,6 +274,7 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any | None:
     """Fit a new model of the same kind, with the same settings, on other rows.
 
@@ -296,6 +297,10 @@ def debias_refit(
     n_jobs : int or None
         Number of threads of the new model, unless `params` say otherwise; None for the number of the old one. An
         adapter whose library has no such setting leaves this argument out.
+    qid : array of int64 of shape (n_rows,), or None
+        The query of each row, for rankers: numbers from 0 that never fall, so that rows of a query are together. The
+        weights of the rows of a query are the same. An adapter that trains no rankers leaves this argument out, and is
+        then not asked if there are queries.
 
     Returns
     -------

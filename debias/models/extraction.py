@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,16 +203,7 @@ def trees_of(model: Any) -> TreeEnsemble:
             f"debias_extract returned {with_article(type(ensemble).__name__)} for {model!r}, not a TreeEnsemble"
         )
     if ensemble is None:
-        if isinstance(model, type):
-            raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")
-        if isinstance(model, (str, os.PathLike)):
-            address = os.fspath(model)
-            raise UnsupportedModelError(f"{address!r} is an address, not a model: pass debias.load_model({address!r})")
-        if isinstance(model, (list, tuple)):
-            raise UnsupportedModelError(
-                f"{with_article(type(model).__name__)} of models is not a model: pass them one by one, or the models "
-                "of a cross-validation to debias.audit_folds"
-            )
+        _refuse_what_is_no_model(model)
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         names = ", ".join(library.name for library in libraries())
@@ -224,6 +217,46 @@ def trees_of(model: Any) -> TreeEnsemble:
         disabled = disabled_in_words()
         raise UnsupportedModelError(f"{unknown} {disabled}." if disabled else unknown)
     return ensemble
+
+
+def _refuse_what_is_no_model(passed: Any) -> None:
+    """Refuse what stands in the place of a model by mistake, with what to type instead."""
+    kind = with_article(type(passed).__name__)
+    if passed is None:
+        raise UnsupportedModelError("model is None: pass a fitted model")
+    if isinstance(passed, type):
+        raise UnsupportedModelError(f"{passed!r} is a class: pass a model, that is, a fitted instance of it")
+    if isinstance(passed, (str, os.PathLike)):
+        address = os.fspath(passed)
+        step = "" if re.search(r"\W", address) else ", or the whole pipeline if this is the name of a step"
+        raise UnsupportedModelError(
+            f"{address!r} is an address, not a model: pass debias.load_model({address!r}){step}"
+        )
+    if isinstance(passed, dict) and "estimator" in passed:
+        raise UnsupportedModelError(
+            "these are results of a cross-validation, not a model: pass them to debias.audit_folds(cv_results, X, y)"
+        )
+    if isinstance(passed, (list, tuple, dict)):
+        inside = [each for part in passed for each in (part if isinstance(part, tuple) else (part,))]
+        if isinstance(passed, (list, tuple)) and any(isinstance(each, str) for each in inside):
+            raise UnsupportedModelError(
+                f"{kind} of steps of a pipeline is not a model: pass the whole pipeline, and X as the pipeline takes it"
+            )
+        raise UnsupportedModelError(
+            f"{kind} of models is not a model: pass them one by one, or the models of a cross-validation to "
+            "debias.audit_folds"
+        )
+    if inspect.ismethod(passed):
+        raise UnsupportedModelError(
+            f"model is the method {passed.__name__!r} of {with_article(type(passed.__self__).__name__)}: pass the "
+            "model itself"
+        )
+    if hasattr(passed, "predict"):
+        return
+    if hasattr(passed, "read") and hasattr(passed, "close"):
+        raise UnsupportedModelError("an open file is not a model: pass debias.load_model(path)")
+    if hasattr(passed, "shape"):
+        raise UnsupportedModelError(f"model is {kind}: pass the model first, then X and y")
 
 
 def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:

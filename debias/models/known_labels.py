@@ -15,8 +15,14 @@ from debias.models.extraction import trees_of
 from debias.models.folds import models_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from debias.hooks.wrapping import Inner, Labels
     from debias.trees.ensemble import TreeEnsemble
+
+
+UNKNOWN = "\0{}"
+"""Stands for the name of a column that no model knows: no column has a null character in its name."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,36 @@ def known_labels(models: Any) -> KnownLabels:
     classes = [label for known in found for label in known.classes or ()]
     return replace(
         found[0], of_column=together([known.of_column for known in found]), classes=list(dict.fromkeys(classes)) or None
+    )
+
+
+def known_by_either(models: Sequence[Any], columns: list[str]) -> KnownLabels:
+    """Return what models with columns of their own know of a table together.
+
+    Parameters
+    ----------
+    models : sequence of estimator or Booster
+    columns : list of str
+        The features of the table.
+
+    Raises
+    ------
+    UnsupportedModelError
+        No adapter recognises one of the models.
+    """
+    found = [_of_model(model) for model in models]
+    named = [known.names for known in found if known.names is not None]
+    at = {name: k for k, name in enumerate(columns)}
+    labels = [{at[name]: each for name, each in known.by_name(columns).items()} for known in found]
+    classes = [label for known in found for label in known.classes or ()]
+    either = None if len(named) < len(found) else {name for names in named for name in names}
+    # By the positions in the table: names that no model knows stay at their places, and have no labels.
+    names = None if either is None else tuple(name if name in either else UNKNOWN.format(k) for name, k in at.items())
+    return KnownLabels(
+        names,
+        together(labels),
+        others_are_numbers=all(known.others_are_numbers for known in found),
+        classes=list(dict.fromkeys(classes)) or None,
     )
 
 

@@ -26,6 +26,7 @@ from debias.models.folds import models_in
 from debias.models.refitting import restored
 from debias.models.wrappers import extract, keep_load_notes, unwrap
 from debias.trees.routing import raw_output, route
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,9 +47,13 @@ ROWS, NUMBERS = 8, 1_000_000
 many features there are fewer rows: at most this many numbers."""
 _VERSIONS = re.compile(r"from version (\S+) when using version (\S+?)\.?(?:\s|$)")
 """The two versions in scikit-learn's warning about a file of another version."""
-_READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
+_READ = (
+    "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), CatBoost .cbm, ONNX files, MOJO files of "
+    "H2O (.zip), and MLflow model directories"
+)
 
 
+@explains_wrong_arguments
 def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False, params: Any = None) -> Any:
     """Load a model from a file without running code that is in it, and check that it holds valid trees.
 

@@ -6,28 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.blocks import encode_queries
+from debias.data.chosen_rows import rows_of
 from debias.data.row_order import refuse_other_order
 from debias.data.user_columns import copied
 from debias.errors import DebiasError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import RefitInputs
+from debias.models.extraction import trees_of
 from debias.random_state import seed_of
+from debias.trees.ranking_objectives import refuse_weights_in_queries
+from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+    from pluggy import HookCaller
 
     from debias.hooks.wrapping import Unwrapped
     from debias.random_state import RandomState
 
 
+@explains_wrong_arguments
 def refit(
     model: Any,
     X: Any,
     y: Any,
     sample_weight: NDArray[np.float64] | None = None,
     *,
+    qid: Any = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
     params: Mapping[str, Any] | None = None,
@@ -47,6 +55,10 @@ def refit(
         As the model was trained on.
     y : array-like of shape (n_rows,) or (n_rows, n_responses)
     sample_weight : array of shape (n_rows,), optional
+        For a ranker, the same for all rows of a query.
+    qid : array-like of shape (n_rows,), optional
+        The query of each row, for rankers, which need it. Rows of a query need not be together: they are put together
+        before training.
     random_state : int or numpy.random.Generator, optional
         Sets every random state inside the new model, each to a different number. By default they stay as in the model.
     n_jobs : int, optional
@@ -64,7 +76,8 @@ def refit(
     UnsupportedModelError
         The model is of an unknown kind, did not keep its settings, or cannot be refitted for another reason.
     RowsError
-        The library does not accept these rows, weights or parameters; the message is that of the library.
+        The library does not accept these rows, weights or parameters; the message is that of the library. Or the model
+        is a ranker and `qid` is missing, has not one label per row, or divides rows of different weights.
 
     Examples
     --------
@@ -77,18 +90,18 @@ def refit(
     >>> again.n_iter_ == stopped.n_iter_
     True
     """
-    refuse_other_order(X, y=y, sample_weight=sample_weight)
+    refuse_other_order(X, y=y, sample_weight=sample_weight, qid=qid)
     seed = seed_of(random_state)
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
-        return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
+        return _refit_trees(model, X, y, sample_weight, qid, seed, n_jobs, params)
     rewrap = unwrapped.rewrap
     if rewrap is None:
         raise UnsupportedModelError(f"{with_article(unwrapped.kind)} cannot be refitted; refit the models inside it")
 
     def train(inner: Any, X: Any, y: Any, number: int) -> Any:
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
-        return refit(inner, X, y, sample_weight, random_state=child, n_jobs=n_jobs, params=params)
+        return refit(inner, X, y, sample_weight, qid=qid, random_state=child, n_jobs=n_jobs, params=params)
 
     return _naming_the_model(
         model, lambda: rewrap(RefitInputs(copied(X), copied(y), sample_weight, seed, n_jobs, train))
@@ -134,18 +147,41 @@ def _refit_trees(
     X: Any,
     y: Any,
     sample_weight: NDArray[np.float64] | None,
+    qid: Any,
     seed: int | None,
     n_jobs: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    query = encode_queries(qid, trees_of(model), np.shape(y)[0], several=False) if qid is not None else None
     hook = plugin_manager().hook.debias_refit
-    passed: dict[str, Any] = {"sample_weight": weight, "seed": seed, "params": params, "n_jobs": n_jobs}
+    if query is not None:
+        X, y, weight, query = _by_query(X, y, weight, query)
+        hook = _hook_with_queries()
+    passed: dict[str, Any] = {"sample_weight": weight, "seed": seed, "params": params, "n_jobs": n_jobs, "qid": query}
     refitted = _naming_the_model(model, lambda: hook(model=model, X=X, y=y, **passed))
     if refitted is None:
-        kind = type(model)
-        raise UnsupportedModelError(f"no adapter can refit a {kind.__module__}.{kind.__qualname__}")
+        kind, with_queries = type(model), "" if query is None else " with queries"
+        raise UnsupportedModelError(f"no adapter can refit a {kind.__module__}.{kind.__qualname__}{with_queries}")
     return refitted
+
+
+def _by_query(
+    X: Any, y: Any, weight: NDArray[np.float64] | None, query: NDArray[np.int64]
+) -> tuple[Any, Any, NDArray[np.float64] | None, NDArray[np.int64]]:
+    """Return rows with those of each query together, as libraries want them; the queries keep their order."""
+    refuse_weights_in_queries(weight, query)
+    order = np.argsort(query, kind="stable")
+    if (order == np.arange(order.size)).all():
+        return X, y, weight, query
+    return rows_of(X, order), np.asarray(y)[order], None if weight is None else weight[order], query[order]
+
+
+def _hook_with_queries() -> HookCaller:
+    """Return the hook of the adapters that train rankers: the others would forget the queries."""
+    manager = plugin_manager()
+    without = [each.plugin for each in manager.hook.debias_refit.get_hookimpls() if "qid" not in each.argnames]
+    return manager.subset_hook_caller("debias_refit", without)
 
 
 def _naming_the_model(model: Any, train: Callable[[], Any]) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from debias.data.chosen_rows import rows_of
 from debias.data.groups import Grouping
+from debias.data.table import OF_DICTIONARIES, OF_NAMES, names_of_columns
 from debias.data.user_columns import copied
 from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Unwrapped
@@ -244,7 +245,7 @@ def unwrap(
     unseen = _unseen(unwrapped, X, y, rows)
     for inner, positions in zip(unwrapped.inner, unseen, strict=True):
         inner_X, inner_y = (X, y) if positions is None else (rows_of(X, positions), np.asarray(y)[positions])
-        seen = _seen_by(inner, unwrapped.kind, inner_X, inner_y, train, rows)
+        seen = _seen_by(inner, unwrapped, inner_X, inner_y, train, rows)
         for member in unwrap(inner.model, *seen, rows if positions is None else "held-out"):
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
@@ -352,7 +353,11 @@ def _asks(inner: Inner, X: Any, y: Any) -> tuple[Callable[[], Supervised | None]
     return () if inner.supervised is None else (partial(inner.supervised, X, y),)
 
 
-def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None, rows: str) -> tuple[Any, Any, Any]:
+def _seen_by(
+    inner: Inner, unwrapped: Unwrapped, X: Any, y: Any, train: tuple[Any, ...] | None, rows: str
+) -> tuple[Any, Any, Any]:
+    kind = unwrapped.kind
+
     def apply(function: Callable[[Any], Any] | None, data: Any, what: str) -> Any:
         if function is None or data is None:
             return data
@@ -361,7 +366,10 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
         except DebiasError:
             raise
         except Exception as error:  # any error of a transformer is about these rows
-            raise RowsError(f"the {kind} cannot transform {what}: {error}") from error
+            other_columns = _other_columns(unwrapped, data, what) if function is inner.transform else None
+            raise RowsError(
+                other_columns or f"the {kind} cannot transform {what}: {error}{_instead_of_a_list(data)}"
+            ) from error
         if function is inner.transform and _n_rows(data) not in (None, _n_rows(made)):
             raise RowsError(
                 f"the {kind} makes {_n_rows(made)} rows of the {_n_rows(data)} rows of {what}. A vectorizer takes a "
@@ -376,6 +384,29 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
         train_X = _in_training(inner, train[0], train[1], apply(inner.transform, train[0], "train"))
         train = (train_X, apply(inner.response, train[1], "train"), *train[2:])
     return inner_X, apply(inner.response, y, "y"), train
+
+
+def _instead_of_a_list(data: Any) -> str:
+    """Return what to type instead of a list of names or of dictionaries, as the end of a message."""
+    first = data[0] if isinstance(data, list) and data else None
+    return OF_NAMES if isinstance(first, str) else OF_DICTIONARIES if isinstance(first, dict) else ""
+
+
+def _other_columns(unwrapped: Unwrapped, data: Any, what: str) -> str | None:
+    """Return what to type if a table has other columns than those of the wrapper, or these in another order."""
+    names, known = names_of_columns(data), unwrapped.feature_names
+    if not unwrapped.named or names is None or known is None or names == known:
+        return None
+    missing = [name for name in known if name not in names]
+    unknown = [name for name in names if name not in known]
+    found = [f"{word}: {listed(of)}" for word, of in (("missing", missing), ("unknown to it", unknown)) if of]
+    table = "X" if what == "X" else "X_train"
+    how = (
+        "Pass the training columns with their training names"
+        if missing
+        else f"Pass {table}[model.feature_names_in_], the columns that it was trained on"
+    )
+    return f"{what} has not the columns of this {unwrapped.kind} ({'; '.join(found) or 'another order'}). {how}"
 
 
 def _in_training(inner: Inner, X: Any, y: Any, later: Any) -> Any:

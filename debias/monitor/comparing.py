@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,21 +22,31 @@ from debias.monitor.times import (
     positions_of,
     time_text,
 )
-from debias.results.changes import Changes, MeanOfPeriods, WindowOfPeriods
-from debias.significance.change import ENOUGH_PERIODS, compare_windows
+from debias.results.changes import Changes
+from debias.results.fleet import MORE_FAULTS
+from debias.results.provisional import NOT_LOOKED_FOR
+from debias.results.windows import MeanOfPeriods, WindowOfPeriods
+from debias.significance.change import ENOUGH_PERIODS, compare_windows, groups_of
+from debias.significance.loss_causes import KeptWindow, with_causes
 from debias.significance.period_means import OF
-from debias.text import counted
+from debias.significance.provisional import compare_waiting, with_broken
+from debias.text import counted, escaped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from debias.data.groups import Grouping
     from debias.monitor.records import Records
-    from debias.monitor.store import Period, Series
+    from debias.monitor.store import Period, Series, Waiting
+    from debias.results.loss_change import LossChange
+    from debias.results.provisional import Provisional
     from debias.rows.period_sums import PeriodSums
+    from debias.trees.ensemble import TreeEnsemble
 
 LONGER = 3
 """So many longer windows are tried, each twice as long as the one before it."""
-MORE_FAULTS = 0.05
-"""More than this share of the rows with a new category, or repeated rows, makes periods unfit for the reference."""
+NO_MODEL = "this history was opened without the model of these periods"
+NO_ROWS_KEPT = "some periods have no rows that were kept"
 KEPT_IN_MEMORY = 2**28
 """Sums of all periods are kept while windows are compared if they take fewer bytes."""
 
@@ -49,6 +60,7 @@ def comparison_of(
     alpha: float,
     least: float,
     looks: int,
+    ensemble: TreeEnsemble | None = None,
 ) -> Changes:
     """Return what changed between two windows of the periods of a series.
 
@@ -60,6 +72,8 @@ def comparison_of(
         As for ``History.changes``.
     alpha, least, looks
         As for :func:`debias.significance.change.compare_windows`.
+    ensemble : TreeEnsemble, optional
+        The trees of the model itself, without which the causes of a change of the loss are not known.
 
     Returns
     -------
@@ -71,7 +85,26 @@ def comparison_of(
         These are no windows, or they overlap.
     """
     stored = StoredPeriods(records, series)
-    return Comparison(stored, reference, {"alpha": alpha, "least": least, "looks": looks}).of(recent)
+    comparison = Comparison(stored, reference, {"alpha": alpha, "least": least, "looks": looks}, ensemble)
+    waiting = WaitingPeriods(records, series)
+    newer, found = waiting.newer(stored.periods), comparison.of(recent)
+    return replace(
+        found,
+        newer_waiting=len(newer),
+        last_waiting=newer[-1].moment.as_datetime if newer else None,
+        warnings=(*found.warnings, *_of_newer_models(records, series, newer[-1] if newer else stored.periods[-1])),
+        provisional=comparison.of_waiting(waiting, recent),
+    )
+
+
+def _of_newer_models(records: Records, series: Series, last: Period | Waiting) -> list[str]:
+    """Return a warning of another model whose rows came after the last of this one, and wait for their responses."""
+    waiting = [each for each in records.content.waiting() if each.series != series.id and each.key > last.key]
+    if not waiting:
+        return []
+    label = next(each.label for each in records.content.series() if each.id == waiting[-1].series)
+    last_of = time_text(waiting[-1].moment)
+    return [f"{escaped(label)} has newer periods, up to {escaped(last_of)}, which wait for their responses: not judged"]
 
 
 class Periods(Protocol):
@@ -101,17 +134,25 @@ class Comparison:
         As for ``History.changes``.
     settings : dict of str to value
         ``alpha``, ``least`` and ``looks``, as for :func:`debias.significance.change.compare_windows`.
+    ensemble : TreeEnsemble, optional
+        As for :func:`comparison_of`.
     """
 
-    def __init__(self, source: Periods, reference: Any, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, source: Periods, reference: Any, settings: dict[str, Any], ensemble: TreeEnsemble | None = None
+    ) -> None:
         self._source, self._reference, self._settings = source, reference, settings
+        self._ensemble = ensemble
         self._known: dict[tuple[range, range], bool] = {}
 
     def of(self, recent: Any) -> Changes:
         """Return what changed in the recent periods, and in longer windows if these cannot judge a feature."""
         periods, settings = self._source.periods, self._settings
         after = positions_of(periods, recent, "recent", len(periods) - 1)
-        found = self._changes(self._before(after), after, settings)
+        before = self._before(after)
+        found = self._changes(before, after, settings)
+        if found.loss is not None:
+            found = replace(found, loss=self._with_causes(found.loss, before, after))
         if not found.compared or not _ends_with_the_last(recent):
             return found
         # Together the longer windows have the error rate of one comparison more.
@@ -127,33 +168,77 @@ class Comparison:
             undecided = undecided & longer[-1].undecided
         return replace(found, longer=tuple(longer))
 
+    def of_waiting(self, waiting: WaitingPeriods, recent: Any) -> Provisional | None:
+        """Return what the recent periods without responses tell; None if there are none, or nothing to compare with.
+
+        Their reference is that of a recent window that begins with the first of them, so it may have periods that are
+        recent ones for what has responses.
+        """
+        source = self._source
+        if not waiting.periods:
+            return None
+        # A period of which some rows wait and others do not is one.
+        known = {period.key for period in source.periods}
+        both: list[Period | Waiting] = [*source.periods, *(each for each in waiting.periods if each.key not in known)]
+        both.sort(key=lambda period: period.key)
+        within = positions_of(both, recent, "recent", len(both) - 1)
+        keys = {both[k].key for k in within}
+        after = [k for k, period in enumerate(waiting.periods) if period.key in keys]
+        if not after:
+            return None
+        n_before = bisect_left([period.key for period in source.periods], waiting.periods[after[0]].key)
+        before = self._before(range(n_before, n_before))
+        before = range(min(before.start, n_before), min(before.stop, n_before))
+        if not before:
+            return None
+        rows, own = _Rows(source, before), [waiting.sums(position) for position in after]
+        times = [time_text(waiting.periods[k].moment) for k in after]
+        window = WindowOfPeriods(times[0], times[-1], len(after), sum(sums.n_rows for sums in own))
+        level = self._settings["alpha"] / self._settings["looks"]
+        found = compare_waiting(
+            rows, own, source.grouping, level, (window_of(source.periods, before, source.n_rows), window), times
+        )
+        if found.no_broken_because != NOT_LOOKED_FOR:
+            return found
+        if self._ensemble is None:
+            return replace(found, no_broken_because=NO_MODEL)
+        kept = [[sums.kept for sums in each] for each in (rows, own)]
+        if not all(weight.size for each in kept for _, weight in each):
+            return replace(found, no_broken_because=NO_ROWS_KEPT)
+        windows = [KeptWindow.of(each, groups_of(len(each))) for each in kept]
+        return with_broken(found, self._ensemble, source.grouping, windows[0], windows[1])
+
+    def _with_causes(self, loss: LossChange, before: range, after: range) -> LossChange:
+        """Return the change of the loss with its causes, or why they are not known."""
+        if not loss.costs_more.size:
+            return replace(loss, no_causes_because=None)
+        if self._ensemble is None:
+            return replace(loss, no_causes_because=NO_MODEL)
+        windows = []
+        for window in (before, after):
+            kept = [self._source.sums(position).kept for position in window]
+            if not all(weight.size for _, weight in kept):
+                return replace(loss, no_causes_because=NO_ROWS_KEPT)
+            windows.append(KeptWindow.of(kept, groups_of(len(kept))))
+        return with_causes(loss, self._ensemble, self._source.grouping, windows[0], windows[1])
+
     def _before(self, after: range, may_overlap: bool = False) -> range:
         """Return the positions of the reference of a recent window."""
-        periods, reference = self._source.periods, self._reference
-        if reference is None:
-            return pinned(periods, after.start, self._differs)
-        before = positions_of(periods, reference, "reference", after.start - 1)
-        if may_overlap:
-            return before
-        if before.stop > after.start and after.stop > before.start and len(before) and len(after):
-            raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
-        if len(before) and len(after) and before.start >= after.stop:
-            raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
-        return before
+        return reference_of(self._source.periods, self._reference, after, self._differs, may_overlap)
 
     def _changes(self, before: range, after: range, settings: dict[str, Any]) -> Changes:
         """Return what changed between two windows, whose positions are given."""
         source = self._source
         facts: dict[str, Any] = {
             **source.facts,
-            "reference": self._window(before),
-            "recent": self._window(after),
+            "reference": window_of(source.periods, before, source.n_rows),
+            "recent": window_of(source.periods, after, source.n_rows),
             "feature_names": source.grouping.names,
             "last_period": source.periods[-1].moment.as_datetime,
-            "reference_given": _in_words(self._reference, source.periods),
+            "reference_given": reference_in_words(self._reference, source.periods),
             **settings,
         }
-        because = _nothing_to_compare(len(source.periods), len(before), len(after))
+        because = nothing_to_compare(len(source.periods), len(before), len(after))
         if because is not None:
             return Changes(not_compared_because=because, **facts)
         source.notes.clear()
@@ -165,6 +250,8 @@ class Comparison:
             method=comparison.method,
             warnings=(*comparison.warnings, *_each_once(source.notes, source.periods)),
             repeated=comparison.repeated,
+            loss=comparison.loss,
+            no_loss_because=comparison.no_loss_because,
             means=tuple(
                 MeanOfPeriods(
                     of,
@@ -190,11 +277,51 @@ class Comparison:
             self._known[before, after] = any(np.any(each) for each in faults)
         return self._known[before, after]
 
-    def _window(self, positions: range) -> WindowOfPeriods:
-        if not positions:
-            return WindowOfPeriods(None, None, 0, 0)
-        ends = [time_text(self._source.periods[k].moment) for k in (positions[0], positions[-1])]
-        return WindowOfPeriods(ends[0], ends[1], len(positions), sum(map(self._source.n_rows, positions)))
+
+def reference_of(
+    periods: list[Period],
+    reference: Any,
+    after: range,
+    differs: Callable[[range, range], bool],
+    may_overlap: bool = False,
+) -> range:
+    """Return the positions of the reference of a recent window.
+
+    Parameters
+    ----------
+    periods : list of Period
+    reference : int, str, timedelta, (first, last), or None
+        As for ``History.changes``.
+    after : range
+        The positions of the recent window.
+    differs : callable
+        As for :func:`debias.monitor.times.pinned`.
+    may_overlap : bool
+        Whether the two may have periods in common.
+
+    Raises
+    ------
+    HistoryError
+        This is no window, it overlaps with the recent one, or comes after it.
+    """
+    if reference is None:
+        return pinned(periods, after.start, differs)
+    before = positions_of(periods, reference, "reference", after.start - 1)
+    if may_overlap:
+        return before
+    if before.stop > after.start and after.stop > before.start and len(before) and len(after):
+        raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
+    if len(before) and len(after) and before.start >= after.stop:
+        raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
+    return before
+
+
+def window_of(periods: list[Period], positions: range, n_rows: Callable[[int], int]) -> WindowOfPeriods:
+    """Return the window of the periods at some positions."""
+    if not positions:
+        return WindowOfPeriods(None, None, 0, 0)
+    ends = [time_text(periods[k].moment) for k in (positions[0], positions[-1])]
+    return WindowOfPeriods(ends[0], ends[1], len(positions), sum(map(n_rows, positions)))
 
 
 class StoredPeriods:
@@ -218,8 +345,8 @@ class StoredPeriods:
         if position in self._read:
             sums, notes = self._read[position]
         else:
-            state, notes = self._records.state_of_period(self._series, self.periods[position])
-            sums = self._trees.sums(state)
+            state, about = self._records.state_of_period(self._series, self.periods[position])
+            sums, notes = self._trees.sums(state, about), about.notes
         if self._keeps:
             self._read[position] = sums, notes
         self.notes |= {(position, number): note for number, note in enumerate(notes)}
@@ -228,6 +355,37 @@ class StoredPeriods:
     def n_rows(self, position: int) -> int:
         """Return the number of rows of a period."""
         return sum(part.n_rows for part in self._records.content.parts(self.periods[position].id))
+
+
+class WaitingPeriods:
+    """The periods of a series in a file whose responses are not known, with their parts added up."""
+
+    def __init__(self, records: Records, series: Series) -> None:
+        self._records, self._series = records, series
+        self._parts: dict[str, list[Waiting]] = {}
+        for part in records.content.waiting(series.id):
+            self._parts.setdefault(part.at, []).append(part)
+        self.periods = [parts[0] for parts in self._parts.values()]
+
+    def newer(self, periods: Sequence[Period]) -> list[Waiting]:
+        """Return those that come after all of these periods, which have responses."""
+        return [each for each in self.periods if not periods or each.key > periods[-1].key]
+
+    def sums(self, position: int) -> PeriodSums:
+        """Return the sums of a period, with responses as predicted."""
+        trees, total = self._records.trees(self._series), None
+        for part in self._parts[self.periods[position].at]:
+            sums = trees.sums(*self._records.waiting_state(self._series, part))
+            total = sums if total is None else _both(total, sums)
+        assert total is not None
+        return total
+
+
+def _both(one: PeriodSums, other: PeriodSums) -> PeriodSums:
+    """Return the sums over the rows of two parts."""
+    one.merge(other.state())
+    one.metric, one.no_loss = one.metric or other.metric, one.no_loss or other.no_loss
+    return one
 
 
 class _Rows(Sequence["PeriodSums"]):
@@ -249,7 +407,7 @@ def _ends_with_the_last(recent: Any) -> bool:
     return isinstance(parsed(recent, "recent"), Window) and not is_first
 
 
-def _in_words(reference: Any, periods: list[Period]) -> str:
+def reference_in_words(reference: Any, periods: list[Period]) -> str:
     """Return how a reference was chosen."""
     if isinstance(reference, (tuple, list)):
         return f"{reference[0]}..{reference[1]}"
@@ -260,7 +418,7 @@ def _in_words(reference: Any, periods: list[Period]) -> str:
     return f"the first {length} of the model, as far as they are alike"
 
 
-def _nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | None:
+def nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | None:
     """Return why there is nothing to compare; None if there is."""
     if n_before and n_after:
         return None

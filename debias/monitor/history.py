@@ -10,14 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from debias.atomic_files import written
+from debias.data.user_rows import dataset
 from debias.errors import HistoryError
 from debias.monitor.comparing import comparison_of
 from debias.monitor.reading import OwnModel
-from debias.monitor.records import Records, StoredTrees, merged, packed_trees
+from debias.monitor.records import About, Records, StoredTrees, merged, packed_trees
 from debias.monitor.scores import frames_of
 from debias.monitor.store import Store
 from debias.monitor.times import Moment, Window, index_of, refuse_far_future, time_text
+from debias.rows.passed_rows import PassedRows
+from debias.rows.period_sums import KEPT_ROWS, LOSS_ROWS, MOST_KEPT
 from debias.significance.change import LEAST
 from debias.text import counted, escaped
 from debias.warning_log import WarningLog
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     from debias.monitor.store import Period, Series
     from debias.results.changes import Changes
+    from debias.results.fleet import Fleet
     from debias.results.gate_outcome import Gate
 
 TIMEOUT = 60.0
@@ -42,7 +48,7 @@ class History:
     """The scores of a model over time, in one file.
 
     Rows are added period by period: a day, a batch, a release. For each period the file keeps sums at the leaves of the
-    trees, not the rows. From these sums come the scores (``mdi_oob``) of each period and of windows of periods, and
+    trees, and a few rows. From these sums come the scores (``mdi_oob``) of each period and of windows of periods, and
     tests of what changed. A retrained model begins a new series in the same file.
 
     Parameters
@@ -58,11 +64,20 @@ class History:
         Number of seconds to wait while another process writes to the file.
     n_jobs : int, optional
         Number of threads that add rows; 1 by default.
+    loss_rows : int or None
+        The loss of so many rows at most of each table or batch, drawn at random, is divided into what each feature
+        saves, for ``changes().loss``. None: of all rows, which takes several times as long for large tables. 0: of
+        none.
+    kept_rows : int
+        So many of these rows at most are kept in the file as they are, features and response, so that
+        ``changes().loss`` can tell which features are the cause and which only go together with it. 0 where rows may
+        not be kept.
 
     Raises
     ------
     HistoryError
-        The folder does not exist, or the file is not a history, is damaged, or was written by a newer version.
+        The folder does not exist, or the file is not a history, is damaged, or was written by a newer version; or
+        `loss_rows` or `kept_rows` is not a number of rows.
     UnsupportedModelError
         The model is not fitted, no adapter supports it, or it holds several models.
     CompositionError
@@ -71,7 +86,8 @@ class History:
     Notes
     -----
     A change is on disk completely or not at all, also if the process is killed. The file keeps the splits and values of
-    the trees, so that :meth:`open` needs no model. It holds no rows and no pickles.
+    the trees, so that :meth:`open` needs no model. It holds no pickles, and no rows if
+    ``kept_rows=0``.
 
     Examples
     --------
@@ -99,11 +115,23 @@ class History:
         label: str | None = None,
         timeout: float = TIMEOUT,
         n_jobs: int | None = None,
+        loss_rows: int | None = LOSS_ROWS,
+        kept_rows: int = KEPT_ROWS,
     ) -> None:
-        self._store = _store(path, timeout)
+        if (
+            isinstance(kept_rows, bool)
+            or not isinstance(kept_rows, (int, np.integer))
+            or not 0 <= kept_rows <= MOST_KEPT
+        ):
+            raise HistoryError(f"kept_rows={kept_rows!r} is not a number of rows from 0 to {MOST_KEPT:,}")
+        if loss_rows is not None and (
+            isinstance(loss_rows, bool) or not isinstance(loss_rows, (int, np.integer)) or loss_rows < 0
+        ):
+            raise HistoryError(f"loss_rows={loss_rows!r} is not a number of rows: pass 0 or more, or None for all rows")
+        self._store = Store.of(path, timeout)
         self._models: dict[str, StoredTrees] = {}
         self._label = None if label is None else _name("label", label)
-        self._own: OwnModel | None = OwnModel(model, n_jobs)
+        self._own: OwnModel | None = OwnModel(model, n_jobs, loss_rows, kept_rows)
         if self._store.exists:
             with self._reading() as records:
                 self._refuse_other_label(records.series_of(self._own.digest))
@@ -129,12 +157,87 @@ class History:
             There is no such file, or as for the class.
         """
         history = cls.__new__(cls)
-        history._store, history._models = _store(path, timeout), {}
+        history._store, history._models = Store.of(path, timeout), {}
         history._label = history._own = None
         if must_exist or history._store.exists:
             with history._reading():
                 pass
         return history
+
+    @staticmethod
+    def fleet(
+        paths: Any,
+        recent: Any = "30d",
+        reference: Any = None,
+        *,
+        error_rate: float = 0.05,
+        looks: int = 1,
+        max_age_days: float | None = None,
+        html: Any = None,
+        timeout: float = TIMEOUT,
+    ) -> Fleet:
+        """Look at many histories at once: a line for each model, those first that a person should look at.
+
+        A line is of the model with the latest period of a file, also if its rows wait for their responses. If it has no
+        period with responses, it is not judged, and the latest other model has a line too. A few numbers a period are
+        read: the loss and what each feature costs, the mean residual, new categories and repeated rows are judged from
+        them, with the tests of :meth:`changes`. With `html`, each model is compared in full.
+
+        Parameters
+        ----------
+        paths : str, Path, or list of these
+            Files, or patterns of them such as "models/*.history"; "**" stands for any folders.
+        recent, reference
+            As for :meth:`changes`. By default the reference ends before a week that differs in what is judged.
+        error_rate : float
+            Family-wise error rate of each test, over all models and all `looks` together.
+        looks : int
+            Number of looks that are planned, such as 365 for one a day in a year.
+        max_age_days : float, optional
+            A person should look at models whose last period, also one that waits for its responses, is older.
+        html : str or Path, optional
+            A page is written there. It links to a page of each model, in a folder beside it (`fleet_models` for
+            `fleet.html`). This takes a few seconds for each model. Causes of a higher loss need the model itself, and
+            are not told.
+        timeout : float
+            Number of seconds to wait for a file that another process writes to.
+
+        Returns
+        -------
+        Fleet
+            ``lines``, ``to_frame()``, ``summary()``, ``to_json()``, ``to_csv()``, ``to_html()``, and ``exit_code``. A
+            file that cannot be read is a line that says so.
+
+        Raises
+        ------
+        HistoryError
+            A pattern fits no file, or these are no windows.
+        CompositionError
+            `error_rate` or `looks` is out of range.
+        OSError
+            A page cannot be written.
+
+        Examples
+        --------
+        >>> import debias, tempfile
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, seed in (("a", 0), ("b", 1)):
+        ...     forest = RandomForestRegressor(20, random_state=seed).fit(X[:200], y[:200])
+        ...     history = debias.History(forest, f"{folder}/{name}.history")
+        ...     for day in range(10):
+        ...         rows = slice(200 + 24 * day, 224 + 24 * day)
+        ...         added = history.add(X[rows], y[rows], at=day)
+        >>> fleet = debias.History.fleet(f"{folder}/*.history", recent=1)
+        >>> len(fleet), fleet.exit_code
+        (2, 0)
+        """
+        from debias.monitor.fleet import fleet_of
+
+        settings: dict[str, Any] = {"error_rate": error_rate, "looks": looks, "max_age_days": max_age_days}
+        return fleet_of(paths, recent, reference, html=html, timeout=timeout, **settings)
 
     def __repr__(self) -> str:
         if not self._store.exists:
@@ -145,7 +248,9 @@ class History:
                 periods = records.content.periods(series.id)
                 of = f"{escaped(series.label)} ({escaped(records.trees(series).ensemble.source)})"
                 span = f" from {escaped(_at(periods[0]))} to {escaped(_at(periods[-1]))}" if periods else ""
-                lines.append(f"{of}: {counted(len(periods), 'period')}{span}")
+                at = {each.at for each in records.content.waiting(series.id)}
+                waits = f"; {counted(len(at), 'period')} without responses" if at else ""
+                lines.append(f"{of}: {counted(len(periods), 'period')}{span}{waits}")
         return "\n".join(lines)
 
     @property
@@ -167,13 +272,18 @@ class History:
     ) -> bool:
         """Add the rows of a period, which the model has not seen.
 
-        The same rows may be added again: nothing changes. So a job that failed can be run once more.
+        Without `y`, the rows wait for their responses: they are in :attr:`waiting` and in the provisional part of
+        :meth:`changes`, and nowhere else, until all of them are added with `y`. They may come back in parts. If fewer
+        come back, :attr:`waiting` has both numbers.
+
+        The same rows may be added again: nothing changes. So a job that failed can be run once more. (Rows that an
+        earlier version of debias added without the parts of their loss are completed.)
 
         Parameters
         ----------
         X, y, sample_weight
             Rows in memory, or a source of rows with the name of the column of y, as for :func:`debias.score`: a file, a
-            dataset, batches, or a data frame of Dask or Spark.
+            dataset, batches, or a data frame of Dask or Spark. Rows without `y` must be in memory.
         at : date, datetime, numpy datetime64, number or str
             The period. A text such as "2026-11-23" is a date, any other text a label (a date in another form, such as
             "2026-1-1", is an error). A time with a zone is converted to UTC, so choose plain dates for days. All
@@ -185,7 +295,8 @@ class History:
             Start margin of each row, for boosted models that were trained with one, as for :func:`debias.score`. The
             rows must be in memory.
         rows : {"auto", "held-out"}
-            As for :func:`debias.score`: "auto" refuses rows that look like training rows.
+            As for :func:`debias.score`: "auto" refuses rows that look like training rows. Rows without `y` are not
+            examined before it comes.
         replace : bool
             Whether to replace other rows of the same period and part. Rows without `part` replace all parts of a
             period whose parts have names.
@@ -198,9 +309,9 @@ class History:
         Raises
         ------
         HistoryError
-            The period and part have other rows, or the period has parts with names and `part` is missing; `at` is of
-            another kind than the other periods; there are no rows; the columns have other names than before; or the
-            file cannot be written.
+            The period and part have other rows, or other rows wait there; or the period has parts with names, `part` is
+            missing and these are other rows; `at` is of another kind than the other periods; there are no rows; the
+            columns have other names than before; or the file cannot be written.
         ProvenanceError
             The rows look like training rows.
         DebiasError
@@ -210,7 +321,12 @@ class History:
             raise HistoryError("this history was opened without a model: open it with debias.History(model, path)")
         moment, part = Moment.of(at), "" if part is None else _name("part", part)
         refuse_far_future(moment)
-        sums, notes = self._own.read(X, y, sample_weight, rows, base_margin)
+        passed = dataset(X, y, sample_weight, base_margin)
+        waits = PassedRows.of(passed.X, passed.y).lacks_response
+        if waits:
+            sums, notes = self._own.read_unlabelled(passed.X, passed.sample_weight, passed.base_margin)
+        else:
+            sums, notes = self._own.read(X, y, sample_weight, rows, base_margin)
         state, digest = sums.state(), self._own.digest
         with self._writing() as records:
             series = records.series_of(digest)
@@ -219,10 +335,12 @@ class History:
                 series = records.add_series(digest, self._label, trees)
             self._refuse_other_label(series)
             _refuse_other_names(records.trees(series).ensemble.feature_names, sums.ensemble.feature_names)
-            added = records.put(series, moment, part, state, notes, replace)
-            repeated = records.repeated(series, moment, part, state) if added else None
-        if repeated is not None:
-            WarningLog().warn(repeated)
+            put = records.wait if waits else records.put
+            added = put(series, moment, part, state, About.of(sums, notes), replace)
+            repeated = records.repeated(series, moment, part, state, waits) if added else None
+            texts = records.doubts + ([] if repeated is None else [repeated])
+        for text in texts:
+            WarningLog().warn(text)
         return added
 
     def remove(self, *, at: Any, part: str | None = None, series: str | None = None) -> int:
@@ -279,7 +397,7 @@ class History:
             A part has other rows in the two histories, or a name in this one only; the times are of another kind, or a
             file cannot be read or written. Nothing was changed then.
         """
-        other = _store(path, self._store.timeout)
+        other = Store.of(path, self._store.timeout)
         if other.path.exists() and self.path.exists() and other.path.samefile(self.path):
             raise HistoryError(f"{path} is this history itself: pass the path of another one")
         with other.reading() as content, self._writing() as records:
@@ -328,6 +446,34 @@ class History:
             "added": [max(part.added for part in parts[period.id]) for period in found],
         }
         return pd.DataFrame(columns, index=index_of([period.moment for period in found]))
+
+    @property
+    def waiting(self) -> pd.DataFrame:
+        """The periods whose rows wait for their responses, in the order of time.
+
+        Index ``at``; ``series`` (the model), ``parts`` (number of them), ``n_rows``, ``n_answered`` (how many of
+        these rows have come with responses), and ``added`` (UTC, of the last part).
+        """
+        import pandas as pd
+
+        with self._reading() as records:
+            known = {series.id: series for series in records.content.series()}
+            periods: dict[tuple[int, str], list[Any]] = {}
+            for part in records.content.waiting():
+                periods.setdefault((part.series, part.at), []).append(part)
+            found = [
+                {
+                    "series": known[series].label,
+                    "parts": len(parts),
+                    "n_rows": sum(part.n_rows for part in parts),
+                    "n_answered": records.n_answered(known[series], parts),
+                    "added": max(part.added for part in parts),
+                }
+                for (series, _), parts in periods.items()
+            ]
+        moments = [parts[0].moment for parts in periods.values()]
+        columns = ["series", "parts", "n_rows", "n_answered", "added"]
+        return pd.DataFrame(found, index=index_of(moments), columns=columns)
 
     def scores(self, window: Any = None) -> pd.DataFrame:
         """Return the scores of each period, or of the window of periods that ends with it.
@@ -400,7 +546,8 @@ class History:
         Returns
         -------
         Changes
-            If there is nothing to compare, such as too few periods, it says so, and no feature has a verdict. If the
+            ``loss`` has what made the loss rise; its causes only if this object has the model and rows were kept. If
+            there is nothing to compare, such as too few periods, it says so, and no feature has a verdict. If the
             last periods are too few to judge a feature, ``longer`` has up to three comparisons with windows of twice,
             four and eight times as many.
 
@@ -413,7 +560,11 @@ class History:
         """
         with self._reading() as records:
             chosen = self._chosen(records, series)
-            return comparison_of(records, chosen, recent, reference, alpha=error_rate, least=least, looks=looks)
+            if not records.content.periods(chosen.id):
+                raise HistoryError(f"there is no period with responses of {chosen.label!r} in {self.path}")
+            settings: dict[str, Any] = {"alpha": error_rate, "least": least, "looks": looks}
+            own = None if self._own is None or self._own.digest != chosen.digest else self._own.ensemble
+            return comparison_of(records, chosen, recent, reference, ensemble=own, **settings)
 
     def check(
         self,
@@ -593,10 +744,7 @@ class History:
                 "nothing was added for this model yet. For the changes of an earlier model pass its series=, one of "
                 f"{', '.join(repr(series.label) for series in found)}"
             )
-        periods = records.content.periods()
-        if not periods:
-            raise HistoryError(f"there is no period in {self.path}")
-        return own or next(series for series in found if series.id == periods[-1].series)
+        return own or records.latest()
 
 
 def _refuse_other_names(before: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -606,18 +754,6 @@ def _refuse_other_names(before: tuple[str, ...], names: tuple[str, ...]) -> None
             "model stores no feature names, so columns are identified by position: pass the same names in the same "
             "order"
         )
-
-
-def _store(path: Any, timeout: float) -> Store:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < 1e6:
-        raise HistoryError(f"timeout={timeout!r} is not a number of seconds")
-    store = Store(Path(path).absolute(), timeout)  # a program may change its folder later
-    if "\0" in str(store.path):  # SQLite would use the name before it
-        raise HistoryError(f"path={str(path)!r} is not the name of a file")
-    if store.path.is_dir():
-        raise HistoryError(f"{store.path} is a folder: pass the path of a file in it")
-    store.refuse_missing_folder()
-    return store
 
 
 def _name(what: str, name: Any) -> str:

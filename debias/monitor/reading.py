@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
-from debias.errors import ExtractionError, HistoryError, RowsError
+from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.period_sums import PeriodSums
+from debias.rows.preparation import rows_as_predicted
 from debias.rows.request import Request
 from debias.warning_log import WarningLogOnce
 
@@ -25,20 +26,28 @@ class OwnModel:
     model : estimator or Booster
     n_jobs : int, optional
         Number of threads.
+    loss_rows, kept_rows
+        As for :class:`debias.rows.period_sums.PeriodSums`.
     """
 
-    def __init__(self, model: Any, n_jobs: int | None) -> None:
+    def __init__(self, model: Any, n_jobs: int | None, loss_rows: int | None, kept_rows: int) -> None:
         self._model = model
         members = unwrap(model)
         self._member = members[0]
         # The sums share the arrays of the member: two sets of them would be half of what a history keeps in memory.
-        self._empty = PeriodSums(model if len(members) > 1 else self._member.ensemble, n_jobs=n_jobs)
+        of = model if len(members) > 1 else self._member.ensemble
+        self._empty = PeriodSums(of, n_jobs=n_jobs, loss_rows=loss_rows, kept_rows=kept_rows)
         self._empty.model = model
 
     @property
     def digest(self) -> str:
         """Digest of the trees, which is that of the series."""
         return self._empty.trees_digest
+
+    @property
+    def ensemble(self) -> TreeEnsemble:
+        """The trees of the model."""
+        return self._empty.ensemble
 
     def read(
         self, X: Any, y: Any, sample_weight: Any, rows: str, base_margin: Any = None
@@ -72,7 +81,7 @@ class OwnModel:
         try:
             request.passed.add_to(sums, request, self._member, log)
         except ExtractionError:
-            if PeriodSums(self._model).trees_digest != self.digest:
+            if PeriodSums(self._model, loss_rows=0).trees_digest != self.digest:
                 raise HistoryError(
                     "the model was fitted again after this history was opened: make another debias.History(model, "
                     "path), which begins a new series"
@@ -81,6 +90,35 @@ class OwnModel:
         if not sums.n_rows or not sums.total_weight > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
         sums.refuse_training_rows(rows, log)
+        return sums, log.texts
+
+    def read_unlabelled(self, X: Any, sample_weight: Any, base_margin: Any = None) -> tuple[PeriodSums, list[str]]:
+        """Return the sums over rows whose responses are not known, taken to be as predicted, and the notes.
+
+        Raises
+        ------
+        HistoryError
+            There are no rows, they are not in memory, or the loss of the model is not that of single rows.
+        DebiasError
+            As for :func:`debias.score`.
+        """
+        log = WarningLogOnce(self._member.notes)
+        sums = self._empty.empty()
+        request = Request.of(self._model, dataset(X, None, sample_weight, base_margin), n_jobs=self._empty.n_jobs)
+        request.passed.refuse_batches("a history of rows without responses")
+        columns = (request.X, request.sample_weight)
+        try:
+            rows = rows_as_predicted(
+                self._model, sums.ensemble, *columns, log, request.n_jobs, base_margin=request.base_margin
+            )
+        except CompositionError as error:
+            raise HistoryError(f"rows without responses cannot be kept: {error}") from None
+        rows.refuse_faulty()
+        if not rows.n_rows or not rows.weight.sum() > 0:
+            raise HistoryError("there are no rows" + (" with a weight above 0" if rows.n_rows else ""))
+        sums.ensemble = rows.ensemble
+        sums.add_rows(rows)
+        sums.forget_proof()
         return sums, log.texts
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:

@@ -1,6 +1,9 @@
 """What the rows of the file mean: trees of a series, sums of a part, scores of a period.
 
 Of trees it has the arrays that sums at the leaves need so that they can be scored without the model.
+
+Over 500 lines, because parts with responses and parts that wait for them are kept, compared and merged by one set of
+rules; which rows are among others is told in :mod:`debias.monitor.settling`.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from blake3 import blake3
@@ -17,8 +20,11 @@ from blake3 import blake3
 from debias.data.groups import Grouping
 from debias.errors import ExtractionError, HistoryError
 from debias.monitor.scores import scores_with_errors
+from debias.monitor.settling import AGREE, answered, n_rows, together, within
+from debias.monitor.store import Waiting
+from debias.monitor.summaries import PeriodSummary
 from debias.monitor.times import IN_WORDS, Moment, time_text
-from debias.rows.node_sums import added, refuse_impossible
+from debias.rows.node_sums import KEPT, added, refuse_impossible
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage, seal, unseal
 from debias.text import counted, listed
@@ -26,7 +32,7 @@ from debias.trees.ensemble import NODE_ARRAYS, OTHER_ARRAYS, TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -35,6 +41,12 @@ if TYPE_CHECKING:
 
     State = dict[str, NDArray[Any]]
 
+NOTES = "notes"
+"""A fact beside sums. Beside scores that an earlier version of debias stored it is missing."""
+SUMMARY = "summary"
+"""An array beside scores that an earlier version did not store."""
+LOSS_PARTS = "loss_parts"
+"""An array of a state that parts have not which an earlier version of debias added."""
 OF_ROWS = ("totals", "n", "s")
 """Arrays of a state that are equal, up to rounding errors, if the rows are."""
 STORED = ("tree_start", "feature", "threshold", "left", "right", "value", "tree_output", "base")
@@ -45,11 +57,47 @@ BY_CATEGORY = "by_category"
 FORMAT = 1
 """Version of the sealed trees, sums and scores."""
 TREES, SUMS, SCORES = "trees of a series", "sums of a part", "scores of a period"
+UNLABELLED = "sums of a part without responses"
 """Kinds of sealed bytes in the file."""
-AGREE = 1e-9
-"""Sums over the same rows agree to this relative error, whatever the order of the rows."""
 BEFORE_ROUNDING = (5**0.5 - 1) / 2
 """This is added to sums of leaves before they are rounded down. It is irrational."""
+
+
+class About(NamedTuple):
+    """What is stored beside the sums of a part.
+
+    Parameters
+    ----------
+    notes : list of str
+        What a reader must know about the rows.
+    metric : str or None
+        Name of the loss whose parts are in the sums; None if there are none.
+    no_loss : str or None
+        Why the sums have no parts of the loss; None if they have.
+    """
+
+    notes: list[str]
+    metric: str | None
+    no_loss: str | None
+
+    @classmethod
+    def of(cls, sums: PeriodSums, notes: list[str]) -> About:
+        """Return what to store beside sums."""
+        return cls(notes, None, sums.no_loss) if sums.loss_parts is None else cls(notes, sums.metric, None)
+
+    @classmethod
+    def taken_from(cls, facts: dict[str, Any]) -> About:
+        """Return what is stored in facts, and remove it from them."""
+        notes, texts = facts.pop(NOTES, None), [facts.pop(name, None) for name in ("metric", "no_loss")]
+        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+            raise Damage("the warnings of a part are not texts")
+        if not all(isinstance(text, str | None) for text in texts):
+            raise Damage("what is stored about the loss of a part is not text")
+        return cls(notes, *texts)
+
+    def with_other(self, other: About) -> About:
+        """Return what is known of two parts together."""
+        return About(self.notes + other.notes, self.metric or other.metric, self.no_loss or other.no_loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +109,12 @@ class StoredTrees:
     empty: PeriodSums
     """Sums over no rows of these trees."""
 
-    def sums(self, state: State) -> PeriodSums:
+    def sums(self, state: State, about: About | None = None) -> PeriodSums:
         """Return sums with this state."""
         sums = self.empty.empty()
         sums.merge(state)
+        if about is not None:  # the trees that are stored do not tell their loss
+            sums.metric, sums.no_loss = about.metric, about.no_loss
         return sums
 
     @cached_property
@@ -90,10 +140,19 @@ class Records:
 
     def __init__(self, content: Content, models: dict[str, StoredTrees]) -> None:
         self.content, self._models = content, models
+        self.doubts: list[str] = []
+        """What to warn of: parts of which only the number of rows tells whether they are those that waited."""
 
     def series_of(self, digest: str) -> Series | None:
         """Return the series of a model; None if it has none."""
         return next((series for series in self.content.series() if series.digest == digest), None)
+
+    def latest(self) -> Series:
+        """Return the series with the latest period."""
+        number = self.content.latest_series()
+        if number is None:
+            raise HistoryError(f"there is no period in {self.content.path}")
+        return next(series for series in self.content.series() if series.id == number)
 
     def add_series(self, digest: str, label: str | None, trees: bytes) -> Series:
         """Add a series, and return it. A label that another model has, or may get, is refused."""
@@ -124,43 +183,55 @@ class Records:
             self._models[series.digest] = StoredTrees(ensemble, grouping, PeriodSums(ensemble))
         return self._models[series.digest]
 
-    def state(self, series: Series, period: Period, part: Part) -> tuple[State, list[str]]:
-        """Return the sums of a part, in the form in which they can be added, and what a reader of them must know."""
-        try:
-            facts, state = unseal(self.content.blob("parts", "sums", part.id), SUMS, FORMAT)
-            notes = facts.pop("notes", None)
-            if facts != _facts(series, period.moment, part.part, part.n_rows):
-                raise Damage("stored sums belong to another period or part")
-            if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-                raise Damage("the warnings of a part are not texts")
-            _refuse_other_arrays(state, self.trees(series), part.n_rows)
-        except Damage as damage:
-            raise self.content.damage(damage) from None
-        return state | {"names": self.trees(series).names}, notes
+    def state(self, series: Series, period: Period, part: Part) -> tuple[State, About]:
+        """Return the sums of a part, in the form in which they can be added, and what is stored beside them."""
+        return self._unsealed("parts", SUMS, series, period.moment, part)
 
-    def state_of_period(self, series: Series, period: Period) -> tuple[State, list[str]]:
-        """Return the sums over all parts of a period, and what a reader of them must know."""
+    def state_of_period(self, series: Series, period: Period) -> tuple[State, About]:
+        """Return the sums over all parts of a period, and what is stored beside them."""
         total: State = {}
-        notes: list[str] = []
+        about = About([], None, None)
         for part in self.content.parts(period.id):
             state, of_part = self.state(series, period, part)
-            total, notes = added(total, state) if total else state, notes + of_part
+            total, about = added(total, state) if total else state, about.with_other(of_part)
         if not total:
             raise self.content.damage("one of its periods has no part")
-        return total, notes
+        return total, about
 
     def scores_and_errors(self, series: Series, period: Period) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the scores of a period and their standard errors, each of shape (n_features,)."""
+        arrays = self._beside_sums(series, period, self.content.blob("periods", "scores", period.id))[1]
+        return arrays["scores"], arrays["errors"]
+
+    def summaries(self, series: Series, periods: Sequence[Period]) -> list[PeriodSummary]:
+        """Return what is known of periods without their sums at leaves; from these if an earlier version wrote them."""
+        found, ensemble = [], self.trees(series).ensemble
+        blobs = self.content.blobs("periods", "scores", [period.id for period in periods])
+        for period in periods:
+            about, arrays = self._beside_sums(series, period, blobs[period.id])
+            if about is None:
+                state, about = self.state_of_period(series, period)
+                arrays = {SUMMARY: PeriodSummary.numbers_of(self.trees(series).sums(state))}
+            try:
+                found.append(PeriodSummary.of(arrays[SUMMARY], ensemble, *about))
+            except Damage as damage:
+                raise self.content.damage(damage) from None
+        return found
+
+    def _beside_sums(self, series: Series, period: Period, blob: bytes) -> tuple[About | None, State]:
+        """Return the arrays that are stored of a period, and what is stored beside them; None by an earlier version."""
         try:
-            facts, arrays = unseal(self.content.blob("periods", "scores", period.id), SCORES, FORMAT)
+            facts, arrays = unseal(blob, SCORES, FORMAT)
+            about = About.taken_from(facts) if NOTES in facts else None
             shape = (len(self.trees(series).grouping.names),)
-            if facts != {"series": series.digest, "at": period.at} or arrays.keys() != {"scores", "errors"}:
+            known = {"scores", "errors"} if about is None else {"scores", "errors", SUMMARY}
+            if facts != {"series": series.digest, "at": period.at} or arrays.keys() != known:
                 raise Damage("stored scores belong to another period")
-            if any(array.dtype != np.float64 or array.shape != shape for array in arrays.values()):
+            if any(arrays[name].dtype != np.float64 or arrays[name].shape != shape for name in ("scores", "errors")):
                 raise Damage("stored scores do not fit the model")
         except Damage as damage:
             raise self.content.damage(damage) from None
-        return arrays["scores"], arrays["errors"]
+        return about, arrays
 
     def period_at(self, series: Series, moment: Moment) -> Period | None:
         """Return the period of a series at a time; None if there is none."""
@@ -172,7 +243,7 @@ class Records:
         moment: Moment,
         part: str,
         state: State,
-        notes: list[str],
+        about: About,
         replace: bool,
         source: Path | None = None,
     ) -> bool:
@@ -180,8 +251,8 @@ class Records:
 
         Parameters
         ----------
-        series, moment, part, state, notes
-            The part and its sums. A part without a name is "".
+        series, moment, part, state, about
+            The part and its sums, and what to store beside them. A part without a name is "".
         replace : bool
             Whether to replace other rows of the part. A part without a name replaces all parts of a period whose parts
             have names.
@@ -191,56 +262,243 @@ class Records:
         Returns
         -------
         bool
-            False if the same rows were there already, so that nothing changed.
+            False if the same rows were there already, so that nothing changed. If they were there without parts of the
+            loss, and have them now, they are stored again.
 
         Raises
         ------
         HistoryError
-            Other rows are there and are not to be replaced, or the times of this history are of another kind.
+            Other rows are there or wait there, and are not to be replaced, or the times of this history are of another
+            kind.
         """
-        n_rows = int(state["totals"][0])
+        number = n_rows(state)
+        has_whole = again = False
         period = self.period_at(series, moment)
         if period is None:
             self._refuse_other_kind(moment)
         else:
             known = self.content.parts(period.id)
             old = [each for each in known if each.part == part]
-            if old and same_rows(self.state(series, period, old[0])[0], state):
-                return False
+            if old and same_rows(before := self.state(series, period, old[0])[0], state):
+                if not _gains_loss(before, state):
+                    return False
+                again = True
             # All parts may be added at once that were added one by one before.
-            at_once = not part and known != old and n_rows == sum(each.n_rows for each in known)
+            has_whole = any(not each.part for each in known)
+            at_once = not part and known != old and number == sum(each.n_rows for each in known)
             if at_once and same_rows(self.state_of_period(series, period)[0], state):
                 return False
             # Rows of the whole period are not one more of its named parts: they would be counted twice.
             instead_of = old if part or old else known
-            if instead_of and not replace:
-                raise HistoryError(_other_rows(moment, part, instead_of, n_rows, source))
+            if instead_of and not (replace or again):
+                raise HistoryError(_other_rows(moment, part, instead_of, number, source))
             for each in instead_of:
                 self.content.delete("parts", each.id)
         if period is None:
-            # Labels are sorted by when they first came.
-            key = 1 + self.content.last_key() if moment.key is None else moment.key
+            key = self._key(series, moment)
             values = {"series": series.id, "kind": moment.kind, "sorted": key, "at": moment.text}
             self.content.insert("periods", **values, scores=b"")
             period = self.period_at(series, moment)
             assert period is not None
-        facts = _facts(series, moment, part, n_rows)
+        self._settle(series, moment, part, state, has_whole, replace, source)
+        facts = _facts(series, moment, part, number)
         stored = {name: array for name, array in state.items() if name != "names"}  # the trees have them
         self.content.insert(
             "parts",
             period=period.id,
             part=part,
-            n_rows=n_rows,
+            n_rows=number,
             rows_digest=_rows_digest(state),
             added=_now(),
-            sums=seal(SUMS, FORMAT, {**facts, "notes": notes}, stored),
+            sums=seal(SUMS, FORMAT, {**facts, **about._asdict()}, stored),
         )
+        self._settle_whole(series, moment, period)
         one_part = len(self.content.parts(period.id)) == 1
-        self._score(series, period, state if one_part else self.state_of_period(series, period)[0])
+        self._score(series, period, *((state, about) if one_part else self.state_of_period(series, period)))
         return True
 
+    def wait(
+        self,
+        series: Series,
+        moment: Moment,
+        part: str,
+        state: State,
+        about: About,
+        replace: bool,
+        source: Path | None = None,
+    ) -> bool:
+        """Keep a part whose responses are not known yet, and return whether something changed.
+
+        The parameters are those of :meth:`put`; the state is of the rows with responses as predicted.
+
+        Raises
+        ------
+        HistoryError
+            Other rows are there and are not to be replaced, or rows with responses; or the times of this history are of
+            another kind.
+        """
+        number = n_rows(state)
+        there = self.content.waiting(series.id, moment.text)
+        old = [each for each in there if each.part == part]
+        if old and same_rows(self.waiting_state(series, old[0])[0], state):
+            return False
+        period = self.period_at(series, moment)
+        if period is not None and self._is_answered(series, period, part, state, source):
+            return False
+        instead_of = old if part or old else there
+        if instead_of and not replace:
+            raise HistoryError(_other_rows(moment, part, instead_of, number, source))
+        for each in instead_of:
+            self.content.delete("waiting", each.id)
+        if period is None and not there:
+            self._refuse_other_kind(moment)
+        stored = {name: array for name, array in state.items() if name != "names"}
+        self.content.insert(
+            "waiting",
+            series=series.id,
+            kind=moment.kind,
+            sorted=self._key(series, moment),
+            at=moment.text,
+            part=part,
+            n_rows=number,
+            rows_digest=_rows_digest(state),
+            added=_now(),
+            sums=seal(UNLABELLED, FORMAT, {**_facts(series, moment, part, number), **about._asdict()}, stored),
+        )
+        return True
+
+    def n_answered(self, series: Series, parts: Sequence[Waiting]) -> int:
+        """Return how many rows of the waiting parts of a period have responses."""
+        period = self.period_at(series, parts[0].moment)
+        if period is None:
+            return 0
+        known = self._states_by_part(series, period)
+        waits = {each.part: self.waiting_state(series, each)[0] for each in parts}
+        number = 0
+        for part, state in waits.items():
+            number += answered(state, known.values() if not part else [known[part]] if part in known else [])[0]
+        if "" in known and "" not in waits:
+            number += answered(together(waits.values()), [known[""]])[0]
+        return number
+
+    def waiting_state(self, series: Series, part: Waiting) -> tuple[State, About]:
+        """Return the sums of a part whose responses are not known, as :meth:`state` does."""
+        return self._unsealed("waiting", UNLABELLED, series, part.moment, part)
+
+    def _unsealed(
+        self, table: str, kind: str, series: Series, moment: Moment, part: Part | Waiting
+    ) -> tuple[State, About]:
+        try:
+            facts, state = unseal(self.content.blob(table, "sums", part.id), kind, FORMAT)
+            about = About.taken_from(facts)
+            if facts != _facts(series, moment, part.part, part.n_rows):
+                raise Damage("stored sums belong to another period or part")
+            _refuse_other_arrays(state, self.trees(series), part.n_rows)
+        except Damage as damage:
+            raise self.content.damage(damage) from None
+        return state | {"names": self.trees(series).names}, about
+
+    def _states_by_part(self, series: Series, period: Period) -> dict[str, State]:
+        return {each.part: self.state(series, period, each)[0] for each in self.content.parts(period.id)}
+
+    def _is_answered(self, series: Series, period: Period, part: str, state: State, source: Path | None) -> bool:
+        """Return whether all rows of a part have responses; refuse it if its rows that have them are other rows."""
+        known, number = self._states_by_part(series, period), n_rows(state)
+        if not part:
+            n_answered, sure = answered(state, known.values())
+            if n_answered == number:
+                self._doubt(period.moment, part, sure)
+                return True
+        elif "" in known and n_rows(known[""]) == number and within(known[""], state):
+            return True
+        if part not in known:
+            return False
+        found = within(known[part], state)
+        if found is False:
+            raise HistoryError(
+                f"period {time_text(period.moment)}{_of_part(part)} has {n_rows(known[part]):,} rows with responses "
+                f"already, and {'these are' if source is None else f'{source} has'} {number:,} others without. Nothing "
+                "was changed. Remove the period first if its rows were wrong, or pass part='...' if these rows are to "
+                "be added to them"
+            )
+        self._doubt(period.moment, part, found)
+        return n_rows(known[part]) == number
+
+    def _settle(
+        self,
+        series: Series,
+        moment: Moment,
+        part: str,
+        state: State,
+        has_whole: bool,
+        replace: bool,
+        source: Path | None,
+    ) -> None:
+        """Remove what waited for the responses of a part, if it has those of all its rows; refuse other rows.
+
+        Rows without a part are the whole period: they answer all its named parts, unless the period has rows without a
+        part already (`has_whole`), which the named ones add to.
+        """
+        there = self.content.waiting(series.id, moment.text)
+        own = [each for each in there if each.part == part]
+        if not (own or part or has_whole):
+            own = there
+        if not own:
+            return
+        states = [self.waiting_state(series, each)[0] for each in own]
+        everything = together(states)
+        found = within(everything, state)
+        done = own
+        if found is False:
+            found = within(state, everything)
+            # Some of the rows came: parts of which they are all rows are settled, and the others wait for more.
+            done = [
+                each
+                for each, of_part in zip(own, states, strict=True)
+                if each.n_rows == n_rows(state) and within(of_part, state)
+            ]
+            if found is False:
+                if not replace:
+                    raise HistoryError(_other_rows(moment, part, own, n_rows(state), source))
+                done = own
+        self._doubt(moment, part, found is not None)
+        for each in done:
+            self.content.delete("waiting", each.id)
+
+    def _settle_whole(self, series: Series, moment: Moment, period: Period) -> None:
+        """Remove what waited without a part, if its rows have come with responses, in any parts."""
+        for each in self.content.waiting(series.id, moment.text):
+            if not each.part:
+                parts = self._states_by_part(series, period).values()
+                n_answered, sure = answered(self.waiting_state(series, each)[0], parts)
+                if n_answered == each.n_rows:
+                    self._doubt(moment, "", sure)
+                    self.content.delete("waiting", each.id)
+
+    def _doubt(self, moment: Moment, part: str, sure: bool | None) -> None:
+        text = (
+            f"period {time_text(moment)}{_of_part(part)}: whether the rows with responses are those without was told "
+            "by their number, because some have weights, and others have other weights or none"
+        )
+        if not sure and text not in self.doubts:
+            self.doubts.append(text)
+
+    def _key(self, series: Series, moment: Moment) -> int | float:
+        """Return what a period is sorted by. Labels are in the order in which they first came."""
+        if moment.key is not None:
+            return moment.key
+        there: list[Period | Waiting] = [*self.content.periods(series.id, moment.text)]
+        there += self.content.waiting(series.id, moment.text)
+        return there[0].key if there else 1 + self.content.last_key()
+
     def remove(self, series: Series, moment: Moment, part: str | None) -> int:
-        """Remove a part of a period, or all, and return how many were removed."""
+        """Remove a part of a period, or all, also those that wait for responses; return how many were removed."""
+        waiting = [each for each in self.content.waiting(series.id, moment.text) if part is None or each.part == part]
+        for each in waiting:
+            self.content.delete("waiting", each.id)
+        return len(waiting) + self._remove(series, moment, part)
+
+    def _remove(self, series: Series, moment: Moment, part: str | None) -> int:
         period = self.period_at(series, moment)
         if period is None:
             return 0
@@ -251,30 +509,46 @@ class Records:
         if len(removed) == len(parts):
             self.content.delete("periods", period.id)
         elif removed:
-            self._score(series, period, self.state_of_period(series, period)[0])
+            self._score(series, period, *self.state_of_period(series, period))
         return len(removed)
 
-    def repeated(self, series: Series, moment: Moment, part: str, state: State) -> str | None:
-        """Return a warning if the same rows are another part or another period too, which may be a mistake."""
-        known = self.content.parts(rows_digest=_rows_digest(state))
-        periods = {period.id: period for period in self.content.periods(series.id)} if len(known) > 1 else {}
-        for other in known:
-            at = periods.get(other.period)
-            if at is None or (at.at, other.part) == (moment.text, part):
+    def repeated(self, series: Series, moment: Moment, part: str, state: State, waits: bool) -> str | None:
+        """Return a warning if the same rows are another part or another period too, which may be a mistake.
+
+        Rows that wait for their responses are compared with others that do, and rows with responses likewise.
+        """
+        digest = _rows_digest(state)
+        others: list[tuple[Moment, str, Part | Waiting]]
+        if waits:
+            there = self.content.waiting(series.id, rows_digest=digest)
+            others = [(other.moment, other.part, other) for other in there]
+        else:
+            known = self.content.parts(rows_digest=digest)
+            periods = {period.id: period for period in self.content.periods(series.id)} if len(known) > 1 else {}
+            others = [(periods[each.period].moment, each.part, each) for each in known if each.period in periods]
+        for at, of_part, other in others:
+            if (at.text, of_part) == (moment.text, part):
                 continue
-            if same_rows(self.state(series, at, other)[0], state):
+            if isinstance(other, Waiting):
+                before = self.waiting_state(series, other)[0]
+            else:
+                before = self.state(series, periods[other.period], other)[0]
+            if same_rows(before, state):
                 return (
-                    f"period {time_text(moment)}{_of_part(part)} has the same rows as period {time_text(at.moment)}"
-                    f"{_of_part(other.part)}. If the wrong rows were added, remove or replace them"
+                    f"period {time_text(moment)}{_of_part(part)} has the same rows as period {time_text(at)}"
+                    f"{_of_part(of_part)}. If the wrong rows were added, remove or replace them"
                 )
         return None
 
-    def _score(self, series: Series, period: Period, state: State) -> None:
-        """Store the scores of a period with these sums."""
+    def _score(self, series: Series, period: Period, state: State, about: About) -> None:
+        """Store the scores of a period with these sums, and its summary."""
         trees = self.trees(series)
-        scores, errors = scores_with_errors(trees.sums(state), trees.grouping)
-        facts = {"series": series.digest, "at": period.at}
-        blob = seal(SCORES, FORMAT, facts, {"scores": scores, "errors": errors})
+        sums = trees.sums(state, about)
+        scores, errors = scores_with_errors(sums, trees.grouping)
+        facts = {"series": series.digest, "at": period.at, **about._asdict()}
+        blob = seal(
+            SCORES, FORMAT, facts, {"scores": scores, "errors": errors, SUMMARY: PeriodSummary.numbers_of(sums)}
+        )
         self.content.update("periods", period.id, scores=blob)
 
     def _why_taken(self, label: str) -> str | None:
@@ -305,6 +579,12 @@ def same_rows(one: State, other: State) -> bool:
     return all(_agree(one[name], other[name]) for name in OF_ROWS)
 
 
+def _gains_loss(before: State, state: State) -> bool:
+    """Return whether a state has the parts of the loss of all rows, and another of the same rows has not."""
+    has = [LOSS_PARTS in each and each[LOSS_PARTS][0] > 0 for each in (before, state)]
+    return has == [False, True]
+
+
 def _agree(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     if one.shape != other.shape:
         return False
@@ -332,19 +612,24 @@ def _facts(series: Series, moment: Moment, part: str, n_rows: int) -> dict[str, 
 
 def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     """Refuse arrays that sums of this model cannot have: a forged file may have the right digest."""
-    if state.keys() != trees.forms.keys():
+    if not trees.forms.keys() - {LOSS_PARTS, *KEPT} <= state.keys() <= trees.forms.keys():
         raise Damage("stored sums have other arrays than debias stores")
+    n_kept = {len(state[name]) for name in KEPT if name in state}
+    if len(n_kept) > 1:
+        raise Damage("the rows that are kept do not fit together")
     for name, array in state.items():
-        if (array.dtype, array.shape) != (trees.forms[name].dtype, trees.forms[name].shape):
+        shape = trees.forms[name].shape
+        if (array.dtype, array.shape) != (trees.forms[name].dtype, (*n_kept, *shape[1:]) if name in KEPT else shape):
             raise Damage(f"the stored array {name!r} does not fit the model")
     if state["totals"][0] != n_rows:
         raise Damage("stored sums are over another number of rows")
     refuse_impossible(state, trees.ensemble)
 
 
-def _other_rows(moment: Moment, part: str, there: list[Part], n_rows: int, source: Path | None) -> str:
+def _other_rows(moment: Moment, part: str, there: list[Part] | list[Waiting], n_rows: int, source: Path | None) -> str:
     """Return what to say of rows that would replace parts of a period, and what to do."""
-    before = f"{sum(each.n_rows for each in there):,} rows"
+    waits = " without responses" if isinstance(there[0], Waiting) else ""
+    before = f"{sum(each.n_rows for each in there):,} rows{waits}"
     if there[0].part == part:
         what = f"period {time_text(moment)}{_of_part(part)} has other rows already: {before}, added {there[0].added}"
     else:
@@ -384,7 +669,7 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
     HistoryError
         As for ``History.merge``.
     """
-    number, repeated, unlabelled = 0, list[str | None](), list[str]()
+    number, repeated, apart = 0, list[str | None](), list[str]()
     for series in source.content.series():
         trees = source.content.blob("series", "trees", series.id)
         own = target.series_of(series.digest)
@@ -392,7 +677,7 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
             own = target.add_series(series.digest, None, trees)
         label = series.given_label
         if label is not None and own.given_label is None and not target.take_label(own, label):
-            unlabelled.append(
+            apart.append(
                 f"{own.label!r} stays without a label: {label!r}, its label in {source.content.path}, is that of "
                 f"another model in {target.content.path}"
             )
@@ -405,13 +690,22 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
         for period in source.content.periods(series.id):
             moment = period.moment if period.kind != "label" else period.moment.without_key
             for part in source.content.parts(period.id):
-                state, notes = source.state(series, period, part)
-                if target.put(own, moment, part.part, state, notes, replace, source=source.content.path):
+                state, about = source.state(series, period, part)
+                if target.put(own, moment, part.part, state, about, replace, source=source.content.path):
                     number += 1
-                    repeated.append(target.repeated(own, moment, part.part, state))
+                    repeated.append(target.repeated(own, moment, part.part, state, waits=False))
+        for waiting in source.content.waiting(series.id):
+            moment = waiting.moment if waiting.kind != "label" else waiting.moment.without_key
+            state, about = source.waiting_state(series, waiting)
+            if target.wait(own, moment, waiting.part, state, about, replace, source=source.content.path):
+                number += 1
+                repeated.append(target.repeated(own, moment, waiting.part, state, waits=True))
     texts = [text for text in repeated if text is not None]
-    if unlabelled:  # before the first text, since each of the others is for one more part
-        texts[:1] = ["; ".join([*unlabelled, *texts[:1]])]
+    if target.doubts:
+        others = len(target.doubts) - 1
+        apart.append(target.doubts[0] + (f" (so it is with {counted(others, 'other part')})" if others else ""))
+    if apart:  # before the first text, since each of the others is for one more part
+        texts[:1] = ["; ".join([*apart, *texts[:1]])]
     return number, texts
 
 

@@ -31,6 +31,8 @@ def print_history(console: Console, history: History, window: Any = None) -> Non
 
     console.print(Text(repr(history)))
     scores, periods = history.scores(window), history.periods
+    if not len(scores):
+        return
     size = np.abs(np.nan_to_num(scores.to_numpy()[-MOST_PERIODS:])).mean(axis=0)
     drawn = np.argsort(-size, kind="stable")[:MOST_FEATURES]
     table = Table()
@@ -57,7 +59,7 @@ def print_history(console: Console, history: History, window: Any = None) -> Non
 def as_json(history: History, window: Any = None) -> str:
     """Return models, periods, scores and their standard errors as JSON. Numbers that are not known are null."""
     scores, errors, periods = history.scores(window), history.standard_errors(window), history.periods
-    models = history.models
+    models, waiting = history.models, history.waiting
     plain = {
         "schema_version": SCHEMA_VERSION,
         "scorer": "mdi_oob",
@@ -73,6 +75,9 @@ def as_json(history: History, window: Any = None) -> str:
                 errors.to_numpy(),
                 strict=True,
             )
+        ],
+        "waiting": [
+            {"at": at, **row} for at, row in zip(times_as_text(waiting.index), waiting.to_dict("records"), strict=True)
         ],
     }
     return json_text(plain, indent=2, allow_nan=False)

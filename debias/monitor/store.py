@@ -19,14 +19,17 @@ from debias.monitor.times import IN_WORDS, Moment
 from debias.text import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 APPLICATION = 0x64627368
 """What marks the SQLite file as a history of debias."""
-VERSION = 1
-"""Format of the tables."""
+VERSION = 3
+"""Format of the file. In format 1, parts have no parts of the loss; in formats 1 and 2, periods have no summary beside
+their scores, and no rows wait for their responses. Such a file gets format 3 when it is written to."""
 PAGE = 16384
 """Bytes of a page: sums of hundreds of kB are read several times as fast as from SQLite's pages of 4096 bytes."""
+MOST_PLACES = 500
+"""A command has at most so many values: old versions of SQLite take 999."""
 _SCHEMA = (
     """CREATE TABLE series (
     id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, label TEXT UNIQUE, added TEXT NOT NULL, trees BLOB NOT NULL
@@ -42,6 +45,14 @@ _SCHEMA = (
     "CREATE INDEX parts_by_rows ON parts (rows_digest)",
     "CREATE INDEX periods_by_time ON periods (sorted)",
 )
+_WAITING = """CREATE TABLE waiting (
+    id INTEGER PRIMARY KEY, series INTEGER NOT NULL REFERENCES series (id), kind TEXT NOT NULL, sorted NOT NULL,
+    at TEXT NOT NULL, part TEXT NOT NULL, n_rows INTEGER NOT NULL, rows_digest TEXT NOT NULL, added TEXT NOT NULL,
+    sums BLOB NOT NULL, UNIQUE (series, at, part)
+)"""
+"""Rows whose responses are not known yet. They stand apart, so that nothing that is about responses reads them."""
+_SCHEMAS = {1: {*_SCHEMA}, 2: {*_SCHEMA}, VERSION: {*_SCHEMA, _WAITING}}
+"""The tables of the formats that this version reads."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,26 @@ class Part:
     added: str
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A row of the table of waiting parts, without its sums: rows whose responses are not known yet."""
+
+    id: int
+    series: int
+    kind: str
+    key: int | float
+    at: str
+    part: str
+    n_rows: int
+    rows_digest: str
+    added: str
+
+    @property
+    def moment(self) -> Moment:
+        """The time of the period."""
+        return Moment(self.kind, self.key, self.at)
+
+
 class Store:
     """The file of a history.
 
@@ -96,6 +127,25 @@ class Store:
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path, self.timeout = path, timeout
+
+    @classmethod
+    def of(cls, path: Any, timeout: Any) -> Store:
+        """Return the file of a history at a path, which need not exist.
+
+        Raises
+        ------
+        HistoryError
+            The path is none of a file, its folder does not exist, or `timeout` is not a number of seconds.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < 1e6:
+            raise HistoryError(f"timeout={timeout!r} is not a number of seconds")
+        store = cls(Path(path).absolute(), timeout)  # a program may change its folder later
+        if "\0" in str(store.path):  # SQLite would use the name before it
+            raise HistoryError(f"path={str(path)!r} is not the name of a file")
+        if store.path.is_dir():
+            raise HistoryError(f"{store.path} is a folder: pass the path of a file in it")
+        store.refuse_missing_folder()
+        return store
 
     @property
     def exists(self) -> bool:
@@ -130,11 +180,14 @@ class Store:
             database.execute("BEGIN IMMEDIATE")  # from here on, other writers wait
             try:
                 if _is_empty(database):
-                    for command in _SCHEMA:
+                    for command in (*_SCHEMA, _WAITING):
                         database.execute(command)
                     database.execute(f"PRAGMA application_id = {APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 _refuse_other_files(database, self.path)
+                if _version(database) < VERSION:
+                    database.execute(_WAITING)
+                    database.execute(f"PRAGMA user_version = {VERSION}")
                 yield Content(database, self.path)
                 database.execute("COMMIT")
             except BaseException:
@@ -231,19 +284,47 @@ class Content:
             self._refuse_other_types(row, (int,), (int,), (str,), (int,), (str,), (str,))
         return [Part(*row) for row in rows]
 
+    def waiting(
+        self, series: int | None = None, at: str | None = None, rows_digest: str | None = None
+    ) -> list[Waiting]:
+        """Return parts whose responses are not known yet, sorted by time, series and part: all, or some."""
+        if not self._has_waiting:
+            return []
+        columns = "id, series, kind, sorted, at, part, n_rows, rows_digest, added"
+        rows = self._rows(columns, "waiting", "sorted, series, part", series=series, at=at, rows_digest=rows_digest)
+        for row in rows:
+            self._refuse_other_types(row, (int,), (int,), (str,), (int, float), (str,), (str,), (int,), (str,), (str,))
+        found = [Waiting(*row) for row in rows]
+        if not all(each.moment.is_sound for each in found):
+            raise self.damage("the times of its periods do not fit together")
+        return found
+
+    @property
+    def _has_waiting(self) -> bool:
+        """Whether the file has the table: one of an earlier format has not, until it is written to."""
+        return _version(self._database) >= VERSION
+
     def kinds(self) -> set[str]:
         """Return the kinds of the times of all periods."""
-        kinds = {kind for (kind,) in self._database.execute("SELECT DISTINCT kind FROM periods LIMIT 10").fetchall()}
+        tables = ("periods", "waiting") if self._has_waiting else ("periods",)
+        kinds = {
+            kind
+            for table in tables
+            for (kind,) in self._database.execute(f"SELECT DISTINCT kind FROM {table} LIMIT 10").fetchall()
+        }
         if not kinds <= IN_WORDS.keys():
             raise self.damage("its periods have times of no kind that debias writes")
         return kinds
 
     def last_key(self) -> int:
         """Return the largest key of a period; -1 if there is none."""
-        (key,) = self._database.execute("SELECT MAX(sorted) FROM periods").fetchone()
-        if not isinstance(key, int | None):
-            raise self.damage("its labels have no order")
-        return -1 if key is None else key
+        last = -1
+        for table in ("periods", "waiting") if self._has_waiting else ("periods",):
+            (key,) = self._database.execute(f"SELECT MAX(sorted) FROM {table}").fetchone()
+            if not isinstance(key, int | None):
+                raise self.damage("its labels have no order")
+            last = max(last, -1 if key is None else key)
+        return last
 
     def blob(self, table: str, column: str, row: int) -> bytes:
         """Return the bytes in a row of a table."""
@@ -251,6 +332,26 @@ class Content:
         if found is None or not isinstance(found[0], bytes):
             raise self.damage(f"a row of its table of {table} is missing")
         return found[0]
+
+    def blobs(self, table: str, column: str, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the bytes in rows of a table, by their id."""
+        found: dict[int, bytes] = {}
+        for begin in range(0, len(rows), MOST_PLACES):
+            some = rows[begin : begin + MOST_PLACES]
+            command = f"SELECT id, {column} FROM {table} WHERE id IN ({', '.join('?' * len(some))})"
+            found |= dict(self._database.execute(command, tuple(some)).fetchall())
+        if any(type(blob) is not bytes for blob in found.values()) or len(found) < len(rows):
+            raise self.damage(f"a row of its table of {table} is missing")
+        return found
+
+    def latest_series(self) -> int | None:
+        """Return the id of the series with the latest period, or with rows that wait; None if there is neither."""
+        for table in ("periods", "waiting") if self._has_waiting else ("periods",):
+            command = f"SELECT series FROM {table} ORDER BY sorted DESC, series DESC LIMIT 1"
+            found = self._database.execute(command).fetchone()
+            if found is not None:
+                return int(found[0])
+        return None
 
     def insert(self, table: str, **values: Any) -> int:
         """Insert a row, and return its id."""
@@ -282,16 +383,20 @@ class Content:
             raise self.damage(f"it has a row {escaped(repr(row))[:200]}, which debias does not write")
 
 
-def _is_empty(database: sqlite3.Connection) -> bool:
+def _version(database: sqlite3.Connection) -> int:
     (version,) = database.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _is_empty(database: sqlite3.Connection) -> bool:
     (n_tables,) = database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    return version == n_tables == 0
+    return _version(database) == n_tables == 0
 
 
 def _refuse_other_files(database: sqlite3.Connection, path: Path) -> None:
     """Raise a HistoryError if this is not a history that this version of debias can read."""
     (application,) = database.execute("PRAGMA application_id").fetchone()
-    (version,) = database.execute("PRAGMA user_version").fetchone()
+    version = _version(database)
     if _is_empty(database):
         raise HistoryError(f"there is no history in {path}: nothing was added to it")
     if application != APPLICATION:
@@ -303,5 +408,5 @@ def _refuse_other_files(database: sqlite3.Connection, path: Path) -> None:
         )
     # A view or a trigger would run SQL of whoever made the file.
     tables = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
-    if version != VERSION or {sql for (sql,) in tables} != set(_SCHEMA):
+    if {sql for (sql,) in tables} != _SCHEMAS.get(version):
         raise HistoryError(f"{path} is damaged: it has other tables than a history. Restore a copy of it")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.monitor.store import Period
+    from debias.monitor.store import Period, Waiting
 
     State = dict[str, NDArray[Any]]
 
@@ -42,6 +42,10 @@ _LIKE_DATE = re.compile(r"([0-9]{1,4}([-/])[0-9]{1,2}\2[0-9]{1,4}|[0-9]{1,2}\.[0
 _SPAN = re.compile(r"([0-9]+) ?(d|h|w|min|s)")
 _UNITS = {"d": "days", "h": "hours", "w": "weeks", "min": "minutes", "s": "seconds"}
 _EPOCH = datetime(1970, 1, 1)
+_DAY = 24 * 60 * 60 * 10**6
+"""Microseconds."""
+_TWO_WEEKS = 14
+"""Days."""
 _MICROSECOND = timedelta(microseconds=1)
 _NUMPY_MICROSECOND = np.timedelta64(1, "us")
 
@@ -307,12 +311,12 @@ def _ends(items: list[State]) -> list[State]:
     return sums
 
 
-def positions_of(periods: list[Period], window: Any, name: str, last: int) -> range:
+def positions_of(periods: Sequence[Period | Waiting], window: Any, name: str, last: int) -> range:
     """Return the positions of the periods in a window that ends at a position, or that is at another place.
 
     Parameters
     ----------
-    periods : list of Period
+    periods : sequence of Period or Waiting
         Sorted by time.
     window : int, str, timedelta, or (first, last)
         Also "first 30d", for the first periods up to `last`, and "2026-01-01..2026-01-30", for those between two times.
@@ -400,7 +404,36 @@ def pinned(periods: list[Period], end: int, differs: Callable[[range, range], bo
     return range(min(before, longest, end))
 
 
-def _end_of_first(periods: list[Period], window: Window) -> int:
+def n_missing(periods: Sequence[Period | Waiting], begin: int) -> int | None:
+    """Return how many periods are missing between those from a position on, at the usual distance between periods.
+
+    That is the median distance of all periods. Of days, weekdays that never came in two weeks or more are not missing.
+
+    Parameters
+    ----------
+    periods : sequence of Period or Waiting
+        Sorted by time.
+    begin : int
+
+    Returns
+    -------
+    int or None
+        None if periods have no dates, or are fewer than three.
+    """
+    if len(periods) < 3 or periods[0].kind not in (LOCAL, ZONED):
+        return None
+    keys = np.array([period.key for period in periods], dtype=np.int64)
+    usual = float(np.median(np.diff(keys)))
+    if usual == _DAY:
+        days = np.rint((keys - keys[0]) / _DAY).astype(np.int64)  # some days have 23 hours where clocks change
+        expected = np.arange(days[begin], days[-1] + 1)
+        if days[-1] >= _TWO_WEEKS:
+            expected = expected[np.isin(expected % 7, days % 7)]
+        return int((~np.isin(expected, days)).sum())
+    return int(np.maximum(np.rint(np.diff(keys[begin:]) / usual) - 1, 0).sum())
+
+
+def _end_of_first(periods: Sequence[Period | Waiting], window: Window) -> int:
     """Return the position after the first periods: a number of them, or those within a length of time."""
     if window.count is not None:
         return window.count
@@ -412,7 +445,7 @@ def _after(keys: list[Any], begin: int, kind: str) -> int:
     return STEP.end(keys, begin, kind) if kind in (LOCAL, ZONED) else begin + STEP_PERIODS
 
 
-def _key(periods: list[Period], at: Any, name: str) -> int | float:
+def _key(periods: Sequence[Period | Waiting], at: Any, name: str) -> int | float:
     """Return the key of a time at which a window begins or ends."""
     moment = Moment.of(at)
     if any(period.kind != moment.kind for period in periods):

@@ -12,12 +12,15 @@ import numpy as np
 from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
+from debias.results.windows import waiting_in_words
 from debias.text import counted, escaped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from debias.results.changes import Changes, WindowOfPeriods
+    from debias.results.changes import Changes
+    from debias.results.loss_change import LossChange
+    from debias.results.windows import WindowOfPeriods
 
 REPEATED = 0.01
 """A share of repeated rows that is larger by less than this is not mentioned."""
@@ -30,14 +33,17 @@ FAR_BELOW = 4
 
 def summary(changes: Changes) -> list[str]:
     """Return the sentences of ``Changes.summary``."""
+    provisional = [] if changes.provisional is None else changes.provisional.summary()
+    newer = [f"{waiting_in_words(changes.newer_waiting)}."] if changes.newer_waiting else []
     if not changes.compared:
-        return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes)]
+        return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes), *newer, *provisional]
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
     far = (changes.statistics["shifted"] & (changes.statistics["shift"] >= LARGE_SHIFT)).any()
     return [
         *([] if changes.response_predicted is None else [f"{changes.response_predicted}."]),
         *_faults_of_rows(changes),
         *_means(changes),
+        *_loss(changes),
         *_not_tested(changes),
         *([_shifted(changes)] if far else []),
         _changed(changes),
@@ -45,8 +51,11 @@ def summary(changes: Changes) -> list[str]:
         *_reversed(changes),
         *_undetected(changes),
         *([] if far else [_shifted(changes)]),
+        *_no_loss(changes),
         *_windows(changes),
         _tests(changes),
+        *newer,
+        *provisional,
     ]
 
 
@@ -88,6 +97,57 @@ def _means(changes: Changes) -> list[str]:
         f"The mean residual changed, for whatever reason: {residual.before:.3g} before, {residual.after:.3g} recently; "
         f"{escaped(residual.most)} deviates most.{also}"
     ]
+
+
+def _loss(changes: Changes) -> list[str]:
+    """Return sentences about the change of the loss, and what made it."""
+    found = changes.loss
+    if found is None:
+        return []
+    loss, metric = found.loss, escaped(found.metric)
+    ends = f"from {loss.before:.3g} to {loss.after:.3g} ({loss.change:+.3g}, standard error {loss.error:.2g})"
+    if np.isnan(loss.error):
+        return [
+            f"The {metric} went from {loss.before:.3g} to {loss.after:.3g} ({loss.change:+.3g}). There are too few "
+            "periods to tell whether this is chance, and no feature was tested."
+        ]
+    moved = f"went {ends}, which may be chance" if found.direction is None else f"{found.direction} {ends}"
+    named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
+    n_others = len(found.feature_names) - len(named)
+    others = counted(n_others, "other feature" if named else "feature")
+    parts = [f"the base {found.base.change:+.3g}"]
+    parts += [f"{others} {'together ' * (n_others > 1)}{cost.sum() - cost[named].sum():+.3g}"] if n_others else []
+    if not named:
+        return [f"The {metric} {moved}: {', '.join(parts)}. No feature costs more than before by more than chance."]
+    more = in_a_row([f"{_name(changes, k)} {cost[k]:+.3g}" for k in named], MOST_NAMED)
+    return [
+        f"The {metric} {moved}. More than before, beyond chance, cost: {more}. The rest: {', '.join(parts)}.",
+        *_causes(found),
+    ]
+
+
+def _causes(loss: LossChange) -> list[str]:
+    """Return a sentence about the features that cost more: what is wrong with them, and which they explain."""
+    if loss.no_causes_because is not None:
+        because = escaped(loss.no_causes_because)
+        return [f"Which features are causes, and which only go together with one, is not known: {because}."]
+    if not loss.causes:
+        return ["No feature is found to be a cause by itself."]
+    kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
+    explained = in_a_row([escaped(name) for name in loss.explained], MOST_NAMED)
+    rest = f". They explain what these cost: {explained}" if explained else ""
+    lead = "Causes" if loss.direction == "rose" else "The loss did not rise beyond chance. What costs more"
+    return [f"{lead}, step by step: {kinds}{rest}."]
+
+
+def _no_loss(changes: Changes) -> list[str]:
+    because = changes.no_loss_because
+    if because is None:
+        return []
+    lacks = (
+        "The parts of the loss are not those of all periods" if changes.loss else "The change of the loss is not known"
+    )
+    return [f"{lacks}: {escaped(because)}."]
 
 
 def _not_tested(changes: Changes) -> list[str]:

@@ -12,10 +12,13 @@ import numpy as np
 
 from debias.results import change_sentences, console, stored
 from debias.results.base import ReportedResult
-from debias.results.fields import SCHEMA_VERSION, Malformed, mapping
+from debias.results.fields import SCHEMA_VERSION, Malformed, mapping, plain_numbers
+from debias.results.loss_change import LossChange
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import SMALLEST_SHIFT
+from debias.results.provisional import Provisional
 from debias.results.vocabulary import ChangeVerdict
+from debias.results.windows import MeanOfPeriods, WindowOfPeriods
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -23,49 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.gate_outcome import Gate
-
-
-@dataclass(frozen=True)
-class WindowOfPeriods:
-    """A window of periods.
-
-    Parameters
-    ----------
-    first, last : str or None
-        Its first and last period; None if it has none.
-    n_periods, n_rows : int
-    """
-
-    first: str | None
-    last: str | None
-    n_periods: int
-    n_rows: int
-
-
-@dataclass(frozen=True)
-class MeanOfPeriods:
-    """The mean of the response, the prediction or the residual of the periods of two windows.
-
-    Parameters
-    ----------
-    of : {"response", "prediction", "residual"}
-        For boosted trees, the mean of the response and of the prediction is less a constant.
-    before, after : float
-    p_value : float
-        Test that the periods of the recent window have the same mean, together and each alone; NaN with fewer than 8
-        periods in the reference window.
-    changed : bool
-        It is at most alpha / looks.
-    most : str
-        The recent period that deviates most.
-    """
-
-    of: str
-    before: float
-    after: float
-    p_value: float
-    changed: bool
-    most: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -100,7 +60,11 @@ class Changes(ReportedResult):
     n_other_series : int
         Number of other models in the history, whose periods were not used.
     last_period : datetime or None
-        Time of the last period of the model, in a window or not; None if periods have numbers or labels.
+        Time of the last period of the model with responses, in a window or not; None if periods have numbers or labels.
+    newer_waiting : int
+        Number of periods of the model after all of these, which wait for their responses.
+    last_waiting : datetime or None
+        Time of the last of them; None if there is none, or without dates.
     reference_given : str
         How the reference was chosen: as it was passed, or what it is by default.
     repeated : tuple of float
@@ -109,6 +73,13 @@ class Changes(ReportedResult):
         The response, the prediction and the residual: their means in both windows. None if nothing was compared.
     longer : tuple of Changes
         The same comparison with longer recent windows, for features that the recent window is too short to judge.
+    loss : LossChange or None
+        The change of the loss of the model, divided into a base and what each feature costs more than before.
+    no_loss_because : str or None
+        Why the change of the loss is not known, or which periods it lacks; None if it is known, or nothing was
+        compared.
+    provisional : Provisional or None
+        What the rows tell whose responses are not known yet; None if there are none in the recent window.
 
     Notes
     -----
@@ -161,10 +132,15 @@ class Changes(ReportedResult):
     warnings: tuple[str, ...] = ()
     n_other_series: int = 0
     last_period: datetime | None = None
+    newer_waiting: int = 0
+    last_waiting: datetime | None = None
     reference_given: str = ""
     repeated: tuple[float, float] = (nan, nan)
     means: tuple[MeanOfPeriods, ...] = ()
     longer: tuple[Changes, ...] = ()
+    loss: LossChange | None = None
+    no_loss_because: str | None = None
+    provisional: Provisional | None = None
 
     def __repr__(self) -> str:
         return console.short_changes(self)
@@ -282,13 +258,18 @@ class Changes(ReportedResult):
             "not_compared_because": self.not_compared_because,
             "n_other_series": self.n_other_series,
             "last_period": None if self.last_period is None else self.last_period.isoformat(),
+            "newer_waiting": self.newer_waiting,
+            "last_waiting": None if self.last_waiting is None else self.last_waiting.isoformat(),
             "reference_given": self.reference_given,
             "repeated": [None if np.isnan(share) else share for share in self.repeated],
-            "means": [asdict(mean) | {"p_value": _plain(np.array([mean.p_value]))[0]} for mean in self.means],
+            "means": [asdict(mean) | {"p_value": plain_numbers(np.array([mean.p_value]))[0]} for mean in self.means],
             "longer": [each.to_dict() for each in self.longer],
+            "loss": None if self.loss is None else self.loss.to_dict(),
+            "no_loss_because": self.no_loss_because,
+            "provisional": None if self.provisional is None else self.provisional.to_dict(),
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
-            "statistics": {name: _plain(values) for name, values in self.statistics.items()},
+            "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
             "shift_split": list(self.splits),
             "summary": self.summary(),
             "warnings": list(self.warnings),
@@ -299,6 +280,10 @@ class Changes(ReportedResult):
         fields, verdict = stored.changes_fields(plain, _longer)
         fields |= {name: WindowOfPeriods(**fields[name]) for name in ("reference", "recent")}
         fields["means"] = tuple(MeanOfPeriods(**each) for each in fields["means"])
+        if fields.get("loss") is not None:  # an earlier version wrote none
+            fields["loss"] = LossChange.read(fields["loss"], fields["feature_names"])
+        if fields.get("provisional") is not None:
+            fields["provisional"] = Provisional.read(fields["provisional"], fields["feature_names"])
         changes = cls(**fields)
         stored.check_read_changes(changes, verdict)
         return changes
@@ -309,11 +294,13 @@ class Changes(ReportedResult):
         return changes_page(self, title)
 
     def plot(self, kind: str = "interval", ax: Any = None, max_features: int = 30) -> Any:
-        """Draw the score of each feature before and recently, the strongest evidence for a change on top.
+        """Draw the score of each feature before and recently, or how the loss changed.
 
         Parameters
         ----------
-        kind : {"interval"}
+        kind : {"interval", "loss"}
+            "interval": scores, the strongest evidence for a change on top. "loss": from the loss before to the recent
+            one, with a bar for the base and for what each feature costs more or less.
         ax : matplotlib Axes, optional
             New axes by default.
         max_features : int
@@ -326,15 +313,16 @@ class Changes(ReportedResult):
         Raises
         ------
         ValueError
-            Nothing was compared.
+            Nothing was compared, or the change of the loss is not known.
         ImportError
             matplotlib is not installed.
         """
         from debias.results.report.changes import changes_on_axes
         from debias.results.report.figures import refuse_kind
+        from debias.results.report.loss_change import loss_on_axes
 
-        refuse_kind(kind, ("interval",))
-        return changes_on_axes(ax, self, max_features)
+        refuse_kind(kind, ("interval", "loss"))
+        return (loss_on_axes if kind == "loss" else changes_on_axes)(ax, self, max_features)
 
     def check(self, policy: Any) -> Gate:
         """Check the changes against the rules of a policy.
@@ -357,13 +345,6 @@ class Changes(ReportedResult):
         from debias.results.gate_of_changes import check
 
         return check(self, policy)
-
-
-def _plain(values: NDArray[Any]) -> list[Any]:
-    """Return an array as a list, with None for NaN and infinity."""
-    if values.dtype.kind == "b":
-        return list(map(bool, values))
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def _longer(value: Any, at: str) -> Changes:

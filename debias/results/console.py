@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from debias.results.clusters import Clusters
     from debias.results.comparison import Comparison
     from debias.results.droppable import Droppable
+    from debias.results.fleet import Fleet
     from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate, Result
     from debias.results.interactions import Interactions
+    from debias.results.model_comparison import ModelComparison
     from debias.results.pair_comparison import PairComparison
     from debias.results.scores import Scores
 
@@ -34,6 +36,7 @@ TESTED = {"z", "p_adjusted", "verdict", "finding"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
+OF_MODELS = ("saved_baseline", "saved_model", "cost", "error", "p_adjusted", "verdict")
 WIDTH = 80
 """Columns of the prompt,"""
 MOST = 10
@@ -102,6 +105,29 @@ def print_changes(console: Console, changes: Changes) -> None:
     _print_lines(console, rest)
 
 
+def print_fleet(console: Console, fleet: Fleet) -> None:
+    """Print how many models need a look, a line for each model, and then the rest of the summary."""
+    first, *rest = fleet.summary()
+    _print_lines(console, [first])
+    _print_table(console, fleet.table(), 0)
+    _print_lines(console, rest)
+
+
+def print_models(console: Console, comparison: ModelComparison) -> None:
+    """Print which model is better, the table of features, and then the rest of the summary."""
+    first, *rest = comparison.summary()
+    _print_lines(console, [first])
+    frame = comparison.to_frame()
+    table = Table.of(frame[:MOST_DRAWN], columns_of_models(comparison))
+    _print_table(console, table, len(frame) - MOST_DRAWN)
+    _print_lines(console, rest)
+
+
+def columns_of_models(comparison: ModelComparison) -> list[str]:
+    """Return the columns of a table of two models: which of them has a feature only if that is not both."""
+    return [*OF_MODELS, *(["only_in"] if any(comparison.only_in) else [])]
+
+
 def print_droppable(console: Console, result: Droppable) -> None:
     """Print what may be dropped, the table of the sets, and then the rest of the summary."""
     sentences = result.summary()
@@ -117,7 +143,7 @@ def table_of_drops(result: Droppable) -> Table:
     names = [name for name in frame.columns if name != "rows_needed" or frame[name].notna().any()]
     names.append(names.pop(names.index("also_dropped")))  # it may be long
     frame.index = frame.index.map("{:,}".format)
-    needed = f"{'blocks' if result.blocks else 'rows'} needed to decide"
+    needed = f"{result.units.split()[0 if result.blocks else 1]} needed to decide"
     return Table.of(frame, names, {"rows_needed": needed}, head="dropped")
 
 
@@ -262,6 +288,14 @@ def short_pairs(comparison: PairComparison) -> str:
     """Return where SHAP interactions and the test disagree, and the first pairs."""
     of = f"Pairs of features of {escaped(str(comparison.settings.get('model')))}"
     return _short([of, comparison.headline], comparison.to_table(MOST), len(comparison.pairs), LONGEST_RULE)
+
+
+def short_models(comparison: ModelComparison) -> str:
+    """Return which model is better, and the features with the largest costs."""
+    frame = comparison.to_frame()
+    models = " and the baseline, ".join(escaped(str(comparison.settings.get(name))) for name in ("model", "baseline"))
+    names = ("cost", "error", "p_adjusted", "verdict")
+    return _short([f"Losses of {models}", comparison.headline], Table.of(frame[:MOST], names), len(frame))
 
 
 def short_gate(gate: Gate) -> str:

@@ -74,8 +74,11 @@ def _of_metric(result: Droppable) -> str:
         values.append(
             f"{three_digits(float(result.metric_at(result.lost[result.place(size)])))} with the {n - size} kept"
         )
-    values.append(f"{three_digits(performance.constant)} for the best constant")
-    return f"The {performance.metric} on these rows is {', '.join(values[:-1])}, and {values[-1]}."
+    values.append(f"{three_digits(performance.constant)} for {performance.reference}")
+    found = f"The {performance.metric} on these rows is {', '.join(values[:-1])}, and {values[-1]}."
+    if result.units != "held-out queries":
+        return found
+    return f"{found} The tests are by query, and of the held-out queries {result.n_independent:,} have rows to rank."
 
 
 def _of_undecided(result: Droppable) -> list[str]:

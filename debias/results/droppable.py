@@ -10,6 +10,7 @@ import numpy as np
 from debias.results import console, drop_sentences, stored
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
+from debias.results.performance import OF_QUERIES
 from debias.results.vocabulary import DropDecision, DropStatus
 
 if TYPE_CHECKING:
@@ -42,17 +43,17 @@ class Droppable(ReportedResult):
     low, high : array of shape (n_sets,)
         Its bounds, each one-sided with error rate `alpha`; infinite if there is none.
     needed : array of shape (n_sets,)
-        Rows (blocks) with which a test at the tolerance decides with probability .8, if the estimate is right; infinite
-        if the estimate is the tolerance.
+        Rows (blocks, queries) with which a test at the tolerance decides with probability .8, if the estimate is right;
+        infinite if the estimate is the tolerance.
     tolerance, alpha : float
     performance : Performance
         How well the model predicts the rows, with all features.
     n_rows : int
         Number of rows that the losses were compared on.
     n_independent : int
-        Number of blocks of these rows; of rows, if there are no blocks.
+        Number of blocks of these rows, or of queries that have something to rank; else of rows.
     blocks : bool
-        Whether rows were in blocks.
+        Whether rows were passed in blocks.
     n_train : int
         Number of training rows.
     path : {"frozen", "refitted", "given"}
@@ -171,8 +172,10 @@ class Droppable(ReportedResult):
 
     @property
     def units(self) -> str:
-        """What is independent: "held-out rows", or "blocks of held-out rows"."""
-        return "blocks of held-out rows" if self.blocks else "held-out rows"
+        """What is independent: "held-out rows", "blocks of held-out rows", or "held-out queries" of a ranker."""
+        if self.blocks:
+            return "blocks of held-out rows"
+        return "held-out queries" if self.performance.metric == OF_QUERIES else "held-out rows"
 
     def dropped(self, size: int) -> list[str]:
         """Return the features of the set of a size."""
@@ -195,8 +198,8 @@ class Droppable(ReportedResult):
         Columns: ``kept``, the number of features kept; ``also_dropped``, the features that the smaller set before does
         not have; the metric of the refit, called by its name; ``lost``, the share of the gain that the refit loses,
         with ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set with bounds on
-        both sides of the tolerance the number of rows (of blocks) that would decide if the estimate is right, else NaN;
-        and ``status``.
+        both sides of the tolerance the number of rows (of blocks or queries) that would decide if the estimate is
+        right, else NaN; and ``status``.
         """
         import pandas as pd
 

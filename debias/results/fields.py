@@ -165,6 +165,16 @@ def yes_or_no(value: Any, at: str) -> NDArray[np.bool_]:
     return np.array(value, dtype=bool)
 
 
+def number_or_missing(value: Any, at: str) -> float:
+    """Read one number, or null as NaN."""
+    return float(or_missing([value], at)[0])
+
+
+def flag(value: Any, at: str) -> bool:
+    """Read one yes or no."""
+    return bool(yes_or_no([value], at)[0])
+
+
 def table(value: Any, at: str) -> NDArray[np.float64]:
     """Read a list of lists of numbers, all of one length."""
     rows = [numbers(row, at) for row in list_of(value, at)]
@@ -220,3 +230,10 @@ def value_text(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def plain_numbers(values: NDArray[Any]) -> list[Any]:
+    """Return an array as a list for JSON, with None for NaN and infinity."""
+    if values.dtype.kind == "b":
+        return list(map(bool, values))
+    return [float(value) if np.isfinite(value) else None for value in values]

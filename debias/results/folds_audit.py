@@ -13,6 +13,7 @@ from debias.results import console, sentences, stored, untested
 from debias.results.audit import Audit
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
+from debias.results.interactions import Interactions
 from debias.results.untested import tell_nothing
 from debias.results.vocabulary import Verdict
 from debias.text import feature_index, listed
@@ -51,6 +52,8 @@ class FoldsAudit(ReportedResult):
         Why there is no standard error.
     notes : tuple of str
         What a reader must know about the folds, beside the warnings of their audits.
+    interactions : Interactions or None
+        The pairs and triples that were named, over all folds; None if none was.
 
     Notes
     -----
@@ -71,6 +74,7 @@ class FoldsAudit(ReportedResult):
     test: dict[str, Any] = field(default_factory=dict)
     no_error_because: str | None = None
     notes: tuple[str, ...] = ()
+    interactions: Interactions | None = None
 
     def __repr__(self) -> str:
         return console.short_folds(self)
@@ -297,12 +301,13 @@ class FoldsAudit(ReportedResult):
             "no_error_because": self.no_error_because,
             "notes": list(self.notes),
             "warnings": list(self.warnings),
+            "interactions": None if self.interactions is None else self.interactions.to_dict(),
             "audits": {name: each.to_dict() for name, each in self.audits.items()},
         }
 
     @classmethod
     def _read(cls, plain: dict[str, Any]) -> FoldsAudit:
-        fields, derived = stored.folds_fields(plain, Audit.from_dict)
+        fields, derived = stored.folds_fields(plain, Audit.from_dict, Interactions.from_dict)
         audit = cls(**fields)
         stored.check_read_folds(audit, derived)
         return audit

@@ -23,7 +23,7 @@ from debias.results.gate_outcome import (
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, on_unseen_rows, reports_anything
 from debias.results.stored import check_audit
-from debias.results.vocabulary import REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
+from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
 from debias.text import counted, listed, p_value_in_words
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def _inflation(audit: Audit, limit: float) -> Result:
     if not tested.any():
         return _unjudged(unjudged, audit)
     # Of the features above the limit, one whose inflation is more than chance counts first.
-    shown = np.ones(excess.size, dtype=bool) if audit.inflation_shown is None else audit.inflation_shown
+    shown = np.zeros(excess.size, dtype=bool) if audit.inflation_shown is None else audit.inflation_shown
     above = (excess > limit) & shown
     k = int(np.nanargmax(np.where(above, excess, np.nan) if above.any() else excess))
     error = audit.reported_unseen_error
@@ -360,9 +360,13 @@ def _inflation(audit: Audit, limit: float) -> Result:
         f"{'' if error is None else f' (standard error {error[k]:.1%})'}"
     )
     if excess[k] > limit and not shown[k]:
-        value = f"{excess[k]:.1%}"
-        by_chance = f"{reason}: this may be chance in the rows. Pass more rows, or allow more inflation"
-        return Result(rule, GateStatus.NOT_JUDGED, value, allowed, by_chance)
+        what = "this may be chance in the rows. Pass more rows, or allow more inflation"
+        if error is None:
+            what = (
+                "the error of the second share is not known, so this may be chance. Audit rows that are in memory, at "
+                f"least {GROUPS_OF_ROWS} of them, and in at least {GROUPS_OF_ROWS} blocks if they are in blocks"
+            )
+        return Result(rule, GateStatus.NOT_JUDGED, f"{excess[k]:.1%}", allowed, f"{reason}: {what}")
     result = Result.of(rule, bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", allowed, reason)
     # The shares of the others would be smaller on these rows if a feature that was not tested had one.
     unknown = result.status is GateStatus.PASSED and not tested.all() and bool((audit.reported > limit).any())

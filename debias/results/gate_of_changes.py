@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
+from debias.results.gate_of_loss import RULE as RULE_OF_LOSS
+from debias.results.gate_of_loss import result_of_loss
 from debias.results.gate_outcome import (
     NAMED,
     Gate,
@@ -65,7 +67,8 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status is GateStatus.FAILED), None)
     others = [_unless_too_few(_unless_predicted(result, changes), too_few) for result in _others(changes, rules)]
-    of_age = [] if rules.max_age_days is None else [_age(changes, rules.max_age_days, now)]
+    last, waits = changes.last_waiting or changes.last_period, changes.last_waiting is not None
+    of_age = [] if rules.max_age_days is None else [result_of_age(last, rules.max_age_days, now, waits)]
     return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
 
 
@@ -83,9 +86,9 @@ def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
             yield Result.of(rule, number >= limit, f"{number:,}", f">= {limit:,}", reason)
 
 
-def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
-    """Check how old the last period of the model is."""
-    rule, allowed, last = "max_age_days", f"<= {limit:g}", changes.last_period
+def result_of_age(last: datetime | None, limit: float, now: datetime | None = None, waits: bool = False) -> Result:
+    """Check how old the last period of a model is, which may wait for its responses; it has no age if it is None."""
+    rule, allowed = "max_age_days", f"<= {limit:g}"
     if last is None:
         return Result(
             rule, GateStatus.FAILED, "none", allowed, "the periods have no dates or times, so they have no age"
@@ -93,7 +96,8 @@ def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
     now = datetime.now(UTC) if now is None else now
     if last.tzinfo is None:
         now = now.astimezone().replace(tzinfo=None)  # local time
-    age, reason = now - last, f"the last period is {last.isoformat(' ', 'seconds')}"
+    waiting = " (it waits for its responses)" if waits else ""
+    age, reason = now - last, f"the last period is {last.isoformat(' ', 'seconds')}{waiting}"
     if age < -AHEAD:
         return Result(rule, GateStatus.FAILED, "in the future", allowed, f"{reason}: correct its date")
     days = max(age / timedelta(days=1), 0.0)
@@ -107,6 +111,8 @@ def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
             yield of(changes, limit) if changes.compared else _not_compared(rule, changes, f"<= {limit:g}")
     if rules.must_not_be_biased:
         yield _biased(changes)
+    if rules.max_loss_increase is not None:
+        yield _loss(changes, rules.max_loss_increase)
     if rules.max_shift is not None:
         yield _largest_shift(changes, rules.max_shift)
     if rules.must_not_shift is not None:
@@ -143,6 +149,30 @@ def _biased(changes: Changes) -> Result:
     if mean.changed:
         return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
     return Result(rule, GateStatus.PASSED, ChangeVerdict.UNCHANGED, wanted, reason)
+
+
+def _loss(changes: Changes, limit: float) -> Result:
+    """Check whether the loss rose by more than a limit, beyond chance, and name the features that cost more."""
+    allowed, found = f"<= {limit:g}", changes.loss
+    if not changes.compared:
+        return _not_compared(RULE_OF_LOSS, changes, allowed)
+    if found is None:
+        return Result(RULE_OF_LOSS, GateStatus.NOT_JUDGED, "none", allowed, str(changes.no_loss_because))
+    cost = found.statistics["cost"]
+    named = [f"{escaped(found.feature_names[k])} {cost[k]:+.3g}" for k in found.costs_more]
+    by = f"; more than before cost {listed(named, NAMED)}" if named else "; no single feature by more than chance"
+    causes = [f"{escaped(cause.feature)} ({cause.kind.text})" for cause in found.causes]
+    by += f"; causes: {listed(causes, NAMED)}" if causes else ""
+    return result_of_loss(
+        found.metric,
+        found.loss,
+        limit,
+        found.level,
+        ends=("before", "recently"),
+        few="too few periods to tell what is chance",
+        causes=f"{by}; the base {found.base.change:+.3g}",
+        lacking=changes.no_loss_because,
+    )
 
 
 def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> Iterator[Result]:
@@ -289,7 +319,7 @@ def _not_compared(rule: str, changes: Changes, wanted: str) -> Result:
 
 def _unless_predicted(result: Result, changes: Changes) -> Result:
     """Return a result about the response that passed as not judged if the response seems to be predicted."""
-    about_response = result.rule.partition(":")[0] in ("must_not_be_biased", "must_not_fade")
+    about_response = result.rule.partition(":")[0] in ("must_not_be_biased", "must_not_fade", "max_loss_increase")
     if not about_response or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
     said = changes.response_predicted
@@ -307,6 +337,9 @@ def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
     """Yield what fails no rule but a reader must know even if the gate passed."""
     if not changes.compared:
         yield f"nothing was compared: {changes.not_compared_because}"
+    if changes.provisional is not None:
+        waiting = counted(changes.provisional.waiting.n_periods, "period")
+        yield f"{waiting} without responses: what their rows tell is provisional, and no rule judges it"
     yield from changes.warnings
     for rule in ("must_not_fade", "must_not_shift"):
         features = getattr(rules, rule)

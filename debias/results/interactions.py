@@ -28,7 +28,7 @@ from debias.results.fields import (
     without_version,
 )
 from debias.results.tables import DASH, Table, cells
-from debias.results.vocabulary import Confirmation
+from debias.results.vocabulary import LIKE_TRAINING, UNPROVEN, Confirmation
 from debias.text import counted, listed, named_together, percent
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ UNTESTED_BECAUSE = (
 NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
     "model, the response does not go with the part of the output that needs these features and no other"
+)
+OF_FOLDS = (
+    "The tests of the folds are added up, with an allowance for the rows that folds share. The error rate holds for "
+    "interactions that were named before anyone looked at these rows."
 )
 OF_TRIPLES = (
     "An interaction of three features is what their pairs do not explain: it is freed of any functions of these."
@@ -93,6 +97,12 @@ class Interactions(ReportedResult):
         Number of additive functions.
     n_blocks : int or None
         Number of blocks of rows that depend on one another; None without blocks.
+    n_folds : int or None
+        Number of folds whose models were tested, each on the rows held out from it: the numbers are those of all folds
+        together (:func:`debias.audit_folds`). None for one model.
+    tested_folds, confirmed_folds : array of int64, or None
+        Number of folds that tested each interaction (in a fold whose model does not use the features together, the
+        score is 0), and of those whose own test confirms it; None for one model.
     error, alpha
         Error rate of the verdicts: "fwer" (Holm), "fdr" or "fdr_by", and its level.
     provenance, settings : dict
@@ -118,6 +128,9 @@ class Interactions(ReportedResult):
     n_functions: int
     triples: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     n_blocks: int | None = None
+    n_folds: int | None = None
+    tested_folds: NDArray[np.int64] | None = None
+    confirmed_folds: NDArray[np.int64] | None = None
     error: str = "fwer"
     alpha: float = 0.05
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -181,7 +194,7 @@ class Interactions(ReportedResult):
 
         The index has the levels ``feature`` and ``other``, and ``third`` if triples were named (empty for pairs).
         Columns: ``share`` and ``share_error``, ``score``, ``standard_error``, ``z``, ``p_value``, ``p_adjusted``,
-        ``spread`` and ``verdict``.
+        ``spread`` and ``verdict``; over folds also ``confirmed_folds`` and ``folds``.
         """
         import pandas as pd
 
@@ -191,6 +204,8 @@ class Interactions(ReportedResult):
             name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
         }
         columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
+        if self.confirmed_folds is not None and self.tested_folds is not None:
+            columns |= {"confirmed_folds": self.confirmed_folds, "folds": self.tested_folds}
         index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members, strict=True)] or [[], []], names=levels)
         frame = pd.DataFrame(columns | {"verdict": [each.value for each in self.verdict]}, index=index)
         return frame.iloc[self._order()]
@@ -203,6 +218,9 @@ class Interactions(ReportedResult):
         columns["standard error"] = cells("share", frame["share_error"], DASH)
         for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
             columns[heading] = cells(name, frame[name], DASH)
+        if "folds" in frame:
+            counts = zip(frame["confirmed_folds"], frame["folds"], strict=True)
+            columns["in folds"] = [f"{one:,} of {other:,}" for one, other in counts]
         columns["verdict"] = [Confirmation(each).text for each in frame["verdict"]]
         return Table.of_cells(columns)
 
@@ -215,14 +233,26 @@ class Interactions(ReportedResult):
         if not n_tested:
             return "No interaction was tested."
         if not found:
-            return f"None of {counted(n_tested, 'tested interaction')} is confirmed on these {self.n_rows:,} rows."
+            on_rows = (
+                f"on these {self.n_rows:,} rows" if self.n_folds is None else f"over {counted(self.n_folds, 'fold')}"
+            )
+            return f"None of {counted(n_tested, 'tested interaction')} is confirmed {on_rows}."
         shares = self.share[self._which(Confirmation.CONFIRMED)]
         named = [
             named_together(each) + (f" ({percent(share)})" if np.isfinite(share) else "")
             for each, share in zip(found, shares, strict=True)
         ]
         verb = "is" if len(found) == 1 else "are"
-        return f"{len(found)} of {counted(n_tested, 'tested interaction')} {verb} confirmed: {listed(named)}."
+        over = "" if self.n_folds is None else f" over {counted(self.n_folds, 'fold')}"
+        count = f"{len(found)} of {counted(n_tested, 'tested interaction')} {verb} confirmed{over}"
+        return f"{count}{self._condition()}: {listed(named)}."
+
+    def _condition(self) -> str:
+        """Return the clause for rows that may be training rows."""
+        status = self.provenance.get("status")
+        if status == LIKE_TRAINING:
+            return ", but the rows look like training rows"
+        return ", if none of the rows is a training row" if status in UNPROVEN else ""
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
@@ -235,11 +265,15 @@ class Interactions(ReportedResult):
             )
         if n_tested:
             dependent = "" if self.n_blocks is None else f" in {self.n_blocks:,} blocks"
+            dependent += "" if self.n_folds is None else f" of {counted(self.n_folds, 'fold')}"
+            at_most = "" if self.n_folds is None else "at most "
             sentences.append(
                 f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {RATES[self.error].capitalize()} "
-                f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {self.n_functions:,} additive functions, "
-                f"{self.n_rows:,} rows{dependent}."
+                f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {at_most}{self.n_functions:,} additive "
+                f"functions, {self.n_rows:,} rows{dependent}."
             )
+        if n_tested and self.n_folds is not None:
+            sentences.append(OF_FOLDS)
         if len(self.triples):
             sentences.append(OF_TRIPLES)
         if n_untested:
@@ -268,7 +302,12 @@ class Interactions(ReportedResult):
             "triples": self.triples.tolist(),
             **arrays,
             **{
-                name: getattr(self, name) for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "error", "alpha")
+                name: getattr(self, name)
+                for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "n_folds", "error", "alpha")
+            },
+            **{
+                name: None if (values := getattr(self, name)) is None else values.tolist()
+                for name in ("tested_folds", "confirmed_folds")
             },
             "provenance": self.provenance,
             "settings": self.settings,
@@ -284,6 +323,9 @@ class Interactions(ReportedResult):
         sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
         if any(len(fields[name]) != len(sets) for name in ARRAYS):
             raise Malformed(f"its columns do not have {len(sets)} entries")
+        of_folds = [fields[name] for name in ("tested_folds", "confirmed_folds") if fields[name] is not None]
+        if any(each.size != len(sets) for each in of_folds) or len(of_folds) != 2 * (fields["n_folds"] is not None):
+            raise Malformed("tested_folds or confirmed_folds contradicts n_folds")
         if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
         n_features = len(fields["feature_names"])
@@ -383,7 +425,8 @@ FIELDS = {
     "triples": sets_of(3),
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
-    "n_blocks": or_none(whole),
+    **dict.fromkeys(("n_blocks", "n_folds"), or_none(whole)),
+    **dict.fromkeys(("tested_folds", "confirmed_folds"), or_none(whole_numbers)),
     "error": text_of,
     "alpha": number,
     "provenance": tree,

@@ -19,7 +19,11 @@ ROWS_TO_SEPARATE, NEARLY_ONE = 20, 0.9999
 Y_IS_PREDICTED = "y is equal to the prediction"
 """Warnings that y seems to be what the model predicts begin so, those that a history stored too."""
 _NUMBERS = ("value", "constant", "skill", "auc", "correlation", "p_value")
-_REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
+OF_QUERIES = "NDCG"
+"""The metric of rankers, whose queries count as rows do elsewhere."""
+HIGHER_IS_BETTER = ("R2", "concordance", OF_QUERIES)
+"""Metrics that are no losses."""
+_REFERENCE = {"concordance": "a constant", OF_QUERIES: "a random order"}
 _CHECK = (
     "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
     "is no better than a constant here."
@@ -116,7 +120,12 @@ class Performance:
         if self.metric == "R2":
             return f"R2 {three_digits(self.value)}"
         value, constant = three_digits(self.value), three_digits(self.constant)
-        return f"{self.metric} {value} ({constant} for {_REFERENCE.get(self.metric, 'the best constant')}){auc}"
+        return f"{self.metric} {value} ({constant} for {self.reference}){auc}"
+
+    @property
+    def reference(self) -> str:
+        """What `constant` is the metric of: "the best constant", or for rankers "a random order"."""
+        return _REFERENCE.get(str(self.metric), "the best constant")
 
     def named_values(self) -> list[tuple[str, float]]:
         """Return the metric of the model and, for classes, its AUC, each with its name."""

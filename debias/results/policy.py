@@ -1,4 +1,4 @@
-"""The policy: rules for an audit or for a history, in TOML or as a mapping."""
+"""The policy: rules for an audit, for a history or for two models, in TOML or as a mapping."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Policy:
         Smallest number of informative features.
     max_inflation : float
         Largest amount by which the reported share of a feature may exceed the same figure on these rows. Not judged if
-        the library reports a figure that cannot be computed on other rows.
+        the library reports a figure that cannot be computed on other rows, or if more than this may be chance.
     max_verdict_changes : int
         Largest number of features, among those that both models have, that may be informative in one audit and
         not in the other.
@@ -144,8 +144,8 @@ class Policy:
         """Return a policy from a mapping of rules or the path of a TOML file; a Policy is returned unchanged.
 
         The rules of a file are in its table ``[tool.debias]``. A file without this table, other than
-        ``pyproject.toml``, has the rules at its top. The table ``history`` among them has the rules for a history
-        (:class:`HistoryPolicy`), which are left out here.
+        ``pyproject.toml``, has the rules at its top. The tables ``history`` and ``models`` among them have the rules
+        for a history (:class:`HistoryPolicy`) and for two models (:class:`ModelsPolicy`), which are left out here.
 
         Raises
         ------
@@ -156,9 +156,11 @@ class Policy:
         if isinstance(policy, Policy):
             return policy
         rules, where = _rules_of(policy)
-        of_audit = {name: value for name, value in rules.items() if name != HISTORY}
-        if HISTORY in rules and not of_audit:
-            raise PolicyError(f"{where} has rules for a history only: check those with debias monitor check")
+        of_audit = {name: value for name, value in rules.items() if name not in TABLES}
+        if not of_audit:
+            for table, (_, kind, how) in TABLES.items():
+                if table in rules:
+                    raise PolicyError(f"{where} has rules for {kind} only: check those with {how}")
         _refuse_unknown(of_audit, RULES, where)
         try:
             return cls(**of_audit)
@@ -195,6 +197,9 @@ class HistoryPolicy:
     must_not_be_biased : bool
         Whether the mean residual of the recent periods must be that of the reference, within chance. A residual is the
         response minus the prediction.
+    max_loss_increase : float
+        Largest increase of the mean loss from the reference to the recent window, in the unit of the loss, which
+        ``Changes.loss`` names. A larger one fails if it is larger by more than chance.
     max_age_days : float
         Largest age of the last period in days, so that a job that no longer adds periods is noticed. The age counts
         from the time of the period, which for a date is its midnight. Times without a zone are local times.
@@ -216,6 +221,7 @@ class HistoryPolicy:
     max_unseen: float | None = None
     max_repeated: float | None = None
     must_not_be_biased: bool | None = None
+    max_loss_increase: float | None = None
     max_age_days: float | None = None
     reference: int | str | None = None
 
@@ -231,6 +237,8 @@ class HistoryPolicy:
                 _refuse_no_share(name, limits[name])
         if self.must_not_be_biased not in (None, True):
             raise PolicyError(f"must_not_be_biased must be true, or left out, not {self.must_not_be_biased!r}")
+        if self.max_loss_increase is not None:
+            _refuse_no_rise(self.max_loss_increase)
         given = self.reference
         if given is not None and (isinstance(given, bool) or not isinstance(given, (int, str)) or not given):
             raise PolicyError(f"reference must be periods, such as 'first 30d', not {given!r}")
@@ -272,19 +280,63 @@ class HistoryPolicy:
         """
         if isinstance(policy, HistoryPolicy):
             return policy
-        rules, where = _rules_of(policy)
-        if HISTORY in rules:
-            for name in rules:
-                if name in RULES_OF_HISTORY and name not in RULES:
-                    raise PolicyError(
-                        f"{where} has a table {HISTORY!r}, but {name!r} is outside of it and would be ignored: move it "
-                        "into that table"
-                    )
-            rules = rules[HISTORY]
-            where = f"{where}, table {HISTORY}"
-            if not isinstance(rules, Mapping):
-                raise PolicyError(f"{where}: {HISTORY} is not a table of rules")
-        _refuse_unknown(rules, RULES_OF_HISTORY, where)
+        rules, where = _rules_of_table(policy, HISTORY)
+        try:
+            return cls(**rules)
+        except PolicyError as error:
+            raise PolicyError(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsPolicy:
+    """Rules for the losses of a new and an old model on the same rows. A rule that is None is not checked.
+
+    Parameters
+    ----------
+    max_loss_increase : float
+        Largest amount by which the mean loss of the model may be above that of the baseline, in the unit of the loss,
+        which ``ModelComparison.metric`` names. A larger one fails if it is larger by more than chance.
+    must_not_save_less : "all", or list of str, Feature or mapping
+        Features by which the model must not save less loss than the baseline, beyond chance. A name that neither model
+        has fails, unless it is written as ``{"name": "income", "optional": True}``.
+    min_rows : int
+        Smallest number of rows. With fewer rows this rule fails, and other rules that would pass are not judged.
+
+    Raises
+    ------
+    PolicyError
+        A value has the wrong type or is out of range, or there is no rule.
+    """
+
+    max_loss_increase: float | None = None
+    must_not_save_less: str | tuple[Feature, ...] | None = None
+    min_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        limits = _limits(self, RULES_OF_MODELS)
+        if self.max_loss_increase is not None:
+            _refuse_no_rise(self.max_loss_increase)
+        if limits.get("must_not_save_less", ALL) != ALL:
+            features = _features("must_not_save_less", limits["must_not_save_less"])
+            object.__setattr__(self, "must_not_save_less", features)
+        if self.min_rows is not None:
+            _refuse_no_count("min_rows", self.min_rows)
+
+    @classmethod
+    def of(cls, policy: ModelsPolicy | Mapping[str, Any] | str | Path) -> ModelsPolicy:
+        """Return a policy from a mapping of rules or the path of a TOML file; a ModelsPolicy is returned unchanged.
+
+        The rules are in the table ``models`` of the file or mapping, beside those for an audit. Without this table, all
+        rules must be for two models.
+
+        Raises
+        ------
+        PolicyError
+            As for :meth:`Policy.of`.
+        """
+        if isinstance(policy, ModelsPolicy):
+            return policy
+        rules, where = _rules_of_table(policy, MODELS)
         try:
             return cls(**rules)
         except PolicyError as error:
@@ -294,10 +346,16 @@ class HistoryPolicy:
 _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(field.name for field in fields(Policy))
 RULES_OF_HISTORY = tuple(field.name for field in fields(HistoryPolicy))
+RULES_OF_MODELS = tuple(field.name for field in fields(ModelsPolicy))
 LARGEST = 10**9
 """Largest number of rows, periods, days, ranks or verdicts in a rule; larger ones are mistakes."""
-HISTORY, ALL = "history", "all"
-"""The table with the rules for a history, and what stands for all features in them."""
+HISTORY, MODELS, ALL = "history", "models", "all"
+"""The tables with the rules for a history and for two models, and what stands for all features in them."""
+TABLES = {
+    HISTORY: (RULES_OF_HISTORY, "a history", "debias monitor check"),
+    MODELS: (RULES_OF_MODELS, "two models", "debias compare"),
+}
+"""The rules of each table, what they are for, and the command that reads them."""
 _KINDS = dict.fromkeys(
     ("max_unsupported_share", "max_inflation", "max_share_change", "max_unseen", "max_repeated"), "share"
 )
@@ -338,6 +396,26 @@ def _rules_of(policy: Any) -> tuple[Mapping[str, Any], str]:
     return (policy, "the policy") if isinstance(policy, Mapping) else (_read(Path(policy)), str(policy))
 
 
+def _rules_of_table(policy: Any, table: str) -> tuple[Mapping[str, Any], str]:
+    """Return the rules in a table of a policy, or all rules if it has no such table, and what messages call them."""
+    rules, where = _rules_of(policy)
+    known = TABLES[table][0]
+    if table in rules:
+        for name in rules:
+            if name in known and name not in RULES:
+                raise PolicyError(
+                    f"{where} has a table {table!r}, but {name!r} is outside of it and would be ignored: move it into "
+                    "that table"
+                )
+        rules, where = rules[table], f"{where}, table {table}"
+        if not isinstance(rules, Mapping):
+            raise PolicyError(f"{where}: {table} is not a table of rules")
+    elif any(other in rules for other in TABLES):
+        raise PolicyError(f"{where} has no table {table!r} with rules for {TABLES[table][1]}")
+    _refuse_unknown(rules, known, where)
+    return rules, where
+
+
 def _refuse_unknown(rules: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
     for name, value in rules.items():
         if name not in known:
@@ -348,16 +426,17 @@ def _refuse_unknown(rules: Mapping[str, Any], known: tuple[str, ...], where: str
 
 def _no_rule(name: str, value: Any, known: tuple[str, ...]) -> str:
     """Return what to do about a rule that does not exist, or that belongs elsewhere."""
-    if known == RULES and name in RULES_OF_HISTORY:
-        return f"that rule is for a history: put it in the table {HISTORY!r}, which debias monitor check reads"
-    if known == RULES_OF_HISTORY and name in RULES:
-        return f"that rule is for an audit, which debias check reads: put rules for a history in the table {HISTORY!r}"
+    for table, (rules, kind, how) in TABLES.items():
+        if known != rules and name in rules:
+            return f"that rule is for {kind}: put it in the table {table!r}, which {how} reads"
+        if known == rules and name in RULES:
+            return f"that rule is for an audit, which debias check reads: put rules for {kind} in the table {table!r}"
     if isinstance(value, Mapping):
         return "put rules at the top of the file or in the table [tool.debias], not in another table"
     return f"rules are {', '.join(known)}.{nearest(name, known)}"
 
 
-def _limits(policy: Policy | HistoryPolicy, known: tuple[str, ...]) -> dict[str, Any]:
+def _limits(policy: Policy | HistoryPolicy | ModelsPolicy, known: tuple[str, ...]) -> dict[str, Any]:
     """Return the rules that are set; raise a PolicyError if there are none."""
     limits = {name: getattr(policy, name) for name in known if getattr(policy, name) is not None}
     if not limits.keys() - {"reference"}:
@@ -368,6 +447,13 @@ def _limits(policy: Policy | HistoryPolicy, known: tuple[str, ...]) -> dict[str,
 def _refuse_no_effect(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
         raise PolicyError(f"{name} must be an effect size from 0 to 2 (0.5 is large), not {value!r}")
+
+
+def _refuse_no_rise(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST:
+        raise PolicyError(
+            f"max_loss_increase must be a number of 0 or more, in the unit of the loss, not {_shortened(value)}"
+        )
 
 
 def _refuse_no_share(name: str, value: Any) -> None:
@@ -408,7 +494,7 @@ def _refuse_rules_outside(path: Path, content: Mapping[str, Any]) -> None:
     for name, value in content.items():
         if name in _OF_PYPROJECT:
             continue
-        if name in RULES or name in RULES_OF_HISTORY or not isinstance(value, dict):
+        if name in (*RULES, *RULES_OF_HISTORY, *RULES_OF_MODELS) or not isinstance(value, dict):
             raise PolicyError(
                 f"{path} has a table [tool.debias], but {name!r} is outside of it and would be ignored: "
                 "move it below [tool.debias]"
@@ -422,7 +508,7 @@ def _refuse_rules_outside(path: Path, content: Mapping[str, Any]) -> None:
 
 def _misplaced(content: Mapping[str, Any], tables: Any) -> str:
     """Return where a pyproject.toml without our table seems to have its rules."""
-    places = [name for name in content if name in (*RULES, *RULES_OF_HISTORY, "debias")]
+    places = [name for name in content if name in (*RULES, *RULES_OF_HISTORY, *RULES_OF_MODELS, "debias")]
     if places:
         return f" {places[0]!r} is at the top: move it below [tool.debias]"
     near = [name for name in tables if "debias" in name.casefold()] if isinstance(tables, dict) else []

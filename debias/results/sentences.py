@@ -517,10 +517,12 @@ def summary_of_folds(audit: FoldsAudit) -> list[str]:
     notes = [_sentence(note) for note in audit.notes]
     if not audit.tested:
         untested = f"No feature was tested: {audit.untested_because}."
-        return [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit), *_rows_of_folds(audit)]
+        lines = [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit)]
+        return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit)]
     lines = [*notes, *_untested_folds(audit), headline_of_folds(audit), *of_untested(audit.untested_features)]
     lines += [*_agreement(audit), *_ranks_of_folds(audit)]
-    return [*lines, test_summary_of_folds(audit), *_error_of_folds(audit), *_rows_of_folds(audit)]
+    lines += [test_summary_of_folds(audit), *_error_of_folds(audit)]
+    return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit)]
 
 
 def headline_of_folds(audit: FoldsAudit) -> str:
@@ -558,6 +560,10 @@ def condition_of_folds(audit: FoldsAudit) -> str:
 def about(folds: Sequence[str], text: str, n_folds: int) -> str:
     """Return a warning with the folds that it is about, unless it is about all of them."""
     return text if len(folds) == n_folds else f"{listed([escaped(name) for name in folds])}: {text}"
+
+
+def _interactions_of_folds(audit: FoldsAudit) -> list[str]:
+    return [] if audit.interactions is None else audit.interactions.summary()
 
 
 def _n_tested(audit: FoldsAudit) -> int:

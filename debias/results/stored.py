@@ -17,9 +17,11 @@ from debias.results.fields import (
     AGREE,
     Malformed,
     agree,
+    flag,
     list_of,
     mapping,
     number,
+    number_or_missing,
     numbers,
     or_missing,
     or_none,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from debias.results.droppable import Droppable
     from debias.results.fields import Reader
     from debias.results.folds_audit import FoldsAudit
+    from debias.results.interactions import Interactions
     from debias.results.scores import Scores
 
 DERIVED = ("share", "verdict", "unsupported_share", "provenance", "warnings")
@@ -108,9 +111,14 @@ def check_read_audit(audit: Audit, written: dict[str, Any]) -> None:
 
 
 def folds_fields(
-    plain: dict[str, Any], audit_from: Callable[[dict[str, Any]], Audit]
+    plain: dict[str, Any],
+    audit_from: Callable[[dict[str, Any]], Audit],
+    interactions_from: Callable[[dict[str, Any]], Interactions],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of an audit of folds, and the derived fields; `audit_from` reads the audit of a fold."""
+    """Return the fields of an audit of folds, and the derived fields.
+
+    `audit_from` reads the audit of a fold, and `interactions_from` those of all folds.
+    """
     _require_kind(plain, FOLDS)
     plain = without_version(plain, "an audit of folds")
     require(plain, (*OF_FOLDS, *TESTS_OF_FOLDS, *DERIVED_OF_FOLDS, "tested_scorer"), "")
@@ -138,6 +146,8 @@ def folds_fields(
         "notes": texts(plain["notes"], "notes"),
     }
     fields |= {name: or_none(_one_per_feature(n_features))(plain[name], name) for name in TESTS_OF_FOLDS}
+    if plain.get("interactions") is not None:
+        fields["interactions"] = interactions_from(mapping(plain["interactions"], "interactions"))
     if (fields["standard_error"] is None) != (fields["no_error_because"] is not None):
         raise Malformed("standard_error contradicts no_error_because")
     untested = all(each.tested_scores.selected is None for each in audits.values())
@@ -157,7 +167,8 @@ def check_read_folds(audit: FoldsAudit, written: dict[str, Any]) -> None:
 def changes_fields(plain: dict[str, Any], read_changes: Reader) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of changes, and the verdicts that follow from them; `read_changes` reads longer windows."""
     readers = OF_CHANGES | {"longer": lambda value, at: tuple(read_changes(each, at) for each in list_of(value, at))}
-    fields = record(without_version(plain, "changes"), readers, "")
+    of_later_versions = ("loss", "no_loss_because", "provisional", "newer_waiting", "last_waiting")
+    fields = record(without_version(plain, "changes"), readers, "", optional=of_later_versions)
     verdict = fields.pop("verdict")
     fields.pop("summary")
     n_features, statistics = len(fields["feature_names"]), fields["statistics"]
@@ -368,19 +379,11 @@ def _means(value: Any, at: str) -> list[dict[str, Any]]:
         "of": text_of,
         "before": number,
         "after": number,
-        "p_value": _number_or_missing,
-        "changed": _flag,
+        "p_value": number_or_missing,
+        "changed": flag,
         "most": text_of,
     }
     return [record(mapping(each, at), readers, f"{at}.") for each in list_of(value, at)]
-
-
-def _number_or_missing(value: Any, at: str) -> float:
-    return float(or_missing([value], at)[0])
-
-
-def _flag(value: Any, at: str) -> bool:
-    return bool(yes_or_no([value], at)[0])
 
 
 def _time(value: Any, at: str) -> datetime:
@@ -388,6 +391,54 @@ def _time(value: Any, at: str) -> datetime:
         return datetime.fromisoformat(text_of(value, at))
     except ValueError:
         raise Malformed(f"{at} is not a time: {value!r}") from None
+
+
+def _loss(value: Any, at: str) -> dict[str, Any]:
+    numbers_of: dict[str, Reader] = dict.fromkeys(("before", "after", "error", "freedom", "p_value"), number_or_missing)
+
+    def part(value: Any, at: str) -> dict[str, Any]:
+        return record(mapping(value, at), numbers_of, f"{at}.")
+
+    readers: dict[str, Reader] = {
+        "metric": text_of,
+        "loss": part,
+        "base": part,
+        "level": number,
+        "n_periods": _of_two_windows,
+        "n_rows": _of_two_windows,
+        "verdict": list_of,
+        "causes": _causes,
+        "no_causes_because": or_none(text_of),
+        "statistics": _statistics_of_changes,
+    }
+    return record(mapping(value, at), readers, f"{at}.")
+
+
+def _provisional(value: Any, at: str) -> dict[str, Any]:
+    readers: dict[str, Reader] = {
+        "reference": _window,
+        "waiting": _window,
+        "level": number,
+        "statistics": _statistics_of_changes,
+        "shift_split": texts,
+        "prediction": or_none(lambda value, at: _means([value], at)[0]),
+        "broken": texts,
+        "no_broken_because": or_none(text_of),
+        "summary": texts,
+    }
+    return record(mapping(value, at), readers, f"{at}.")
+
+
+def _causes(value: Any, at: str) -> list[dict[str, Any]]:
+    readers: dict[str, Reader] = {"feature": text_of, "kind": text_of, "p_values": number, "p_effect": number}
+    return [record(mapping(each, at), readers, f"{at}.") for each in list_of(value, at)]
+
+
+def _of_two_windows(value: Any, at: str) -> tuple[int, int]:
+    counts = list_of(value, at)
+    if len(counts) != 2:
+        raise Malformed(f"{at} is not a list of two numbers")
+    return whole(counts[0], at), whole(counts[1], at)
 
 
 def _repeated(value: Any, at: str) -> tuple[float, float]:
@@ -473,9 +524,14 @@ OF_CHANGES: dict[str, Reader] = {
     "not_compared_because": or_none(text_of),
     "n_other_series": whole,
     "last_period": or_none(_time),
+    "newer_waiting": whole,
+    "last_waiting": or_none(_time),
     "reference_given": text_of,
     "repeated": _repeated,
     "means": _means,
+    "loss": or_none(_loss),
+    "no_loss_because": or_none(text_of),
+    "provisional": or_none(_provisional),
     "feature_names": texts,
     "verdict": list_of,
     "statistics": _statistics_of_changes,
@@ -515,7 +571,7 @@ OF_DROPPABLE: dict[str, Reader] = {
     "alpha": number,
     "performance": _performance,
     **dict.fromkeys(("n_rows", "n_independent", "n_train", "folds", "at_a_time", "n_fits"), whole),
-    "blocks": _flag,
+    "blocks": flag,
     "path": text_of,
     "provenance": tree,
     "settings": tree,
@@ -524,7 +580,7 @@ OF_DROPPABLE: dict[str, Reader] = {
 """of features to drop,"""
 OF_CURVE: dict[str, Reader] = {
     "feature": text_of,
-    "is_numeric": _flag,
+    "is_numeric": flag,
     "values": list_of,
     "mean": table,
     "individual": or_none(_individual),

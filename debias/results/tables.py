@@ -17,6 +17,9 @@ from debias.results.vocabulary import (
     Dependence,
     DropStatus,
     Finding,
+    FleetVerdict,
+    LossVerdict,
+    ModelVerdict,
     Verdict,
     displayed_verdict,
 )
@@ -43,6 +46,9 @@ HEADING = {
     "lost_low": "lower bound",
     "lost_high": "upper bound",
     "rows_needed": "needed to decide",
+    "saved_baseline": "saved by the baseline",
+    "saved_model": "saved by the model",
+    "only_in": "only in",
 }
 FIRST = (
     "finding",
@@ -59,7 +65,23 @@ FIRST = (
     "dependence",
 )
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
-WORDS = ("finding", "verdict", "dependence", "result", "model", "from", "to", "status", "also_dropped", "decision")
+WORDS = (
+    "finding",
+    "verdict",
+    "dependence",
+    "result",
+    "model",
+    "from",
+    "to",
+    "status",
+    "also_dropped",
+    "decision",
+    "until",
+    "trend",
+    "worst",
+    "why",
+    "only_in",
+)
 """Columns of words. They are aligned to the left, those of numbers to the right."""
 DASH = "\N{EN DASH}"
 """Stands in pages about folds and histories for a number that is not known."""
@@ -223,7 +245,7 @@ class Table:
             "words": [each.title for each in self.columns if each.is_text],
             "marks": {
                 word.text: (MARK_CLASS[word.display.colour], word.display.mark)
-                for kind in (Verdict, Finding, ChangeVerdict, Confirmation)
+                for kind in (Verdict, Finding, ChangeVerdict, LossVerdict, ModelVerdict, Confirmation, FleetVerdict)
                 for word in kind
             },
         }
@@ -382,4 +404,7 @@ FORMAT = {
     "informative_alone": _counts,
     "likeness": _z,
     "together": _as_they_are,
+    "only_in": _as_they_are,
+    "expected_p_adjusted": _p_values,
+    "may_be_broken": _yes,
 }

@@ -129,6 +129,32 @@ class ChangeVerdict(Word):
     NOT_COMPARED = "not compared"
 
 
+class LossVerdict(Word):
+    """What the comparison of the losses of two windows says about a feature."""
+
+    MORE = "costs more"
+    NO_MORE = "no increase detected"
+    UNTESTED = "not tested"
+
+
+class ModelVerdict(Word):
+    """What the comparison of the losses of two models on the same rows says about a feature."""
+
+    MORE = "saves more"
+    LESS = "saves less"
+    ALIKE = "no difference detected"
+    UNTESTED = "not tested"
+
+
+class LossKind(Word):
+    """What is wrong with a feature that made the loss rise."""
+
+    VALUES = "values"
+    EFFECT = "effect"
+    EITHER = "values or effect"
+    NEITHER = "neither alone"
+
+
 class DropStatus(Word):
     """What the tests say about a set of features that a refit was trained without."""
 
@@ -160,6 +186,14 @@ class GateStatus(Word):
     FAILED = "failed"
     NOT_JUDGED = "not judged"
     PASSED = "passed"
+
+
+class FleetVerdict(Word):
+    """What is said of a model among others: whether a person should look at it."""
+
+    LOOK = "needs a look"
+    NOT_JUDGED = "not judged"
+    NOTHING = "nothing found"
 
 
 class RowsKind(Word):
@@ -211,6 +245,23 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         ChangeVerdict.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
         ChangeVerdict.NOT_COMPARED: Display("not compared", mark="\N{BLACK SQUARE}", marker="s"),
     },
+    LossVerdict: {
+        LossVerdict.MORE: Display("costs more", colour=VERMILION, mark="\N{BLACK UP-POINTING TRIANGLE}", marker="^"),
+        LossVerdict.NO_MORE: Display("no increase detected", mark="\N{BLACK CIRCLE}", marker="o"),
+        LossVerdict.UNTESTED: Display("not tested", mark="\N{BLACK SQUARE}", marker="s"),
+    },
+    ModelVerdict: {
+        ModelVerdict.MORE: Display("saves more", colour=BLUE, mark="\N{BLACK DOWN-POINTING TRIANGLE}", marker="v"),
+        ModelVerdict.LESS: Display("saves less", colour=VERMILION, mark="\N{BLACK UP-POINTING TRIANGLE}", marker="^"),
+        ModelVerdict.ALIKE: Display("no difference detected", mark="\N{BLACK CIRCLE}", marker="o"),
+        ModelVerdict.UNTESTED: Display("not tested", mark="\N{BLACK SQUARE}", marker="s"),
+    },
+    LossKind: {
+        LossKind.VALUES: Display("its values changed or are broken"),
+        LossKind.EFFECT: Display("the response to it changed"),
+        LossKind.EITHER: Display("its values or the response to it changed"),
+        LossKind.NEITHER: Display("it alone does not explain this, as after a drift of several columns or two faults"),
+    },
     DropStatus: {
         DropStatus.CERTIFIED: Display("certified", "certified", BLUE, "●", "o"),
         DropStatus.UNDECIDED: Display("undecided", "undecided", GREY, "■", "s"),
@@ -221,6 +272,11 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         GateStatus.FAILED: Display("failed", mark="❌"),
         GateStatus.NOT_JUDGED: Display("not judged", mark="⚠️"),
         GateStatus.PASSED: Display("passed", mark="✅"),
+    },
+    FleetVerdict: {
+        FleetVerdict.LOOK: Display("needs a look", colour=VERMILION, mark="\N{BLACK UP-POINTING TRIANGLE}"),
+        FleetVerdict.NOT_JUDGED: Display("not judged", mark="\N{BLACK SQUARE}"),
+        FleetVerdict.NOTHING: Display("nothing found", mark="\N{BLACK CIRCLE}"),
     },
     RowsKind: {
         RowsKind.OOB: Display("out-of-bag"),
@@ -252,7 +308,7 @@ def displayed(value: object) -> str:
 
 def displayed_verdict(stored: str) -> str:
     """Return the displayed word of a verdict that a table has stored, of an audit or of a comparison of windows."""
-    for kind in (Verdict, ChangeVerdict):
+    for kind in (Verdict, ChangeVerdict, LossVerdict, ModelVerdict, FleetVerdict):
         if stored in set(kind):
             return kind(stored).text
     return stored

@@ -67,7 +67,7 @@ class FewerFeatures:
     model : object
         It is never changed.
     training : Part
-        The training rows, with their weights.
+        The training rows, with their weights and, for a ranker, their queries.
     grouping : Grouping
         The features, and the feature of each column that the model knows.
     at : array of int64 of shape (n_columns,)
@@ -114,7 +114,7 @@ class FewerFeatures:
         weight = None if part.weight is None else np.asarray(part.weight, dtype=np.float64)
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0] >> 1)
         try:
-            return refit(self.model, X, part.y, weight, random_state=seed, n_jobs=1, params=self.params)
+            return refit(self.model, X, part.y, weight, qid=part.qid, random_state=seed, n_jobs=1, params=self.params)
         except RowsError as error:
             if not dropped:
                 raise
@@ -147,7 +147,7 @@ def unseen_rows(fitted: Any, part: Part, at: NDArray[np.int64]) -> tuple[Rows, M
     """
     X = chosen_columns(part.X, at)
     held_out = RowsKind.HELD_OUT
-    request = Request(model=fitted, X=X, y=part.y, rows=held_out, sample_weight=part.weight)
+    request = Request(model=fitted, X=X, y=part.y, rows=held_out, sample_weight=part.weight, qid=part.qid)
     (member,) = unwrap(fitted, X, part.y, None, held_out)
     rows, _ = prepare(request, member, [], known=True)
     assert rows is not None
@@ -250,6 +250,8 @@ class DropPath:
         From :func:`twins`.
     fold : array of int64 of shape (n_train,)
         From :func:`fold_of_rows`.
+    query : array of int64 of shape (n_train,), or None
+        Query of each training row, for rankers; -1 for a query with nothing to rank. Queries are left out as wholes.
     refitted : bool
         Whether fold models are trained again at each number of features, and not only with all features.
     """
@@ -258,6 +260,7 @@ class DropPath:
     twins: dict[int, list[tuple[int, float]]]
     fold: NDArray[np.int64]
     refitted: bool
+    query: NDArray[np.int64] | None = None
 
     @property
     def at_a_time(self) -> int:
@@ -277,10 +280,18 @@ class DropPath:
 
         def of_fold(k: int) -> FrozenLoss:
             fitted = self.of.fit(dropped, 1000 + n_folds * number + k, np.flatnonzero(self.fold != k))
-            left_out = np.flatnonzero(self.fold == k)
-            return self.of.loss(fitted, dropped, left_out[evenly_spaced(left_out.size, MOST_ROWS)])
+            return self.of.loss(fitted, dropped, self._some(np.flatnonzero(self.fold == k)))
 
         return current().map(of_fold, range(n_folds), "refits")
+
+    def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return about MOST_ROWS of some rows, or all; of queries, all rows of those that have something to rank."""
+        if self.query is None:
+            return rows[evenly_spaced(rows.size, MOST_ROWS)]
+        rows = rows[self.query[rows] >= 0]
+        queries = np.unique(self.query[rows])
+        chosen = queries[evenly_spaced(queries.size, max(2, MOST_ROWS * queries.size // rows.size))]
+        return rows[np.isin(self.query[rows], chosen)]
 
     def _further(self, losses: list[FrozenLoss], order: list[int], size: int) -> list[int]:
         """Drop the cheapest features, until there are as many as `size`. Those without a split cost nothing."""

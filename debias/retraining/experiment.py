@@ -36,18 +36,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows, their response and their weights, all as the user passed them.
+    """Rows, their response, their weights and their queries, all as the user passed them.
 
     Parameters
     ----------
     X : array or data frame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
     weight : array of shape (n_rows,), or None
+    qid : array of shape (n_rows,), or None
+        The query of each row, for rankers.
     """
 
     X: Any
     y: Any
     weight: Any = None
+    qid: Any = None
 
     def named(self, names: tuple[str, ...] | None) -> Part:
         """Return the same rows; the columns of an array get names, because refits and changes are by name."""
@@ -61,8 +64,8 @@ class Part:
 
     def rows(self, chosen: NDArray[np.int64]) -> Part:
         """Return some of the rows, by position."""
-        weight = None if self.weight is None else np.asarray(self.weight)[chosen]
-        return Part(rows_of(self.X, chosen), np.asarray(self.y)[chosen], weight)
+        weight, qid = (None if each is None else np.asarray(each)[chosen] for each in (self.weight, self.qid))
+        return Part(rows_of(self.X, chosen), np.asarray(self.y)[chosen], weight, qid)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -146,7 +146,8 @@ class Proof:
 
 _FOLDS = (
     "If an encoder with cross-fitting made them, such as TargetEncoder, the trees were grown on other values than the "
-    "encoder returns now. Score such a model on rows it has not seen"
+    "encoder returns now. Score such a model on rows it has not seen. If the model is a step of a pipeline, pass the "
+    "whole pipeline, with X as it takes it"
 )
 
 
@@ -235,16 +236,19 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
     else:
         assert response.codes is not None
         values = np.eye(ensemble.n_outputs)[response.codes]
-    n_first = 1 if ensemble.averaged else ensemble.n_outputs
-    for tree in range(n_first):
+    for tree in range(1 if ensemble.averaged else ensemble.trees_a_round):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         leaves = route_table(ensemble, table, np.array([tree]))[:, 0]
         n = np.maximum(np.bincount(leaves), 1)
-        outputs = range(ensemble.n_outputs) if ensemble.averaged else [ensemble.tree_output[tree]]
-        for k in outputs:
-            value = ensemble.value[nodes][leaves, k if ensemble.averaged else 0]
-            mean = (np.bincount(leaves, weights=values[:, k]) / n)[leaves]
-            if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
+        value = ensemble.value[nodes][leaves].T
+        of_outputs = values.T[ensemble.tree_output[tree] :][: len(value)]
+        mean = np.stack([(np.bincount(leaves, weights=output) / n)[leaves] for output in of_outputs])
+        if not ensemble.averaged:  # together: a leaf may vote for one class of several
+            value, mean = value.reshape(1, -1), mean.reshape(1, -1)
+        for of_leaves, of_rows in zip(value, mean, strict=True):
+            if np.ptp(of_leaves) == 0:
+                continue
+            if np.ptp(of_rows) == 0 or np.corrcoef(of_leaves, of_rows)[0, 1] <= LEAST_CORRELATION:
                 return False
     return True
 

@@ -11,6 +11,7 @@ from debias.positions import evenly_spaced
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
 ROWS_TO_COMPARE = 20_000
@@ -21,14 +22,10 @@ COLUMNS_AT_ONCE = 2048
 """Correlations of this many columns with all others are held in memory."""
 
 
-def dependent_features(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.floating[Any]],
-    group: NDArray[np.int64],
-    used: NDArray[np.int64],
-    least_correlation: float,
-) -> dict[int, NDArray[np.bool_]]:
-    """Return, for each used group of features, its columns and those that depend on one of them.
+def used_columns(
+    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], least_correlation: float
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the columns that have splits, and which pairs of them depend on one another.
 
     Parameters
     ----------
@@ -36,10 +33,34 @@ def dependent_features(
         Its splits say which columns are categories.
     X : array of shape (n_rows, n_features)
         Missing values are NaN. At most `ROWS_TO_COMPARE` rows are compared.
+    least_correlation : float
+        As `least` of :func:`dependent`.
+
+    Returns
+    -------
+    columns : array of int64 of shape (n_used,)
+    pairs : array of bool of shape (n_used, n_used)
+        Symmetric, and True on the diagonal.
+    """
+    columns = np.unique(ensemble.feature[ensemble.splits]).astype(np.int64)
+    compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
+    return columns, dependent(compared[:, columns], categorical_columns(ensemble)[columns], least_correlation)
+
+
+def dependent_features(
+    rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64], least_correlation: float
+) -> dict[int, NDArray[np.bool_]]:
+    """Return, for each used group of features, its columns and those that depend on one of them.
+
+    Columns without splits are not compared: leaving them out does not change the model.
+
+    Parameters
+    ----------
+    rows : Rows
     group : array of int64 of shape (n_features,)
         Group of each feature.
     used : array of int64 of shape (n_used,)
-        The groups whose columns are compared.
+        The groups of interest.
     least_correlation : float
         As `least` of :func:`dependent`.
 
@@ -48,12 +69,12 @@ def dependent_features(
     dict of int to array of bool of shape (n_features,)
         A mask of the columns for each used group.
     """
-    columns = np.flatnonzero(np.isin(group, used))
-    categorical = categorical_columns(ensemble)
-    pairs = np.eye(group.size, dtype=bool)
-    compared = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))]
-    pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
-    return {int(g): pairs[group == g].any(axis=0) for g in used}
+    columns, pairs = rows.used_columns(least_correlation)
+    masks = {}
+    for g in used.tolist():
+        masks[g] = group == g
+        masks[g][columns] |= pairs[group[columns] == g].any(axis=0)
+    return masks
 
 
 def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:

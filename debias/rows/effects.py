@@ -409,12 +409,18 @@ def training_rows(rows: Rows, scorer: str) -> Rows:
             "train=(X_train, y_train) together with them"
         )
     if source is not rows:
-        _refuse_shared(rows, source)
+        refuse_shared(rows, source)
     return source
 
 
-def _refuse_shared(rows: Rows, source: Rows) -> None:
-    """Refuse training rows that contain the evaluation rows: fits would be evaluated on rows they have seen."""
+def refuse_shared(rows: Rows, source: Rows) -> None:
+    """Refuse training rows that contain the evaluation rows: fits would be evaluated on rows they have seen.
+
+    Raises
+    ------
+    RowsError
+        More rows are in both than rows that repeat by chance explain.
+    """
     ours, theirs = (row_digests(each.ensemble, each.table, each.response) for each in (rows, source))
     shared = SharedRows.of(ours, theirs)
     if shared.too_many:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.rows.performance import Measure
+from debias.rows.compared_losses import compared_losses
 from debias.rows.without import child_shares, outputs_without
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+DIGITS = 10
+"""Outputs that agree to so many decimal places, as shares of the largest one, are in no order."""
 OUTPUTS_AT_ONCE = 2**23
 """At most about this many outputs are held in memory, but at least those of one set of features."""
 
@@ -43,7 +45,7 @@ class FrozenLoss:
     used : array of bool of shape (n_features,)
         Whether a tree splits on the feature.
     weight : float
-        Sum of the weights of the rows.
+        Sum of the weights of the rows, or queries.
     """
 
     def __init__(self, rows: Rows, feature: NDArray[np.int64], n_features: int) -> None:
@@ -53,16 +55,17 @@ class FrozenLoss:
         self._matrix = np.ascontiguousarray(rows.table.matrix(ensemble))
         self._share = child_shares(ensemble, rows.node_sums.n)
         self._margin = rows.margins
-        self._measure = Measure.of(ensemble, rows.response)
-        self._row_weight = rows.weight
-        self._loss = self._measure.loss(self._margin)
+        self._compared = compared_losses(rows)
         self._output = self._outputs(np.zeros((1, n_features), dtype=bool))[0]
-        self.weight = float(rows.weight.sum())
+        self._loss = self._loss_at(self._output)
+        self.weight = float(self._compared.weight.sum())
         self.used = np.zeros(n_features, dtype=bool)
         self.used[feature[np.unique(ensemble.feature[ensemble.splits])]] = True
 
     def rises(self, left_out: NDArray[np.bool_]) -> Array:
         """Return by how much the sum of the weighted losses rises without the splits on each set of features.
+
+        The losses are those of rows, or of the queries of rankers (:mod:`debias.rows.compared_losses`).
 
         Parameters
         ----------
@@ -77,15 +80,22 @@ class FrozenLoss:
         for begin in range(0, len(left_out), at_once):
             outputs = self._outputs(left_out[begin : begin + at_once])
             for k, output in enumerate(outputs, begin):
-                loss = self._measure.loss(self._margin + (output - self._output))
-                rises[k] = np.sum(self._row_weight * (loss - self._loss))
+                rises[k] = np.sum(self._compared.weight * (self._loss_at(output) - self._loss))
         return rises
+
+    def _loss_at(self, output: Array) -> Array:
+        """Return the loss of each row, or query, at an output of :meth:`_outputs`."""
+        if not self._ensemble.objective.compares_rows:
+            return self._compared.loss(self._margin + (output - self._output))
+        # Only the order counts. Rows that would be equal but for rounding are equal.
+        scale = np.abs(self._output).max()
+        return self._compared.loss(np.round(output / scale, DIGITS) if scale else output)
 
     def _outputs(self, left_out: NDArray[np.bool_]) -> Array:
         return outputs_without(self._ensemble, self._matrix, self._share, np.take(left_out, self._feature, axis=1))
 
 
 def mean_rises(losses: Sequence[FrozenLoss], left_out: NDArray[np.bool_]) -> Array:
-    """Return the mean rise of the loss over the rows of several models, shape (n_sets,)."""
+    """Return the mean rise of the loss over the rows, or queries, of several models, shape (n_sets,)."""
     rises: Array = np.sum([each.rises(left_out) for each in losses], axis=0) / sum(each.weight for each in losses)
     return rises

@@ -37,6 +37,8 @@ NOT_NEGATIVE = ("n", "q", "squares", "totals", "leaf_counts", "weights", "unseen
 _REMEDY = "Use an undamaged copy of it, or add the rows up again with debias.NodeSums(model).update(X, y)"
 
 
+KEPT = ("kept_x", "kept_y", "kept_start", "kept_weight")
+"""Arrays of a state with rows that are kept as they are. Those of two states follow each other."""
 ROWS_KEPT = 50_000
 """Number of rows whose leaves in some trees are kept, to estimate how similar the trees are."""
 
@@ -384,6 +386,8 @@ def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
     for name, array in other.items():
         if name == "leaves_kept":
             total[name] = np.concatenate([one[name], array])[:ROWS_KEPT] if name in one else array
+        elif name in KEPT:
+            total[name] = np.concatenate([one[name], array]) if name in one else array
         elif name not in ("names", "squares"):
             total[name] = one[name] + array if name in one else array
     if "squares" in one or "squares" in other:
@@ -471,7 +475,7 @@ def _refuse_other_forms(forms: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]
 def refuse_impossible(state: Mapping[str, NDArray[Any]], ensemble: TreeEnsemble) -> None:
     """Raise a Damage if a state has values that no rows can give: a forged file may have the right digest."""
     for name, array in state.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if name != KEPT[0] and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise Damage(f"its array {name!r} has values that are not finite")
         if name in NOT_NEGATIVE and array.min(initial=0.0) < 0:
             raise Damage(f"its array {name!r} has values below 0")

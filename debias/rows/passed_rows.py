@@ -76,6 +76,11 @@ class PassedRows:
             how = f": {argument}=X[{text!r}]" if is_pandas else ""
             raise RowsError(f"{argument} is the text {text!r}, the name of a column of X: pass the column itself{how}")
 
+    @property
+    def lacks_response(self) -> bool:
+        """Whether there is no response. Batches and sources of rows bring their own."""
+        return self.y is None
+
     def refuse_batches(self, what: str) -> None:
         """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
 
@@ -129,6 +134,11 @@ class _AddedUp(PassedRows, ABC):
         given = [name for name, values in of_rows.items() if values is not None and name != "sample_weight"]
         if given:
             self.refuse_batches(f"a call with {listed(given)}")
+
+    @property
+    def lacks_response(self) -> bool:
+        """Return False: see :class:`PassedRows`."""
+        return False
 
     def refuse_batches(self, what: str) -> None:
         """Raise a CompositionError."""

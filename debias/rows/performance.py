@@ -14,6 +14,7 @@ import numpy as np
 
 from debias.results.performance import Performance
 from debias.trees.objectives import SQUARED_ERROR
+from debias.trees.survival_objectives import AftObjective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +35,7 @@ METRICS = {
     "poisson": "Poisson deviance",
     "gamma": "gamma deviance",
     "tweedie": "Tweedie deviance",
+    "aft": "negative log likelihood",
 }
 """Names of losses as readers know them; others are called after their objective."""
 UNITS_AT_LEAST = 10
@@ -44,8 +46,16 @@ HALVINGS = 60
 """So often the interval of a constant is halved: its length is then below the rounding of a double."""
 
 
-def performance_of(rows: Rows) -> Performance:
-    """Return how well the model predicts evaluation rows in memory."""
+def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
+    """Return how well the model predicts evaluation rows in memory.
+
+    Parameters
+    ----------
+    rows : Rows
+    of_loss : bool
+        Whether the metric must be a linear function of the loss by which models are compared
+        (:mod:`debias.rows.compared_losses`): of accelerated failure times it is then not the concordance.
+    """
     ensemble, objective = rows.ensemble, rows.ensemble.objective
     if rows.margins is None:
         return Performance(
@@ -61,10 +71,10 @@ def performance_of(rows: Rows) -> Performance:
         assert rows.query is not None
         return _of_ranker(objective, response, margin, weight, rows.query[used])
     bounds = None if response.target is None else objective.time_bounds(response.target)
-    if bounds is not None:
+    if bounds is not None and not (of_loss and objective.compared_by == "rows"):
         value = concordance(objective.risk(margin), *bounds, weight)
         return _of_survival(value, response, margin[:, 0], weight, units)
-    if not objective.has_loss:
+    if objective.compared_by != "rows":
         return Performance(untold_because=objective.no_loss)
     if _is_constant(response):
         return Performance(untold_because="y has the same value in all these rows")
@@ -75,11 +85,11 @@ def performance_of(rows: Rows) -> Performance:
     if constant - least <= 1e-12 * abs(constant):
         return Performance(untold_because="y has the same value in all these rows")
     skill, p_value = (constant - model) / (constant - least), _p_value(losses.constant - losses.model, weight, units)
-    is_share = metric == "R2"
+    is_share, unit = metric == "R2", 0.0 if isinstance(objective, AftObjective) else least
     return Performance(
         metric=metric,
-        value=skill if is_share else model - least,
-        constant=0.0 if is_share else constant - least,
+        value=skill if is_share else model - unit,
+        constant=0.0 if is_share else constant - unit,
         skill=skill,
         auc=_auc(ensemble, response, margin, weight),
         correlation=_correlation(ensemble, response, margin, weight),
@@ -133,17 +143,28 @@ class Measure(NamedTuple):
         """Return the loss that trees were grown for; it must be known for single rows."""
         if not ensemble.averaged:
             assert response.target is not None
-            metric = METRICS.get(ensemble.objective.name, f"{ensemble.objective.name.replace('_', ' ')} loss")
-            factor = 2.0 if metric.endswith("deviance") else 1.0
-            return cls(metric, ensemble.objective, response.target, factor, ensemble.centre)
+            return cls.of_target(ensemble, response.target)
         if response.codes is not None:
-            factor = 0.5 if ensemble.n_outputs == 2 else 1.0  # both columns say the same
-            return cls(
-                "Brier score", SQUARED_ERROR, np.eye(ensemble.n_outputs)[response.codes], factor, ensemble.centre
-            )
+            return cls.of_target(ensemble, np.eye(ensemble.n_outputs)[response.codes])
         assert response.values is not None
-        metric = "R2" if ensemble.class_sets is None else "Brier score"
-        return cls(metric, SQUARED_ERROR, response.values, 1.0, ensemble.centre)
+        return cls.of_target(ensemble, response.values)
+
+    @classmethod
+    def of_target(cls, ensemble: TreeEnsemble, target: Array) -> Measure:
+        """Return the same from the response in the loss: one-hot for the classes of averaged trees."""
+        metric = cls.metric_of(ensemble)
+        if not ensemble.averaged:
+            factor = 2.0 if metric.endswith("deviance") else 1.0
+            return cls(metric, ensemble.objective, target, factor, ensemble.centre)
+        factor = 0.5 if ensemble.is_classifier and ensemble.n_outputs == 2 else 1.0  # both columns say the same
+        return cls(metric, SQUARED_ERROR, target, factor, ensemble.centre)
+
+    @staticmethod
+    def metric_of(ensemble: TreeEnsemble) -> str:
+        """Return the name of this loss."""
+        if ensemble.averaged:
+            return "R2" if ensemble.classes is None and ensemble.class_sets is None else "Brier score"
+        return METRICS.get(ensemble.objective.name, f"{ensemble.objective.name.replace('_', ' ')} loss")
 
     def loss(self, margin: Array) -> Array:
         """Return the loss of each row at raw outputs of shape (n_rows, n_outputs)."""
@@ -165,6 +186,8 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
     target : array of shape (n_rows, n_outputs)
     weight : array of shape (n_rows,)
     """
+    if isinstance(objective, AftObjective):
+        return objective.best_constant(target, weight)
     mean, factor = (weight[:, None] * target).sum(axis=0) / weight.sum(), np.asarray(objective.parameter)
     with np.errstate(divide="ignore"):
         if objective.name == "squared_error":
@@ -204,6 +227,8 @@ def least_loss(objective: Objective, target: Array) -> Array:
     elif objective.name == "tweedie":
         power = np.asarray(objective.parameter)
         least = y ** (2 - power) * (1 / (2 - power) - 1 / (1 - power))
+    elif isinstance(objective, AftObjective):
+        return objective.least_loss(y)
     else:
         return np.zeros(len(y))
     total: Array = least.sum(axis=1)
@@ -341,22 +366,42 @@ def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float
     weight : array of shape (n_rows,)
         A pair has the product of the weights of its rows.
     """
-    first = np.flatnonzero(np.isfinite(upper))
-    # The later rows of a pair, and the rows they are compared with, in one sequence from the last time to the first. At
-    # equal times censored rows come before an event, and the row of another event after it.
-    time = np.concatenate([lower, upper[first]])
-    place = np.concatenate([np.where(lower < upper, 0, 2), np.ones(first.size, dtype=np.int64)])
+    later, pairs = _compared(risk, lower, upper, weight, first=True)
+    n_pairs = _weighted_sum(weight, pairs)
+    if n_pairs == 0:
+        return None
+    return 0.5 + _weighted_sum(weight, later) / (2 * n_pairs)
+
+
+def pairs_of_rows(risk: Array, lower: Array, upper: Array, weight: Array) -> tuple[Array, Array]:
+    """Return for each row its pairs in the right order less those in the wrong one, and all its comparable pairs.
+
+    Each pair counts for both of its rows, with the weight of the other one. The arguments are those of
+    :func:`concordance`, which is 1/2 + (the sum of the first, times weight) / (twice that of the second).
+    """
+    of_first, of_later = (_compared(risk, lower, upper, weight, first=first) for first in (True, False))
+    return of_first[0] + of_later[0], of_first[1] + of_later[1]
+
+
+def _compared(risk: Array, lower: Array, upper: Array, weight: Array, *, first: bool) -> tuple[Array, Array]:
+    """Return what :func:`pairs_of_rows` does, of the pairs in which the row is the first one, or of the others."""
+    known = np.flatnonzero(np.isfinite(upper))
+    # Rows as the later ones of a pair, and as the first ones, in one sequence from the last time to the first. At equal
+    # times censored rows come before an event, and the row of another event after it.
+    time = np.concatenate([lower, upper[known]])
+    place = np.concatenate([np.where(lower < upper, 0, 2), np.ones(known.size, dtype=np.int64)])
     order = np.lexsort((place, -time))
-    row = np.concatenate([np.arange(risk.size), first])[order]
-    asks = (place == 1)[order]
+    row, is_first = np.concatenate([np.arange(risk.size), known])[order], (place == 1)[order]
+    if not first:  # a row is later than those that follow in the sequence
+        row, is_first = row[::-1], is_first[::-1]
+    asks = is_first == first
     counted = np.where(asks, 0.0, weight[row])
     lower_risk = _sums_before(risk[row], counted)[asks]
     higher_risk = _sums_before(-risk[row], counted)[asks]
-    of_pair = weight[row[asks]]
-    pairs = _weighted_sum(of_pair, np.cumsum(counted)[asks])
-    if pairs == 0:
-        return None
-    return 0.5 + _weighted_sum(of_pair, lower_risk - higher_risk) / (2 * pairs)
+    ordered, pairs = np.zeros(risk.size), np.zeros(risk.size)
+    ordered[row[asks]] = (lower_risk - higher_risk) if first else (higher_risk - lower_risk)
+    pairs[row[asks]] = np.cumsum(counted)[asks]
+    return ordered, pairs
 
 
 def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
@@ -366,22 +411,23 @@ def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArr
     ----------
     predicted, gain : arrays of shape (n_rows,)
     query : array of int64 of shape (n_rows,)
-        The query of each row, numbered from 0.
+        The query of each row, numbered from 0. Rows of a query need not be together.
     """
     size = np.bincount(query)
     start = np.concatenate(([0], np.cumsum(size)[:-1]))
     discount = 1 / np.log2(np.arange(size.max()) + 2)
     order = np.lexsort((-predicted, query))
-    of_rank = discount[np.arange(query.size) - start[query[order]]]
+    ordered = query[order]
+    of_rank = discount[np.arange(query.size) - start[ordered]]
     # Rows with equal predictions share their discounts.
     new = np.ones(query.size, dtype=bool)
-    new[1:] = (np.diff(query[order]) != 0) | (np.diff(predicted[order]) != 0)
+    new[1:] = (np.diff(ordered) != 0) | (np.diff(predicted[order]) != 0)
     tie = np.cumsum(new) - 1
     shared = (np.bincount(tie, weights=of_rank) / np.bincount(tie))[tie]
-    reached = np.bincount(query[order], weights=gain[order] * shared, minlength=size.size)
+    reached = np.bincount(ordered, weights=gain[order] * shared, minlength=size.size)
     best_order = np.lexsort((-gain, query))
-    best = np.bincount(query, weights=gain[best_order] * of_rank, minlength=size.size)
-    by_chance = np.bincount(query, weights=gain) * np.bincount(query, weights=of_rank) / np.maximum(size, 1)
+    best = np.bincount(ordered, weights=gain[best_order] * of_rank, minlength=size.size)
+    by_chance = np.bincount(query, weights=gain) * np.bincount(ordered, weights=of_rank) / np.maximum(size, 1)
     # Where all rows of a query have the same gain, every order is the best one.
     to_rank = np.flatnonzero(best > by_chance * (1 + 1e-12))
     return to_rank, reached[to_rank] / best[to_rank], by_chance[to_rank] / best[to_rank]

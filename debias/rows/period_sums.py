@@ -13,7 +13,9 @@ import numpy as np
 
 from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
-from debias.rows.node_sums import NodeSums
+from debias.positions import evenly_spaced
+from debias.rows.loss_parts import KeptRows, loss_parts, metric_of
+from debias.rows.node_sums import KEPT, NodeSums
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
 from debias.rows.unordered_digest import hashes_of
@@ -42,6 +44,16 @@ TREES_A_SHARE = 8
 the same way."""
 ROUNDING = 1e-9
 """A smaller share of the sum of squares is 0 up to rounding."""
+LOSS_ROWS = 1000
+"""The loss of so many rows of a table or batch is divided into its parts: Shapley values take 2 to 7 times as long as
+everything else that is added up."""
+KEPT_ROWS = 50
+"""So many rows of a table or batch are kept, to tell why a feature costs more loss."""
+MOST_KEPT = 1000
+"""At most so many rows of a period are kept."""
+BEFORE_PARTS = 4
+"""Entries before those of features in the sums of the parts of the loss: the weight of the rows whose loss was divided,
+their number, the loss, and the base."""
 
 
 class PeriodSums(NodeSums):
@@ -63,6 +75,18 @@ class PeriodSums(NodeSums):
         A fitted model, or a wrapper around one.
     n_jobs : int, optional
         Number of threads; 1 by default.
+    loss_rows : int or None
+        The loss of so many rows at most of each table or batch, drawn at random, is divided into its parts
+        (:mod:`debias.rows.loss_parts`); of all rows if None, and of none if 0.
+    kept_rows : int
+        So many of these rows at most are kept as they are.
+
+    Attributes
+    ----------
+    metric : str or None
+        Name of the loss; None if it is not divided.
+    no_loss : str or None
+        Why it is not divided, for these or for some rows; None if it is.
 
     Raises
     ------
@@ -85,7 +109,9 @@ class PeriodSums(NodeSums):
     142
     """
 
-    def __init__(self, model: Any, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, model: Any, *, n_jobs: int | None = None, loss_rows: int | None = LOSS_ROWS, kept_rows: int = 0
+    ) -> None:
         super().__init__(model, n_jobs=n_jobs)
         self._q = np.zeros(0)  # no score of a history needs squares of the response
         self._e = np.zeros_like(self._s)
@@ -94,6 +120,15 @@ class PeriodSums(NodeSums):
         self._batches = np.zeros((4, 2 * self.ensemble.n_outputs))  # see _add_batch
         self._unseen = np.zeros(self.ensemble.n_features)
         self._repeated = np.zeros(1)
+        self._loss_rows, self._loss_parts = loss_rows, np.zeros(BEFORE_PARTS + 2 * self.ensemble.n_features)
+        self._kept_rows, self._kept = kept_rows, self._none_kept()
+        self.metric: str | None = None
+        self.no_loss: str | None = None if loss_rows != 0 else "their rows were added without parts of the loss"
+        if self.no_loss is None:
+            try:
+                self.metric = metric_of(self.ensemble)
+            except CompositionError as error:
+                self.no_loss = str(error)
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
@@ -113,6 +148,8 @@ class PeriodSums(NodeSums):
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
         self._add_totals(rows)
         self._add_faults(rows)
+        if self.metric is not None:
+            self._add_loss_parts(rows, order)
         self._summed_up = False
 
     def refuse_training_rows(self, rows: str, log: WarningLog) -> None:
@@ -147,7 +184,6 @@ class PeriodSums(NodeSums):
         if found.p_fresh >= BEYOND_CHANCE:
             found = replace(found, p_fresh=1.0)
         without_bags(self.ensemble, found, rows, self.n_rows, log)
-        self._counter = None
         if self._batches_differ():
             self._variances, self._weights = np.zeros_like(self._variances), self._weights * [0.0, 1.0]
             log.warn(
@@ -155,7 +191,11 @@ class PeriodSums(NodeSums):
                 "mean response or in the mean error of the model. So standard errors within this period are not known. "
                 "Add its rows as one table, or put them in random order before they are divided into batches"
             )
-        self._batches = np.zeros_like(self._batches)
+        self.forget_proof()
+
+    def forget_proof(self) -> None:
+        """Forget what only :meth:`refuse_training_rows` needs, so that :meth:`state` is small."""
+        self._counter, self._batches = None, np.zeros_like(self._batches)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that can be added, as arrays, in the form in which a history stores it.
@@ -166,12 +206,13 @@ class PeriodSums(NodeSums):
             ``n`` of shape (n_leaves,), ``s`` and ``residual`` of shape (n_leaves, width): sums at the leaves.
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
             freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``unseen`` of
-            shape (n_features,) and ``repeated`` of shape (1,): see :attr:`unseen` and :attr:`repeated`. ``names``: the
-            features. Leaf counts and sums over batches, until :meth:`refuse_training_rows` was called.
+            shape (n_features,) and ``repeated`` of shape (1,): see :attr:`unseen` and :attr:`repeated`. ``loss_parts``
+            of shape (4 + 2 n_features,): see :attr:`loss_parts`. ``names``: the features. Leaf counts and sums over
+            batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = self.ensemble.left < 0
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
-        own |= {"unseen": self._unseen, "repeated": self._repeated}
+        own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts} | self._kept
         return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -185,6 +226,8 @@ class PeriodSums(NodeSums):
         self._batches = self._batches + state.get("batches", 0.0)
         self._unseen = self._unseen + state["unseen"]
         self._repeated = self._repeated + state["repeated"]
+        self._loss_parts = self._loss_parts + state.get("loss_parts", 0.0)  # an earlier version kept none
+        self._keep({name: state.get(name, kept[:0]) for name, kept in self._kept.items()})
 
     def empty(self) -> PeriodSums:
         """Return sums over no rows of the same model."""
@@ -193,6 +236,7 @@ class PeriodSums(NodeSums):
         sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
         sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
         sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(1)
+        sums._loss_parts, sums._kept = np.zeros_like(self._loss_parts), self._none_kept()
         return sums
 
     @property
@@ -226,6 +270,27 @@ class PeriodSums(NodeSums):
         Only rows that were added together are compared. Of two equal rows, one is counted.
         """
         return float(self._repeated[0])
+
+    @property
+    def loss_parts(self) -> NDArray[np.float64] | None:
+        """Sums over rows of the parts of the loss, shape (4 + 2 n_features,); None if they are not those of all rows.
+
+        The weight of the rows; the number of rows whose loss was divided; and the weighted sums of the loss, the base,
+        what each feature saves, and what it would save if the response were what the model predicts. If the loss of a
+        random sample of the rows was divided, its sums are scaled to the weight of all rows.
+        """
+        covers = abs(self._loss_parts[0] - self.total_weight) <= ROUNDING * self.total_weight
+        return self._loss_parts if covers and self.total_weight > 0 else None
+
+    @property
+    def kept(self) -> tuple[KeptRows, NDArray[np.float64]]:
+        """Rows that were kept as they are, and their weights, which are scaled to those of all rows."""
+        X, y, start, weight = (self._kept[name] for name in KEPT)
+        return KeptRows(X, y, start), weight
+
+    def _none_kept(self) -> dict[str, NDArray[np.float64]]:
+        widths = (self.ensemble.n_features, self.ensemble.n_outputs, self.ensemble.n_outputs)
+        return dict(zip(KEPT, (*(np.zeros((0, width)) for width in widths), np.zeros(0)), strict=True))
 
     def variances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return variances of the scores by the jackknife within the period, and their degrees of freedom.
@@ -319,6 +384,36 @@ class PeriodSums(NodeSums):
             unseen[k] = number
         self._unseen = self._unseen + unseen
         self._repeated = self._repeated + float(rows.n_rows - np.unique(hashes_of(rows)).size)
+
+    def _add_loss_parts(self, rows: Rows, order: NDArray[np.int64]) -> None:
+        """Add the parts of the loss of the first rows in random order, scaled to the weight of all rows."""
+        used = order[rows.weight[order] > 0][: self._loss_rows]
+        if not used.size:
+            return
+        X = np.ascontiguousarray(rows.table.matrix(rows.ensemble, used))
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = loss_parts(rows.ensemble, X, rows.response.part(used), rows.n_jobs)
+            columns = np.column_stack([parts.loss, parts.base, parts.saved, parts.rows])
+            total, weight = rows.weight.sum(), rows.weight[used]
+            sums = (weight[:, None] * columns).sum(axis=0) * (total / weight.sum())
+        if not np.isfinite(sums).all():
+            self.no_loss = f"the {self.metric} of some rows is not finite"
+            return
+        self._loss_parts = self._loss_parts + np.concatenate([[total, used.size], sums])
+        few = slice(0, self._kept_rows)
+        rows_kept = KeptRows.of(rows.ensemble, X[few], rows.response.part(used[few]))
+        of_few = weight[few] * (total / (weight[few].sum() or 1.0))
+        self._keep(dict(zip(KEPT, (rows_kept.X, rows_kept.y, rows_kept.start, of_few), strict=True)))
+
+    def _keep(self, further: Mapping[str, NDArray[Any]]) -> None:
+        """Keep further rows. If there are too many then, all parts lose the same share of theirs."""
+        kept = {name: np.concatenate([rows, further[name]]) for name, rows in self._kept.items()}
+        weight = kept[KEPT[-1]]
+        if weight.size > MOST_KEPT:
+            at = evenly_spaced(weight.size, MOST_KEPT)
+            kept = {name: rows[at] for name, rows in kept.items()}
+            kept[KEPT[-1]] = kept[KEPT[-1]] * (weight.sum() / weight[at].sum())
+        self._kept = kept
 
     def _add_batch(self, total: NDArray[np.float64], squares: NDArray[np.float64], weight: float) -> None:
         """Add the weighted sums of responses and residuals of rows that were added together, and of their squares.

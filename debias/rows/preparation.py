@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.data.blocks import blocks_of_queries, encode_blocks, encode_queries, refuse_no_block_out
 from debias.data.dataset import Data, as_frame
-from debias.data.response import encode
+from debias.data.response import as_predicted, encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
 from debias.early_stopping import NOTES_OF_STOPPING
@@ -18,12 +18,13 @@ from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
 from debias.results.vocabulary import RowsKind
 from debias.rows.claims import KNOWN, EncodedRows, claim_of
+from debias.rows.loss_parts import metric_of
 from debias.rows.provenance import Provenance, known_bags, prove_training
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.rows.shared_pass import SharedPass
 from debias.trees.ensemble import PLAIN_MEANS
-from debias.trees.routing import Router
+from debias.trees.routing import Router, row_blocks
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -202,6 +203,50 @@ def batch_rows(
     )
 
 
+def rows_as_predicted(
+    model: Any,
+    ensemble: TreeEnsemble,
+    X: Any,
+    sample_weight: Any,
+    log: WarningLog,
+    n_jobs: int,
+    base_margin: Any = None,
+) -> Rows:
+    """Encode rows whose response is not known yet: it is taken to be what the model predicts.
+
+    What does not depend on the response is then that of the rows: their leaves, and what features would save if the
+    model were right.
+
+    Raises
+    ------
+    CompositionError
+        The loss of a row is not known.
+    DebiasError
+        As for :func:`batch_rows`.
+    """
+    refuse_other_order(X, sample_weight=sample_weight, base_margin=base_margin)
+    metric_of(ensemble)
+    (member,) = unwrap(model, X)
+    table, ensemble = _aligned(member.X, ensemble, log)
+    verify_prediction(ensemble, member.model, table)
+    output = np.zeros((table.n_rows, ensemble.n_outputs))
+    for block in row_blocks(table.n_rows, ensemble.n_features, ensemble.n_trees):
+        router = Router(ensemble, table.matrix(ensemble, block), None, n_jobs)
+        router.add_outputs(np.arange(ensemble.n_trees), output[block])
+    if ensemble.averaged:
+        output /= ensemble.n_trees
+    return Rows(
+        ensemble=ensemble,
+        model=member.model,
+        table=table,
+        response=as_predicted(ensemble, output, base_margin),
+        weight=_weights(sample_weight, table.n_rows, may_be_zero=True),
+        kind=RowsKind.HELD_OUT,
+        provenance=_BATCH,
+        n_jobs=n_jobs,
+    )
+
+
 def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -> tuple[TreeEnsemble | None, Data]:
     """Return the data for a scorer of data, as passed. A model, if there is one, only orders and names the columns."""
     if request.X is None:
@@ -293,6 +338,7 @@ def training_rows(
         kind=RowsKind.TRAIN,
         in_bag=in_bag,
         provenance=provenance,
+        query=query,
         n_jobs=n_jobs,
     )
 

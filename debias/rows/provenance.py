@@ -13,6 +13,8 @@ with them one by one (:mod:`debias.rows.shared_rows`), and not by the number of 
 held-out rows is checked afterwards, in :mod:`debias.rows.response_check`.
 
 The file has more than 500 lines because every refusal says what was found, and what to pass instead.
+
+The file is long, because all kinds of rows are decided here, one after the other.
 """
 
 from __future__ import annotations
@@ -515,9 +517,9 @@ def describe_shift(shift: Shift) -> str:
     return (
         f"these rows differ from the training rows at the splits of the model: {described}"
         + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
-        + ". Check that the columns, their order and their units are the same as in training. If they are, the data "
-        "have shifted, and the scores hold for these rows; or the model was trained with weights, which it does not "
-        "store"
+        + ". Check that the columns, their order and their units are the same as in training; if the model is a step "
+        "of a pipeline, pass the whole pipeline. If they are the same, the data have shifted, and the scores hold for "
+        "these rows; or the model was trained with weights, which it does not store"
     )
 
 
@@ -631,8 +633,8 @@ def prove_training(
             return in_bag, proven(proof, of_weights)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
     recognition = recognise(ensemble, table, response)
-    _refuse_another_response(ensemble, table, response, weight)
     if recognition.exact or weighted_by_row(ensemble, table, response, weight):
+        _refuse_another_response(ensemble, table, response, weight)
         _check_weights_of_leaves(ensemble, model, table, weight, recognition, log)
         return None, Provenance(RowsKind.TRAIN, "rows proven, y plausible", EVERY_LEAF, 1.0)
     sums_known = not ensemble.objective.compares_rows and not ensemble.objective.curvature_needs_response
@@ -644,28 +646,42 @@ def prove_training(
             "train=debias.Dataset(X_train, y_train, sample_weight=...). Otherwise the rows and their weights are "
             "unproven"
         )
-    # Fewer rows than the trees were grown on are not all of them, as many must have the same counts, and of more rows
-    # most must be found. Half a row is for sums of hessians, which are not whole.
-    too_few = table.n_rows < recognition.n_grown - 0.5
-    as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
-    largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT
-    if recognition.share is not None and (too_few or as_many or largely_absent):
-        present = min(1.0, max(0.0, recognition.present))
-        grown = f"the trees were grown on {recognition.n_grown:.0f} rows"
-        if ensemble.count is None:
-            grown = f"the leaves hold sums of hessians, as of {recognition.n_grown:.0f} rows without weights"
-        mismatch = (
-            f"train does not look like the training rows: {grown}, and from the leaf counts about {present:.0%} of "
-            f"them are among these {table.n_rows}"
-        )
-        if ensemble.count is not None:
-            raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
+    mismatch = _other_rows(ensemble, table, recognition)
+    if mismatch is not None and ensemble.count is not None:
+        raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
+    try:
+        _refuse_another_response(ensemble, table, response, weight)
+    except ProvenanceError:
+        if mismatch is None:
+            raise
+        # Other rows have another response too, and then its units are not what is wrong.
+        raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.") from None
+    if mismatch is not None:
         # XGBoost stores sums of hessians. Training weights change them, and the model does not store the weights.
         log.warn(f"{mismatch}. If the model was trained with weights, this check does not hold.")
     elif weight is not None:
         log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")
     detail = "used as training rows because the user passed train="
     return None, Provenance(RowsKind.TRAIN, "stated by the user", detail, recognition.share)
+
+
+def _other_rows(ensemble: TreeEnsemble, table: Table, recognition: Recognition) -> str | None:
+    """Return why rows do not look like the training rows, by the counts of the leaves; None if they may be these."""
+    # Fewer rows than the trees were grown on are not all of them, as many must have the same counts, and of more rows
+    # most must be found. Half a row is for sums of hessians, which are not whole.
+    too_few = table.n_rows < recognition.n_grown - 0.5
+    as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
+    largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT
+    if recognition.share is None or not (too_few or as_many or largely_absent):
+        return None
+    present = min(1.0, max(0.0, recognition.present))
+    grown = f"the trees were grown on {recognition.n_grown:.0f} rows"
+    if ensemble.count is None:
+        grown = f"the leaves hold sums of hessians, as of {recognition.n_grown:.0f} rows without weights"
+    return (
+        f"train does not look like the training rows: {grown}, and from the leaf counts about {present:.0%} of "
+        f"them are among these {table.n_rows}"
+    )
 
 
 def _check_weights_of_leaves(

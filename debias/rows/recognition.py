@@ -87,6 +87,8 @@ SUMS = (
     "its leaves hold sums of hessians, which are not numbers of rows: the model was trained with weights, or with a "
     "loss for which a row does not count as 1"
 )
+FEW_COUNTS = 5
+"""With fewer degrees of freedom, as of stumps with the same split, counts agree by chance with some probability."""
 SPARE_LEAVES = 2
 """Number of leaves in addition to the classes that a tree needs at least to recognise class weights."""
 ROWS_TO_COMPARE = 5000
@@ -368,6 +370,8 @@ class _Look:
         The k of the expectation, see the module.
     freedom : float
         Degrees of freedom of the mean dispersion.
+    at_mode : float
+        Probability that fresh rows have the expected counts.
     """
 
     trees: tuple[int, int]
@@ -376,6 +380,7 @@ class _Look:
     dispersion: float
     kappa: float
     freedom: float
+    at_mode: float
 
     @classmethod
     def of(cls, counted: list[LeafCounts]) -> _Look | None:
@@ -390,6 +395,7 @@ class _Look:
             dispersion=float(np.mean([_dispersion(tree) for tree in usable])),
             kappa=float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in usable])),
             freedom=_effective_freedom(usable),
+            at_mode=_chance_of_expected_counts(usable),
         )
 
     @property
@@ -432,7 +438,9 @@ class _Look:
         """Return the probability that fresh rows have so small a dispersion."""
         from scipy.stats import chi2
 
-        return float(chi2.cdf(self.dispersion / self.of_fresh * self.freedom, self.freedom))
+        p = float(chi2.cdf(self.dispersion / self.of_fresh * self.freedom, self.freedom))
+        # Few counts are whole numbers, so that fresh rows may have exactly the expected ones.
+        return max(p, self.at_mode) if self.freedom < FEW_COUNTS else p
 
     def power(self, present: float, level: float) -> float:
         """Return the probability that p_fresh is below a level if a share of the training set is among the rows."""
@@ -521,6 +529,26 @@ def _chance_of_agreement(counted: list[LeafCounts]) -> float:
         n_rows = stored.sum()
         log_p.append(gammaln(n_rows + 1) - gammaln(stored + 1).sum() + xlogy(stored, stored / n_rows).sum())
     return float(np.exp(sum(sorted(log_p)[:3])))
+
+
+def _chance_of_expected_counts(counted: list[LeafCounts]) -> float:
+    """Return the probability that fresh rows fall into the leaves of each class as is expected; of three trees at most.
+
+    It is 0 for sums of hessians, which are no numbers of rows.
+    """
+    from scipy.special import gammaln, xlogy
+
+    log_p = {}
+    for tree in counted:
+        if (tree.stored % 1).any():
+            return 0.0
+        of_class, rows = np.bincount(tree.group, weights=tree.stored), np.bincount(tree.group, weights=tree.reached)
+        share = tree.stored / np.maximum(of_class, 1)[tree.group]
+        expected = share * rows[tree.group]
+        log_p[tuple(tree.stored)] = float(
+            gammaln(rows + 1).sum() + (xlogy(expected, share) - gammaln(expected + 1)).sum()
+        )
+    return float(np.exp(sum(sorted(log_p.values())[:3])))
 
 
 def _all_agree(counted: list[LeafCounts]) -> bool:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from debias.data.arrow_streams import is_stream, refuse_unreadable
+from debias.data.mistaken_rows import refuse_mistaken_rows
 from debias.data.row_order import refuse_other_order
 from debias.data.spark_rows import SparkFrame, is_spark
 from debias.data.table import is_one_column, names_of_columns, refuse_library_rows, repeated
@@ -108,7 +110,11 @@ class Request:
         """
         evaluation = dataset(X, y, sample_weight)
         X = SparkFrame(evaluation.X) if is_spark(evaluation.X) else evaluation.X
-        refuse_library_rows(X)
+        if is_stream(X):
+            refuse_unreadable(X)
+        else:
+            refuse_library_rows(X)
+            refuse_mistaken_rows(X, evaluation.y)
         of_rows = {name: getattr(evaluation, name) for name in VALUES_OF_ROWS}
         feature_names = _names_for(X, evaluation.feature_names)
         train = training_tuple(train, feature_names or names_of_columns(X))

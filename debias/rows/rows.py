@@ -11,6 +11,7 @@ import numpy as np
 
 from debias.errors import CompositionError, RowsError, with_article
 from debias.results.vocabulary import RowsKind
+from debias.rows.dependent_columns import used_columns
 from debias.rows.effects import LinearEffects
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
@@ -192,6 +193,7 @@ class Rows(EvaluationRows):
     needs_loss: bool = False
     shared: SharedPass | None = None
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
+    _used_columns: tuple[float, tuple[NDArray[np.int64], NDArray[np.bool_]]] | None = None
 
     def __post_init__(self) -> None:
         self.weight = np.ascontiguousarray(self.weight, dtype=np.float64)
@@ -318,6 +320,13 @@ class Rows(EvaluationRows):
             effects = LinearEffects.of(self, min_node_size=min_node_size, shrinkage=shrinkage, bins=bins)
             self._effects = (options, effects)
         return self._effects[1]
+
+    def used_columns(self, least_correlation: float) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return columns with splits and which pairs depend on one another, see :func:`used_columns`; kept."""
+        if self._used_columns is None or self._used_columns[0] != least_correlation:
+            found = used_columns(self.ensemble, self.table.matrix(self.ensemble), least_correlation)
+            self._used_columns = (least_correlation, found)
+        return self._used_columns[1]
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if the model does not take some values, before the first of several blocks is added."""

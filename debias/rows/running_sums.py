@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
     from debias.trees.objectives import Objective
 
 
@@ -48,7 +49,7 @@ class SummedRows:
     """
 
     running: Callable[[float], RunningSums]
-    in_bag: None = None
+    in_bag: InBag | None = None
 
 
 def running_sums(rows: Rows | SummedRows, ahead: float = 0.0) -> RunningSums:

@@ -9,8 +9,10 @@ stored as integers in as few bytes as hold them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+from functools import lru_cache
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any
 
@@ -179,17 +181,26 @@ def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
 
 def _form(dtype: Any, stored: Any, shape: Any) -> tuple[np.dtype[Any], np.dtype[Any], tuple[int, ...]]:
     """Return the type, the stored type and the shape of an array, as its entry in the head says."""
-    for name in (dtype, stored):  # NumPy would read any text as Python
-        if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+    for name in (dtype, stored):
+        if not isinstance(name, str):
             raise ValueError(f"it has an array of type {name}")
-    kinds = (np.dtype(dtype), np.dtype(stored))
-    # Narrowing is by a factor of 8 at most, so no forged head makes a small file into large arrays.
-    if kinds[0] != kinds[1] and (kinds[0].itemsize > 8 or kinds[1] not in _NARROW):
-        raise ValueError(f"it has an array of type {dtype} stored as {stored}")
+    kinds = _dtypes(dtype, stored)
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 8:
         raise ValueError(f"it has an array of shape {shape}")
     return *kinds, tuple(shape)
 
 
+@lru_cache(maxsize=100)
+def _dtypes(dtype: str, stored: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    for name in (dtype, stored):  # NumPy would read any text as Python
+        if not _DTYPE.fullmatch(name):
+            raise ValueError(f"it has an array of type {name}")
+    kinds = np.dtype(dtype), np.dtype(stored)
+    # Narrowing is by a factor of 8 at most, so no forged head makes a small file into large arrays.
+    if kinds[0] != kinds[1] and (kinds[0].itemsize > 8 or kinds[1] not in _NARROW):
+        raise ValueError(f"it has an array of type {dtype} stored as {stored}")
+    return kinds
+
+
 def _n_bytes(stored: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=object)) * stored.itemsize
+    return math.prod(shape) * stored.itemsize

@@ -37,6 +37,7 @@ from debias.p_values import holm
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
+from debias.significance.loss_change import LossesOfPeriods, PeriodLosses, compare_losses
 from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
 from debias.text import counted, escaped, listed
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.results.loss_change import LossChange
     from debias.rows.period_sums import PeriodSums
     from debias.trees.ensemble import TreeEnsemble
 
@@ -139,6 +141,10 @@ class WindowComparison:
         Share of the rows of each window that repeat another row of the same period.
     means : MeansComparison
         Whether the means of the response, of the prediction and of the residual differ.
+    loss : LossChange or None
+        The change of the loss, divided into the base and each feature.
+    no_loss_because : str or None
+        Why the change of the loss is not known, or which periods it lacks.
     method : {"between periods", "between periods of one window", "within periods"}
         Where standard errors are from: see :func:`compare_windows`.
     degrees_of_freedom : array of float64
@@ -195,6 +201,8 @@ class WindowComparison:
     left_after: Array
     repeated: tuple[float, float]
     means: MeansComparison
+    loss: LossChange | None
+    no_loss_because: str | None
     method: str
     degrees_of_freedom: Array
     n_periods: tuple[int, int]
@@ -273,7 +281,7 @@ def compare_windows(
     >>> found.changed.tolist(), found.faded.tolist()
     ([False, True, False], [False, True, False])
     """
-    _check(alpha, least, looks)
+    check_settings(alpha, least, looks)
     windows = (_Window.of(before, "before"), _Window.of(after, "after"))
     ensemble = windows[0].ensemble
     if windows[0].trees_digest != windows[1].trees_digest:
@@ -298,6 +306,8 @@ def compare_windows(
     response_error = np.where(little | alike, np.nan, errors.response)
     untested = np.isnan(response_error)
     change = found.score[1] - found.score[0]
+    used = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names)) > 0
+    loss, no_loss = compare_losses(windows[0].losses, windows[1].losses, grouping, used, level)
     undetected = informative[0] & ~informative[1]
     # At alpha and not at the level of many looks: to say that nothing was lost is no alarm.
     excluded = _above(found.response_change, -margin, response_error, errors.freedom) <= alpha
@@ -327,10 +337,12 @@ def compare_windows(
         undetected=undetected,
         comparable=~little | of_periods,
         kept=kept,
-        unseen_before=_largest(grouping, windows[0].unseen),
-        unseen_after=_largest(grouping, windows[1].unseen),
+        unseen_before=largest_share(grouping, windows[0].unseen),
+        unseen_after=largest_share(grouping, windows[1].unseen),
         repeated=(windows[0].repeated, windows[1].repeated),
         means=means,
+        loss=loss,
+        no_loss_because=no_loss,
         **_shift(ensemble, grouping, windows, level),
         method=errors.method,
         degrees_of_freedom=errors.freedom,
@@ -340,8 +352,38 @@ def compare_windows(
         least=least,
         looks=looks,
         overlap=found.overlap,
-        warnings=tuple(_warnings(windows, errors, found, little, alike, grouping.names, looks)),
+        warnings=(
+            *_warnings(windows, errors, found, little, alike, grouping.names, looks),
+            *(() if loss is None else loss.warnings),
+        ),
     )
+
+
+def compare_rows(
+    before: Sequence[PeriodSums], after: Sequence[PeriodSums], grouping: Grouping, level: float
+) -> dict[str, Any]:
+    """Return the fields of :class:`WindowComparison` that need no responses: of the shift, and of unseen categories.
+
+    And ``means``, and ``losses`` of both windows, of which not all needs responses.
+    """
+    windows = (_Window.of(before, "before"), _Window.of(after, "after"))
+    if windows[0].trees_digest != windows[1].trees_digest:
+        raise RowsError("the two windows are of different models. Compare periods of one model")
+    return {
+        **_shift(windows[0].ensemble, grouping, windows, level),
+        "unseen_before": largest_share(grouping, windows[0].unseen),
+        "unseen_after": largest_share(grouping, windows[1].unseen),
+        "means": compare_means(windows[0].means, windows[1].means, level),
+        "losses": tuple(window.losses for window in windows),
+    }
+
+
+def groups_of(n_periods: int) -> NDArray[np.int64]:
+    """Return the group of each period of a window, numbered from 0.
+
+    Groups are of consecutive periods, so that what a day shares with the next one stays within a group.
+    """
+    return np.arange(n_periods) * min(MOST_GROUPS, n_periods) // max(n_periods, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,11 +423,11 @@ class _Window:
     unseen: Array
     """Share of the rows with a category that the model never saw, of each feature."""
     repeated: float
+    losses: PeriodLosses
 
     @classmethod
     def of(cls, periods: Sequence[PeriodSums], name: str) -> _Window:
-        # Groups of consecutive periods, so that what a day shares with the next one stays within a group.
-        group_of = np.arange(len(periods)) * min(MOST_GROUPS, len(periods)) // max(len(periods), 1)
+        group_of = groups_of(len(periods))
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
         first, n_rows, squared_weight, varied, repeated = None, 0, 0.0, 0.0, 0.0
@@ -400,6 +442,7 @@ class _Window:
                 unseen = np.zeros(period.ensemble.n_features)
                 left, right = period.ensemble.children.T
                 divided = np.zeros(left.size)
+                losses = LossesOfPeriods(period.ensemble.n_features)
             elif period.ensemble is not first.ensemble and period.trees_digest != first.trees_digest:
                 raise RowsError(f"the periods of the window {name} are of different models. Compare those of one model")
             sums = _Sums(period.n, period.s, period.residual)
@@ -416,6 +459,7 @@ class _Window:
             means.append(means_of(period))
             divided += _ratio(period.n[left] * period.n[right], period.n[left] + period.n[right])
             unseen, repeated = unseen + period.unseen, repeated + period.repeated
+            losses.add(period, group)
         if first is None:
             raise RowsError(f"the window {name} has no rows, so there is nothing to compare")
         in_all = sum(weight.values())
@@ -437,6 +481,7 @@ class _Window:
             divided,
             unseen / n_rows,
             repeated / n_rows,
+            losses.collected(),
         )
 
     @property
@@ -829,7 +874,7 @@ def _above(estimate: Array, limit: Array | float, error: Array, freedom: Array) 
     return np.where(error > 0, t.sf(_ratio(estimate - limit, error), freedom), 1.0)
 
 
-def _largest(grouping: Grouping, share: Array) -> Array:
+def largest_share(grouping: Grouping, share: Array) -> Array:
     """Return the largest share of the columns of each group."""
     largest = np.zeros(len(grouping.names))
     np.maximum.at(largest, grouping.index, share)
@@ -842,7 +887,8 @@ def _ratio(numerator: Any, denominator: Any) -> Array:
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=np.abs(denominator) > 0)
 
 
-def _check(alpha: float, least: float, looks: int) -> None:
+def check_settings(alpha: float, least: float, looks: int) -> None:
+    """Raise a CompositionError if a setting of a comparison is out of range."""
     numbers = (int, float, np.integer, np.floating)
     if isinstance(alpha, bool) or not isinstance(alpha, numbers) or not 0 < alpha < 1:
         raise CompositionError(f"the error rate must be between 0 and 1, not {alpha!r}")

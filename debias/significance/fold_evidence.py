@@ -163,17 +163,39 @@ def sum_of_z(
         step_down = p_values.step_down_max(z, null) if procedure.error == "fwer" else None
         details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
     else:
-        from scipy.special import ndtr
-
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
-        # A feature that no fold uses has z = 0. The lower tail of -z keeps the digits of small p-values.
-        p_value = np.where(z == 0, 1.0, np.maximum(ndtr(-z), np.finfo(float).tiny))
+        p_value = upper_tail(z)
         step_down = p_values.holm(p_value) if procedure.error == "fwer" else None
         details = {}
     p_adjusted = _false_discovery(p_value, procedure) if step_down is None else step_down
     off_diagonal = correlation[~np.eye(len(correlation), dtype=bool)]
     mean = float(off_diagonal.mean()) if off_diagonal.size else 0.0
     return FoldEvidence(z, p_value, p_adjusted, {"method": "sum of z", "correlation": mean, **details})
+
+
+def upper_tail(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return p-values of sums of normal quantiles; 1 where no fold uses a feature, so that z is 0."""
+    from scipy.special import ndtr
+
+    # The lower tail of -z keeps the digits of small p-values.
+    p_value: NDArray[np.float64] = np.where(z == 0, 1.0, np.maximum(ndtr(-z), np.finfo(float).tiny))
+    return p_value
+
+
+def normal_scores(p_value: NDArray[np.float64], smallest: float = np.finfo(float).tiny) -> NDArray[np.float64]:
+    """Return normal quantiles of one-sided p-values, large for small ones.
+
+    Parameters
+    ----------
+    p_value : array of float64
+    smallest : float
+        No p-value is taken to be smaller: the quantile of 0 is infinite, and one such fold would decide a sum alone.
+    """
+    from scipy.special import ndtri
+
+    largest = 1 - max(smallest, np.finfo(float).eps)
+    scores: NDArray[np.float64] = -ndtri(np.clip(p_value, smallest, largest))
+    return scores
 
 
 def harmonic_mean(scores: Sequence[Scores], procedure: Procedure) -> FoldEvidence:
@@ -275,13 +297,9 @@ def _sum_of_draws(nulls: Sequence[NDArray[np.float64]], weight: NDArray[np.float
 
 def _normal_scores(scores: Scores) -> NDArray[np.float64]:
     """Return the normal quantiles of the p-values of a fold; 0 for a feature that its model does not use."""
-    from scipy.special import ndtri
-
     p, z = _present(scores.p_value), _present(scores.z)
     smallest = np.finfo(float).tiny if scores.null is None else 1 / (1 + len(scores.null))
-    # Quantiles of 0 and 1 are infinite, and one such fold would decide the sum alone.
-    largest = 1 - max(smallest, np.finfo(float).eps)
-    return np.where(z == 0, 0.0, -ndtri(np.clip(p, smallest, largest)))
+    return np.where(z == 0, 0.0, normal_scores(p, smallest))
 
 
 def _landau_tail(x: float) -> float:

@@ -75,7 +75,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     level : float
         Largest p-value of a change.
     """
-    from scipy.stats import t as student
+    from scipy.special import stdtr
 
     centre, recent = (np.average(each.mean, axis=0, weights=each.weight) for each in (before, after))
     n_before, n_after = before.weight.size, after.weight.size
@@ -92,7 +92,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         variances = np.concatenate([squares * (rows + 1 / n_before), [squares * _of_mean(after, size, n_before)]])
         parts = np.concatenate([deviation, apart[None]])
         ratio = np.abs(parts) / np.sqrt(np.maximum(variances, max(floor, 1e-300)))
-        p_each = np.minimum(2 * student.sf(ratio, n_before - 1) * (n_after + 1) * centre.shape[1], 1.0)
+        p_each = np.minimum(2 * stdtr(n_before - 1, -ratio) * (n_after + 1) * centre.shape[1], 1.0)
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     at = np.arange(len(OF))

@@ -61,6 +61,7 @@ LEAST_SCALE, LARGE = 0.025, 0.98
 """The scale is at least this share of this quantile: most residuals may be equal, as of claims."""
 FEWEST_OF_CLASS = 10
 """With fewer rows outside the largest class the scores are tested, which then find more."""
+FEW_OF_CLASS = f"fewer than {FEWEST_OF_CLASS} rows are outside the largest class"
 MOST_VALUES = 10**7
 """At most this many rows x features x outputs: the arrays then take less than 1 GB."""
 FEW_ROWS = 2000
@@ -87,7 +88,7 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     if codes is not None:
         n_outside = int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0))
         if n_outside < FEWEST_OF_CLASS:
-            return f"fewer than {FEWEST_OF_CLASS} rows are outside the largest class"
+            return FEW_OF_CLASS
     n_used = np.unique(evidence.grouping.index[ensemble.feature[ensemble.splits]]).size
     if rows.n_rows * n_used * ensemble.n_outputs > MOST_VALUES:
         return f"rows times features times outputs are more than {MOST_VALUES:.0e}"
@@ -272,9 +273,7 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     shape = (used.size, rows.n_rows, ensemble.n_outputs)
     use, without, output = np.empty((used.size, N_STATISTICS, *shape[1:])), np.empty(shape), np.empty(shape[1:])
     together: dict[bytes, list[int]] = {}
-    with_splits = np.unique(group[ensemble.feature[ensemble.splits]])
-    columns_of = dependent_features(ensemble, X, group, with_splits, LEAST_CORRELATION)
-    for place, columns in enumerate(columns_of[int(g)] for g in used):
+    for place, columns in enumerate(dependent_features(rows, group, used, LEAST_CORRELATION).values()):
         if columns.sum() > (group == used[place]).sum():
             together.setdefault(columns.tobytes(), []).append(place)
     sets = np.frombuffer(b"".join(together), dtype=bool).reshape(-1, group.size)

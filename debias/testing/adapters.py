@@ -294,7 +294,7 @@ def _score(model: Any, X: Any, y: Any, rows: RowsOption) -> NDArray[np.float64]:
 
 def _refits(model: Any, X: Any, y: Any) -> bool:
     """Whether the adapter refits the model. It may refuse a model that does not store its settings."""
-    passed: dict[str, Any] = {"sample_weight": None, "seed": 1, "params": None, "n_jobs": None}
+    passed: dict[str, Any] = {"sample_weight": None, "seed": 1, "params": None, "n_jobs": None, "qid": None}
     try:
         return bool(_answers("debias_refit", model=model, X=X, y=y, **passed))
     except AssertionError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_ABOVE_MINUS_1 = -1 + 1e-6
+ComparedBy = Literal["rows", "queries", "pairs"]
+LEAST_MARGIN = -1 + 1e-6
+"""XGBoost keeps the margins of the squared log error above this."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,13 @@ class Objective:
 
     @property
     def has_loss(self) -> bool:
-        """Whether the loss itself is known, and not only its gradient."""
+        """Whether the loss itself is known, and not only its gradient, so that it can run along the trees."""
         return True
+
+    @property
+    def compared_by(self) -> ComparedBy | None:
+        """What has a loss of its own, by which two models can be compared; None if nothing has one."""
+        return "rows"
 
     @property
     def predicts_response(self) -> bool:
@@ -302,8 +309,13 @@ class WithoutLoss(Objective):
 
     @property
     def has_loss(self) -> bool:
-        """Whether the loss of a row is known: never."""
+        """Whether the loss is known to the compiled loops: never."""
         return False
+
+    @property
+    def compared_by(self) -> ComparedBy | None:
+        """What has a loss of its own: nothing, unless a subclass says more."""
+        return None
 
     @property
     def predicts_response(self) -> bool:
@@ -438,7 +450,7 @@ def _huber(y: Any, f: Any, a: Any) -> Any:
 
 def _log1p(f: Any) -> Any:
     """Return the log of 1 plus a margin. XGBoost keeps these margins above -1."""
-    return np.log1p(np.maximum(f, _ABOVE_MINUS_1))
+    return np.log1p(np.maximum(f, LEAST_MARGIN))
 
 
 def _scale(r: Any) -> Any:
@@ -502,12 +514,12 @@ LOSSES = {
     "squared_log_error": Loss(
         10,
         lambda y, f, a: (np.log1p(y) - _log1p(f)) ** 2 / 2,
-        lambda y, f, a: (np.log1p(y) - _log1p(f)) / (1 + np.maximum(f, _ABOVE_MINUS_1)),
+        lambda y, f, a: (np.log1p(y) - _log1p(f)) / (1 + np.maximum(f, LEAST_MARGIN)),
         lambda y, f, a: np.maximum(
-            (np.log1p(y) - _log1p(f) + 1) / (1 + np.maximum(f, _ABOVE_MINUS_1)) ** 2,
+            (np.log1p(y) - _log1p(f) + 1) / (1 + np.maximum(f, LEAST_MARGIN)) ** 2,
             1e-6,
         ),
-        (_ABOVE_MINUS_1, np.inf),
+        (LEAST_MARGIN, np.inf),
     ),
     "poisson": Loss(
         11,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import RowsError
-from debias.trees.objectives import JointObjective
+from debias.trees.objectives import ComparedBy, JointObjective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,22 @@ if TYPE_CHECKING:
 FROM_SIZES = "From the sizes of groups, it is np.repeat(np.arange(len(group)), group)"
 LARGEST_RELEVANCE = 31
 """Largest relevance whose gain is 2^y - 1."""
+
+
+def refuse_weights_in_queries(weight: Array | None, query: NDArray[np.int64]) -> None:
+    """Raise a RowsError if weights differ between the rows of a query."""
+    if weight is not None and _varies(weight, query).any():
+        raise RowsError("a ranker takes one weight for each query: sample_weight differs between rows of a query")
+
+
+def required_queries(qid: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the queries; raise a RowsError if a ranker is to be trained again without them."""
+    if qid is None:
+        raise RowsError(
+            "this is a ranker, and its queries are needed to train it again: pass qid=, the query of each training "
+            "row, to debias.refit, or train=debias.Dataset(X, y, qid=...)"
+        )
+    return qid
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,11 @@ class RankingObjective(JointObjective):
     def by_query(self) -> bool:
         """Whether only rows of one query are compared: always."""
         return True
+
+    @property
+    def compared_by(self) -> ComparedBy:
+        """What has a loss: each query."""
+        return "queries"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -85,8 +106,7 @@ class RankingObjective(JointObjective):
                 "base_margin differs between the rows of a query, so these rows do not tie before the first tree, and "
                 "the response of a ranker is defined for ties only: leave base_margin out"
             )
-        if _varies(weight, query).any():
-            raise RowsError("a ranker takes one weight for each query: sample_weight differs between rows of a query")
+        refuse_weights_in_queries(weight, query)
         response = self.of_queries(Queries(y[:, 0], query))
         if not response[weight > 0].any():
             alone = (np.bincount(query) <= 1).all()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, nearest
-from debias.trees.objectives import JointObjective, WithoutLoss
+from debias.trees.objectives import ComparedBy, JointObjective, WithoutLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +59,11 @@ class CoxObjective(JointObjective):
             "a structured array with a boolean, True for an event, and a time, such as Surv.from_arrays of "
             "scikit-survival makes; or two columns, the time and 1 for an event or 0 for a censored row"
         )
+
+    @property
+    def compared_by(self) -> ComparedBy:
+        """What has a loss: pairs of rows."""
+        return "pairs"
 
     @property
     def instead_of_fields(self) -> str | None:
@@ -126,6 +131,10 @@ LARGEST_GRADIENT = 15.0
 """XGBoost keeps gradients within this distance of 0."""
 FARTHEST = 500.0
 """Standardised times are kept within this distance of 0, so that nothing overflows."""
+LARGEST_LOSS = float(-np.log(1e-12))
+"""XGBoost's metric counts densities and probabilities as this at least, so that one row does not decide a mean."""
+CONSTANTS = 256
+"""Number of constants that are tried."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,8 @@ class AftObjective(WithoutLoss):
 
     Equal bounds: the event was at this time. An infinite upper bound: the row was censored at the lower bound. A lower
     bound of 0: the event was before the upper bound. The loss is minus the log of the density of T, or of the
-    probability of the interval, and each row has a gradient of its own: the derivative with respect to the margin.
+    probability of the interval, and each row has a gradient of its own: the derivative with respect to the margin
+    (Barnwal, Cho and Hocking 2022, Journal of Computational and Graphical Statistics 31, 1292-1302).
 
     Parameters
     ----------
@@ -169,9 +179,14 @@ class AftObjective(WithoutLoss):
             )
 
     @property
+    def compared_by(self) -> ComparedBy:
+        """What has a loss of its own: each row."""
+        return "rows"
+
+    @property
     def no_loss(self) -> str:
         """Why the running loss is not computed."""
-        return "debias does not compute the loss of accelerated failure times"
+        return "debias does not compute the running loss of accelerated failure times"
 
     @property
     def n_response_columns(self) -> int:
@@ -207,9 +222,7 @@ class AftObjective(WithoutLoss):
     def response(self, y: Array, margin: Array) -> Array:
         """Return the negative gradient, of shape (n_rows, 1), within +-15; `y` has shape (n_rows, 2)."""
         of, scale = DISTRIBUTIONS[self.distribution], self.parameter[0]
-        margin = np.broadcast_to(margin, (len(y), 1))
-        with np.errstate(divide="ignore"):  # the log of a lower bound of 0
-            low, high = np.clip((np.log(y) - margin) / scale, -FARTHEST, of.largest).T
+        low, high = self._standardised(y, margin, of.largest)
         open_start, open_end = y[:, 0] == 0, np.isinf(y[:, 1])
         is_exact = (low == high) & ~open_start & ~open_end  # or so far from the margin that the bounds are as one
         log_share = _log_share(of, low, np.where(is_exact, low + 1, high), open_start, open_end)
@@ -217,6 +230,58 @@ class AftObjective(WithoutLoss):
         at_high = np.where(open_end, 0.0, np.exp(np.minimum(of.log_density(high) - log_share, FARTHEST)))
         slope = np.where(is_exact, -of.slope(low), at_low - at_high)
         return np.clip(slope / scale, -LARGEST_GRADIENT, LARGEST_GRADIENT)[:, None]
+
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Return the loss of each row, shape (n_rows,): what XGBoost's metric ``aft-nloglik`` is the mean of.
+
+        It is minus the log of the density of T or of the probability of the interval, and like in XGBoost at most
+        27.6, minus the log of 1e-12.
+        """
+        of, scale = DISTRIBUTIONS[self.distribution], self.parameter[0]
+        low, high = self._standardised(y, margin, FARTHEST)
+        open_start, open_end, is_exact = y[:, 0] == 0, np.isinf(y[:, 1]), y[:, 0] == y[:, 1]
+        log_share = _log_share(of, low, np.where(is_exact, low + 1, high), open_start, open_end)
+        log_density = of.log_density(low) - np.log(scale) - np.log(np.where(is_exact, y[:, 0], 1.0))
+        return np.minimum(-np.where(is_exact, log_density, log_share), LARGEST_LOSS)
+
+    def least_loss(self, y: Array) -> Array:
+        """Return the loss of each row at the best prediction for it alone, shape (n_rows,)."""
+        lower, upper, scale = y[:, 0], y[:, 1], self.parameter[0]
+        is_open = (lower == 0) | np.isinf(upper)
+        log_lower = np.log(np.where(is_open, 1.0, lower))
+        width = (np.log(np.where(is_open, 1.0, upper)) - log_lower) / scale
+        # The densities at both ends of the best interval are equal. The mode of all distributions is 0.
+        low = -width / 2
+        if self.distribution == "extreme":
+            low = np.log(np.divide(width, np.expm1(width), out=np.ones_like(width), where=width > 0))
+        at_best = self.loss(y, (log_lower - scale * low)[:, None])
+        return np.where(is_open, 0.0, at_best)
+
+    def best_constant(self, y: Array, weight: Array) -> Array:
+        """Return the constant margin with the least weighted loss, shape (1,).
+
+        The loss is not convex where it is at its largest, so the best of many constants is improved.
+        """
+        from scipy.optimize import minimize_scalar
+
+        bounds = y[(weight > 0)[:, None] & (y > 0) & np.isfinite(y)]
+        reach = 10 * self.parameter[0]
+        constants = np.linspace(np.log(bounds.min()) - reach, np.log(bounds.max()) + reach, CONSTANTS)
+
+        def loss(constant: float) -> float:
+            return float(np.sum(weight * self.loss(y, np.full((len(y), 1), constant))))
+
+        best = int(np.argmin([loss(constant) for constant in constants]))
+        around = constants[[max(best - 1, 0), min(best + 1, CONSTANTS - 1)]]
+        found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-10})
+        return np.array([min((constants[best], float(found.x)), key=loss)])
+
+    def _standardised(self, y: Array, margin: Array, largest: float) -> tuple[Array, Array]:
+        """Return both bounds of Z, between -FARTHEST and `largest`."""
+        with np.errstate(divide="ignore"):  # the log of a lower bound of 0
+            z = (np.log(y) - np.broadcast_to(margin, (len(y), 1))) / self.parameter[0]
+        low, high = np.clip(z, -FARTHEST, largest).T
+        return low, high
 
     def time_bounds(self, y: Array) -> tuple[Array, Array]:
         """Return the two columns of y."""

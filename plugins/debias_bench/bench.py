@@ -30,7 +30,8 @@ STUDY_NAMES = (
 )
 SIMULATED = (
     *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
-    *("folds", "monitor", "days", "intervals", "decisions", "droppable", "interactions", "interaction-rivals"),
+    *("folds", "monitor", "days", "loss-changes", "intervals", "decisions", "droppable"),
+    *("interactions", "interaction-rivals"),
 )
 MEASUREMENTS = ("speed", "growth", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
@@ -89,12 +90,12 @@ def command(
     `dependence` those of the test of dependence, `many-features` where its lines are fitted in few trees,
     `rare-classes` error rates if few rows count, `folds` those over the folds of a cross-validation, and `monitor`
     those of the comparison of two windows of a history. `days` checks histories every day by the recipe, with and
-    without faults. `intervals` measures the coverage of intervals, and the power at planned numbers of rows.
-    `decisions` counts, on real data, sentences about reported importance that lead to wrong decisions, `droppable` what
-    dropped features cost, and `interactions` error rates and power of the test of pairs, which `interaction-rivals`
-    compares with other methods. `power` (forests) and `aico` (a boosted model) compare the power of our tests and of
-    others; --scorers then takes names of tests. `citrees` compares how well models predict from the features that
-    scores put first.
+    without faults. `loss-changes` counts which features are blamed for a change of the loss. `intervals` measures
+    the coverage of intervals, and the power at planned numbers of rows. `decisions` counts, on real data, sentences
+    about reported importance that lead to wrong decisions, `droppable` what dropped features cost, and
+    `interactions` error rates and power of the test of pairs, which `interaction-rivals` compares with other
+    methods. `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers
+    then takes names of tests. `citrees` compares how well models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")

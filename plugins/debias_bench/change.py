@@ -206,7 +206,7 @@ def _empty(model: str, response: str, number: int) -> PeriodSums:
     """Return sums over no rows of a fitted model."""
     rng = np.random.default_rng([number, MODELS.index(model), response == INTERACTIONS])
     X = rng.normal(size=(N_TRAINING_ROWS, N_FEATURES))
-    return PeriodSums(_fitted(model, X, _response(rng, X, response, model, np.ones(4)), number))
+    return PeriodSums(fitted(model, X, _response(rng, X, response, model, np.ones(4)), number))
 
 
 @lru_cache(maxsize=12)
@@ -261,7 +261,8 @@ def _response(
     return noisy
 
 
-def _fitted(model: str, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Any:
+def fitted(model: str, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Any:
+    """Return a model of a kind, one of MODELS, trained on these rows."""
     if model == "forest":
         from sklearn.ensemble import RandomForestRegressor
 
@@ -283,21 +284,26 @@ def _trial(setting: Setting, model: str, repeat: int) -> dict[str, Any]:
     }
 
 
-def _rates(trials: list[dict[str, Any]], setting: Setting, model: str) -> tuple[int, dict[str, tuple[float, float]]]:
-    """Return the number of trials, and the share of trials with each outcome, with its standard error."""
-    outcomes = [trial["scores"] for trial in trials if trial["design"] == setting.key(model)]
+def rates_of(trials: list[dict[str, Any]], design: str) -> tuple[int, dict[str, tuple[float, float]]]:
+    """Return the number of trials of a design, and the share with each outcome, with its standard error.
+
+    An outcome that is None is left out of its share.
+    """
+    outcomes = [trial["scores"] for trial in trials if trial["design"] == design]
     rates = {}
     for key in outcomes[0] if outcomes else ():
-        share = float(np.mean([each[key] for each in outcomes]))
-        # The error of a share of 0 or 1 is that of one trial more.
-        inner = min(max(share, 1 / len(outcomes)), 1 - 1 / len(outcomes))
-        rates[key] = share, float(np.sqrt(inner * (1 - inner) / len(outcomes)))
+        known = [each[key] for each in outcomes if each[key] is not None]
+        if known:
+            share = float(np.mean(known))
+            # The error of a share of 0 or 1 is that of one trial more.
+            inner = min(max(share, 1 / len(known)), 1 - 1 / len(known))
+            rates[key] = share, float(np.sqrt(inner * (1 - inner) / len(known)))
     return len(outcomes), rates
 
 
 def _unfinished(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     """Return a paragraph about rows with fewer trials than wanted, if there are any."""
-    fewest = min(_rates(trials, setting, model)[0] for setting in settings() for model in MODELS)
+    fewest = min(rates_of(trials, setting.key(model))[0] for setting in settings() for model in MODELS)
     if fewest >= repeats:
         return []
     return [
@@ -315,7 +321,7 @@ def _table(trials: list[dict[str, Any]], table: str) -> str:
     lines = []
     for setting in settings():
         for model in MODELS if setting.table == table else ():
-            n, rates = _rates(trials, setting, model)
+            n, rates = rates_of(trials, setting.key(model))
             if not n:
                 continue  # a run that was stopped
             shown = [with_error(rates[key]) for key in columns]
@@ -327,7 +333,7 @@ def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for setting in settings():
         for model in MODELS:
-            n, rates = _rates(trials, setting, model)
+            n, rates = rates_of(trials, setting.key(model))
             for key, (share, error) in rates.items():
                 row = {"table": setting.table, "windows": setting.name, "model": model, "trials": n}
                 lines.append(row | {"outcome": key, "share": share, "standard_error": error})

@@ -84,7 +84,7 @@ TRIPLES = ((4, 5, 6), (0, 1, 2))
 """Tested beside all pairs."""
 RESPONSES = ("number", "t3 columns", "codes", "blocks", "skewed noise", "class", "rare class", "count")
 ROWS_PER_BLOCK = 25
-MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM", "extra trees", "early stopping")
+MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM", "extra trees", "early stopping", "CatBoost")
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,11 @@ def fitted(setting: Setting, seed: int, X: Any, y: Array) -> Any:
         from lightgbm import LGBMClassifier, LGBMRegressor
 
         return (LGBMClassifier if is_class else LGBMRegressor)(verbose=-1, **of_trees).fit(X, y)
+    if setting.model == "CatBoost":
+        from catboost import CatBoostClassifier, CatBoostRegressor
+
+        quiet = {"verbose": False, "allow_writing_files": False, "random_seed": seed, "thread_count": 1}
+        return (CatBoostClassifier if is_class else CatBoostRegressor)(iterations=100, depth=6, **quiet).fit(X, y)
     from xgboost import XGBClassifier, XGBRegressor
 
     if setting.response == "count":
@@ -234,8 +239,11 @@ def _asked(names: list[str]) -> list[tuple[str, ...]]:
 
 
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    from importlib.util import find_spec
+
+    run = [setting for setting in settings() if setting.model != "CatBoost" or find_spec("catboost")]
     for number in range(repeats):
-        yield from ((setting.name, number, _trial, setting, number) for setting in settings())
+        yield from ((setting.name, number, _trial, setting, number) for setting in run)
 
 
 def _rates(trials: list[dict[str, Any]]) -> dict[Setting, dict[str, Any]]:

@@ -385,5 +385,7 @@ def _mask(column: NDArray[np.float64], of_training: NDArray[np.float64]) -> NDAr
     values, counts = np.unique(of_training, return_counts=True)
     if not np.array_equal(values, np.round(values)):
         return float(of_training.mean())
+    if values.size == 1:
+        return float(values[0])
     first, second = values[np.argsort(-counts, kind="stable")[:2]]
     return np.where(column == first, second, first)

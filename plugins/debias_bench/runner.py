@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from debias_bench.study import Design, Study
 
 INDEX = "index.md"
+MEASURED_ON = r"\*Written by the runner[^\n]*commit \w+, (\d{4}-\d\d-\d\d)"
+WITH_DEBIAS = r"\*Written by the runner[^\n]*debias ([\w.]+),"
+"""When a page was measured, and with which version, as its last lines say."""
 
 
 def run_study(
@@ -164,11 +168,20 @@ def _progress(total: int, messages: Console) -> Iterator[Callable[[], Any]]:
 
 
 def write_index(out: Path) -> None:
-    """Write a list of the pages in the folder, each by its first line."""
+    """Write a table of the pages in the folder: the first line of each, when it was measured, and with which debias."""
     pages = sorted(path for path in out.glob("*.md") if path.name != INDEX and path.with_suffix(".csv").exists())
-    titles = [path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in pages]
-    lines = [f"- [{title}]({path.name})" for title, path in zip(titles, pages, strict=True)]
-    head = "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand.\n\n"
+    lines = ["| page | measured | with debias |", "| --- | --- | --- |"]
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        day, of_debias = (re.search(pattern, text) for pattern in (MEASURED_ON, WITH_DEBIAS))
+        title = text.splitlines()[0].lstrip("# ")
+        cells = (day[1] if day else "not dated", of_debias[1] if of_debias else "not told")
+        lines.append(f"| [{title}]({path.name}) | {' | '.join(cells)} |")
+    head = (
+        "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand. A page says on which "
+        "machine and with which versions it was measured. Pages that are not dated were written before pages kept "
+        "their date.\n\n"
+    )
     write_text(out / INDEX, head + "\n".join(lines) + "\n")
 
 

@@ -20,9 +20,9 @@ from support import families
 N = 240
 
 
-def refit(model, X, y, sample_weight=None, seed=None, params=None):
+def refit(model, X, y, sample_weight=None, seed=None, params=None, qid=None):
     return plugin_manager().hook.debias_refit(
-        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params, n_jobs=None
+        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params, n_jobs=None, qid=qid
     )
 
 

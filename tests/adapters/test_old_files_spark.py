@@ -220,7 +220,10 @@ WRONG_ROWS = {
     "beyond the splits": (lambda X: X.assign(floors=np.nan), "Bucketizer of the pipeline refuses such rows"),
     "no column": (lambda X: X.drop(columns=["a", "b"]), "missing: a, b"),
     "an array of another width": (lambda X: X[["a", "b"]].to_numpy(), "reads 4 columns: a, b, city, floors"),
-    "a lazy frame": (lambda X: pytest.importorskip("polars").from_pandas(X).lazy(), "collect"),
+    "a lazy frame": (
+        lambda X: pytest.importorskip("polars").from_pandas(X).lazy(),
+        "name of the column with the response",
+    ),
 }
 
 

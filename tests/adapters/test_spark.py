@@ -400,6 +400,7 @@ def test_fitted_models_are_unwrapped_to_what_other_processes_can_read(fitted):
     np.testing.assert_array_equal(sent.leaves(member.X), member.model.leaves(member.X))
 
 
+@pytest.mark.slow
 def test_noise_scores_zero_where_spark_says_otherwise(spark):
     """A column of noise with many values: Spark gives it importance in every fit; here its mean is 0."""
     from pyspark.ml.feature import VectorAssembler

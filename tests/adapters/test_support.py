@@ -88,7 +88,7 @@ CAPABILITIES = {
 }
 
 
-BASE = ("RandomForest", "Extra", "Decision", "Bagging", "Gradient", "Hist", "XGBoost", "LightGBM")
+BASE = ("RandomForest", "Extra", "Decision", "Bagging", "Gradient", "AdaBoost", "Hist", "XGBoost", "LightGBM")
 """Beginnings of the names of families that every developer has the libraries of."""
 
 
@@ -136,8 +136,8 @@ def lacking(family, capability):
     """Return what the installed version of the library lacks, so that debias must refuse; None if nothing."""
     if family in families.ON_SPARK:
         return None
-    boosters = ("Hist", "Gradient", "XGBoost", "LightGBM", "CatBoost")
-    others = ("YDF", "treelite", "FLAML", "AutoGluon")  # they fill missing values, or route them as the splits say
+    boosters = ("Hist", "Gradient", "AdaBoost", "XGBoost", "LightGBM", "CatBoost")
+    others = ("YDF", "treelite", "H2O", "FLAML", "AutoGluon")  # they fill missing values, or route them
     if capability == "missing" and not IN_FORESTS and not family.startswith((*boosters, *others)):
         return f"scikit-learn {version('scikit-learn')}: {WHY}"
     if capability == "categories" and family.startswith("XGBoost") and not at_least("xgboost", "3.1"):

@@ -141,7 +141,9 @@ def test_a_comparison_of_aft_leaves_out_scores_that_need_a_metric():
 
 def test_scores_of_aft_that_cannot_be_are_refused():
     model, (X, y) = aft_model(*intervals(N, 0)), intervals(N, 1)
-    with pytest.raises(debias.plugin.CompositionError, match="does not compute the loss of accelerated failure times"):
+    with pytest.raises(
+        debias.plugin.CompositionError, match="does not compute the running loss of accelerated failure times"
+    ):
         debias.score(model, X, y, "oob_loss", rows="held-out")
     with pytest.raises(debias.plugin.CompositionError, match="no metric by default"):
         debias.score(model, X, y, "permutation", rows="held-out")

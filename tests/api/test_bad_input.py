@@ -75,7 +75,8 @@ class TestX:
 
     def test_other_columns_are_named(self, library, fitted, fresh):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="missing: d; unknown to the model: dd. Did you mean 'dd'?"):
+        told = r"missing: d; unknown to the model: dd\. Is 'dd' the 'd' of the model\? Then rename it\."
+        with pytest.raises(debias.RowsError, match=told):
             debias.score(fitted[library], X.rename(columns={"d": "dd"}), y)
 
     def test_fewer_columns_are_refused(self, library, fitted, fresh):

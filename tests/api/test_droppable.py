@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, 
 from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
-from xgboost import XGBClassifier, XGBRanker, XGBRegressor
+from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias import Dataset, ProvenanceError, RowsError, UnsupportedModelError
@@ -175,6 +175,7 @@ def test_weights_and_blocks_are_those_of_rows_repeated(booster):
     assert weighted.units == "blocks of held-out rows"
 
 
+@pytest.mark.thorough
 def test_columns_of_a_pipeline_are_those_of_the_user():
     X, y = drawn()
     X["kind"] = pd.Categorical(np.random.default_rng(1).choice(list("uvw"), len(X)))
@@ -287,8 +288,17 @@ def test_rows_that_cannot_certify_are_refused(booster):
         debias.droppable(forest, *train, train=train)
     with pytest.raises(ProvenanceError, match="also in train="):
         debias.droppable(forest, X[300:600], y[300:600], train=train)
+    for stated in (X[:400], X[200:600]):  # training rows, and some of them, that are said to be held out
+        warned = pytest.warns(debias.DebiasWarning, match="are also in train=")
+        with warned, pytest.raises(RowsError, match="of the evaluation rows are also in train="):
+            debias.droppable(model, stated, y[stated.index], train=train, rows="held-out")
     with pytest.raises(ProvenanceError):  # train= are not the training rows
         debias.droppable(forest, *held_out, train=(X[100:400], y[100:400]))
+    exchanged = pytest.raises((ProvenanceError, debias.DebiasWarning), match="train does not look like the training")
+    with exchanged:
+        debias.droppable(model, *train, train=held_out)
+    with pytest.raises(ProvenanceError, match="train does not look like the training"):  # also by its units
+        debias.droppable(model, *train, train=(held_out[0], 3 * held_out[1]))
 
 
 def test_models_that_cannot_be_compared_are_refused(booster):
@@ -304,19 +314,9 @@ def test_models_that_cannot_be_compared_are_refused(booster):
         trained = xgboost.train(settings, xgboost.DMatrix(X[:400], y[:400]), 20)
         with pytest.raises(RowsError, match="has monotone_constraints by the positions of its 5 columns"):
             asked(trained, X, y, columns=["noise 1"])
-    time = np.exp(y / 3) * np.where(np.arange(len(y)) % 4 == 0, -1, 1)
-    cox = XGBRegressor(objective="survival:cox", **BOOSTER).fit(X[:400], time[:400])
-    with pytest.raises(CompositionError, match="droppable compares losses row by row"):
-        asked(cox, X, time)  # before the user is asked whether the rows are held out
-    query = np.repeat(np.arange(70), 10)
-    grade = np.digitize(y, [-1, 0, 1])
-    ranker = XGBRanker(**BOOSTER).fit(X[:400], grade[:400], qid=query[:400])
-    with pytest.raises(CompositionError, match="droppable compares losses row by row"):
-        debias.droppable(
-            ranker,
-            Dataset(X[400:], grade[400:], qid=query[400:]),
-            train=Dataset(X[:400], grade[:400], qid=query[:400]),
-        )
+    custom = XGBRegressor(objective=lambda y, margin: (margin - y, np.ones(len(y))), **BOOSTER).fit(X[:400], y[:400])
+    with pytest.raises(CompositionError, match="droppable compares losses, and a custom objective gives only its grad"):
+        asked(custom, X, y)  # before the user is asked whether the rows are held out
     weighted = RandomForestRegressor(9, random_state=0).fit(X[:400], y[:400], np.linspace(1, 2, 400))
     with pytest.raises(ProvenanceError, match="trained with sample_weight"):
         asked(weighted, X, y, rows="held-out")
@@ -330,12 +330,14 @@ def test_progress_counts_the_refits(booster):
     assert (4, 4) in seen  # sets: 1, 2, 3 and 4 of 5 features
 
 
+@pytest.mark.thorough
 def test_the_refitted_path_trains_the_models_of_folds_at_each_size(booster):
     result = asked(*booster, refit_path=True)
     assert (result.path, result.n_fits) == ("refitted", 4 + 3 * 4)
     assert set(result.columns) == {"noise 1", "noise 2"}
 
 
+@pytest.mark.thorough
 def test_of_many_features_several_are_dropped_at_a_time_and_it_is_said():
     X, y = drawn()
     noise = np.random.default_rng(5).normal(size=(len(X), 37))

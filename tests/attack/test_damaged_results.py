@@ -13,7 +13,6 @@ import debias
 from support import mutants
 
 pytestmark = pytest.mark.integration
-MUTANTS = 2000
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +50,9 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["history", "folds", "audit"])
-def test_no_mutant_harms(made, name):
+def test_no_mutant_harms(made, name, count):
     data, read = made[name]
-    half = MUTANTS // 2
+    half = count // 2
     damaged = mutants.damaged(data, half, seed=18)
     if name == "history":
         damaged += mutants.damaged_numbers(data, half, seed=19)

@@ -21,7 +21,6 @@ from support.mutants import Table, answer_of, damaged, damaged_documents, damage
 
 pytestmark = pytest.mark.integration
 
-COUNT = 2000
 TABLES: list[Table] = []
 FRAME = pd.DataFrame(
     {
@@ -82,7 +81,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_node_sums(name, file, tmp_path):
+def test_node_sums(name, file, tmp_path, count):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = X[:, 0] + rng.normal(size=300)
@@ -102,8 +101,8 @@ def test_node_sums(name, file, tmp_path):
         return answer_of([scored.values, read.squares, *read.state().values()])
 
     target(original)
-    judged(damaged(original, COUNT, 1), target, original=original, name=f"NodeSums, {name}", unchanged=True)
-    forged = [_forged(original, k) for k in range(COUNT // 2)]
+    judged(damaged(original, count, 1), target, original=original, name=f"NodeSums, {name}", unchanged=True)
+    forged = [_forged(original, k) for k in range(count // 2)]
     judged(forged, target, original=original, name=f"NodeSums, {name}, sealed again")
 
 
@@ -136,7 +135,7 @@ def drawn(child):
     return np.random.default_rng(child).normal(size=(3, 2))
 
 
-def test_damaged_checkpoints_do_no_harm(file, tmp_path):
+def test_damaged_checkpoints_do_no_harm(file, tmp_path, count):
     engine = Engine(checkpoint=tmp_path / "run.sqlite")
     whole = replicate(drawn, n=8, seed=0, engine=engine, fingerprint=lambda: "a").values
     replicate(drawn, n=3, seed=1, engine=engine, fingerprint=lambda: "b")
@@ -150,7 +149,7 @@ def test_damaged_checkpoints_do_no_harm(file, tmp_path):
         assert (found.values == whole).all() or not found.n_damaged
         return answer_of([found.values])
 
-    judged(damaged(original, COUNT, 2), target, original=original, name="checkpoint", unchanged=True)
+    judged(damaged(original, count, 2), target, original=original, name="checkpoint", unchanged=True)
     values = {at for at in range(len(original)) if any(original[at : at + 48] == each.tobytes() for each in whole)}
     assert len(values) == 8
     mutants = [_with_byte(original, at + k, 7) for at in sorted(values) for k in range(48)]
@@ -174,7 +173,7 @@ def audit():
 
 
 @pytest.mark.parametrize("kind", ["Audit", "Scores"])
-def test_damaged_results_do_no_harm(kind, audit):
+def test_damaged_results_do_no_harm(kind, audit, count):
     found = audit if kind == "Audit" else audit.tested_scores
     original = found.to_json().encode()
 
@@ -184,14 +183,14 @@ def test_damaged_results_do_no_harm(kind, audit):
             read.summary(), read.check({"max_unsupported_share": 0.5, "must_be_informative": ["a"]}).to_json()
         return read.to_json()
 
-    mutants = damaged(original, COUNT // 2, 3)
-    documents = damaged_documents(json.loads(original), COUNT // 2, 4)
+    mutants = damaged(original, count // 2, 3)
+    documents = damaged_documents(json.loads(original), count // 2, 4)
     mutants += [json.dumps(each).encode() for each in documents]
     judged(mutants, target, original=original, name=f"{kind} JSON")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "arrow"])
-def test_damaged_rows_do_no_harm(ending, file, tmp_path):
+def test_damaged_rows_do_no_harm(ending, file, tmp_path, count):
     path = tmp_path / f"rows.{ending}"
     write = {"csv": lambda: FRAME.to_csv(path, index=False), "parquet": lambda: FRAME.to_parquet(path)}
     write.get(ending, lambda: FRAME.to_feather(path))()
@@ -201,12 +200,12 @@ def test_damaged_rows_do_no_harm(ending, file, tmp_path):
         frame = TableFile(str(file(data, f"file.{ending}"))).read()
         return [list(map(str, frame.columns)), [[str(value) for value in frame[name]] for name in frame.columns]]
 
-    damage = damaged(original, COUNT // 2, 5) + damaged_lines(original, COUNT // 2, 6) if ending == "csv" else None
-    judged(damage or damaged(original, COUNT, 5), target, original=original, name=ending)
+    damage = damaged(original, count // 2, 5) + damaged_lines(original, count // 2, 6) if ending == "csv" else None
+    judged(damage or damaged(original, count, 5), target, original=original, name=ending)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_damaged_rows_in_batches_do_no_harm(ending, file, tmp_path):
+def test_damaged_rows_in_batches_do_no_harm(ending, file, tmp_path, count):
     path = tmp_path / f"rows.{ending}"
     frame = FRAME[["number", "whole", "y"]].assign(label=FRAME["text"])
     frame.to_parquet(path) if ending == "parquet" else frame.to_feather(path)
@@ -219,24 +218,24 @@ def test_damaged_rows_in_batches_do_no_harm(ending, file, tmp_path):
             return answer_of([debias.score(forest, file(data, f"file.{ending}"), "y", rows="held-out").values])
 
     target(original)
-    judged(damaged(original, COUNT, 11), target, original=original, name=f"{ending} in batches")
+    judged(damaged(original, count, 11), target, original=original, name=f"{ending} in batches")
 
 
-def test_damaged_policies_do_no_harm(file):
+def test_damaged_policies_do_no_harm(file, count):
     def target(data):
         return repr(Policy.of(str(file(data, "policy.toml"))))
 
-    mutants = damaged(POLICY, COUNT // 2, 7) + damaged_lines(POLICY, COUNT // 2, 8)
+    mutants = damaged(POLICY, count // 2, 7) + damaged_lines(POLICY, count // 2, 8)
     judged(mutants, target, original=POLICY, name="policy")
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_damaged_params_do_no_harm(ending, file):
+def test_damaged_params_do_no_harm(ending, file, count):
     lines = [f"{name} = {json.dumps(value)}" for name, value in PARAMS.items() if value is not None]
     original = (json.dumps(PARAMS, indent=1) if ending == "json" else "\n".join(lines)).encode()
 
     def target(data):
         return repr(read_mapping(str(file(data, f"params.{ending}")), "hyper-parameters"))
 
-    mutants = damaged(original, COUNT // 2, 9) + damaged_lines(original, COUNT // 2, 10)
+    mutants = damaged(original, count // 2, 9) + damaged_lines(original, count // 2, 10)
     judged(mutants, target, original=original, name=f"params, {ending}")

@@ -1,6 +1,7 @@
-"""Two thousand damaged files of every format of models: none crashes, hangs, runs code, or raises what nobody named.
+"""Damaged files of every format of models: none crashes, hangs, runs code, or raises what nobody named.
 
-Run by ``pytest -m integration tests/attack/test_model_files.py -s``, which prints the table of docs/files.md.
+Two thousand of each are tried by ``pytest -m slow tests/attack/test_model_files.py -s``, which prints the table of
+docs/files.md, and a slice of them in each run of the CI.
 """
 
 import re
@@ -15,7 +16,6 @@ from debias.models.sandbox import check
 from support import model_mutants, mutants
 
 pytestmark = pytest.mark.integration
-MUTANTS = 2000
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +35,10 @@ def tables():
 
 
 @pytest.mark.parametrize("name", model_mutants.FORMATS)
-def test_no_mutant_harms(whole, tables, name):
+def test_no_mutant_harms(whole, tables, name, count):
     home, contents = whole
-    damaged = model_mutants.FORMATS[name](contents[name], MUTANTS, seed=18)
-    assert len(damaged) >= MUTANTS
+    damaged = model_mutants.FORMATS[name](contents[name], count, seed=18)
+    assert len(damaged) >= count
     if name in model_mutants.APART:  # tests before this one have used threads of its library, which no fork outlives
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
             table = process.submit(model_mutants.tried, home, name, contents, damaged).result()
@@ -46,9 +46,12 @@ def test_no_mutant_harms(whole, tables, name):
         table = model_mutants.tried(home, name, contents, damaged)
     tables.append(table)
     table.require()
-    assert name != "model.pkl" or table.counts["clear"] == MUTANTS
+    assert name != "model.pkl" or table.counts["clear"] == count
     for case in [case for case in table.cases if case.outcome == "guarded"][:3]:
         (home / name).write_bytes(damaged[case.number])  # the guard above is a fork; in use it is a process of its own
         with pytest.raises(UnsupportedModelError, match=re.escape(name)):
             check(home / name)
-    assert name != "model.cbm" or table.counts["guarded"], "no mutant ends the guard, so this tries nothing"
+    of_a_slice = count < 2000  # few end the guard
+    assert name != "model.cbm" or of_a_slice or table.counts["guarded"], (
+        "no mutant ends the guard, so this tries nothing"
+    )

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from debias.cli import main
 from debias_bench.demo import UNIQUE, demo_audits
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "shell.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def test_demo_shows_what_each_library_ranks_too_high_and_writes_a_report(tmp_pat
     assert done.exit_code == 0, done.output
     assert done.stdout.count("=> noise_") == 3
     told = " ".join(done.stdout.split())
-    shown = README[README.index("From its output:") :].split("```text")[1].split("```")[0]
-    assert " ".join(shown.split()) in told  # the README shows what it prints
+    shown = PAGE[PAGE.index("From its output:") :].split("```text")[1].split("```")[0]
+    assert " ".join(shown.split()) in told  # the page shows what it prints
     for library in ("RandomForestRegressor", "XGBRegressor", "LGBMRegressor"):
         assert library in done.stdout
     assert str(tmp_path / "report.html") in done.stdout.replace("\n", "")

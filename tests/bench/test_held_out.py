@@ -21,6 +21,7 @@ def test_every_design_has_a_name_of_its_own_and_says_what_is_relevant():
         assert sample.noise is None or not (sample.noise & sample.relevant).any()
 
 
+@pytest.mark.thorough
 def test_a_trial_gives_the_same_rates_again_and_costly_tests_take_part_in_some():
     (setting,) = [each for each in settings() if each.name == "additive, 50 rows"]
     first = trial(setting, 1)

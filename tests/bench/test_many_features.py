@@ -16,6 +16,7 @@ from debias_bench.significance_settings import seed_of
 SMALL = [Setting("classes", 100, 60, many_features._classes), Setting("numbers", 100, 60, many_features._numbers, 0.5)]
 
 
+@pytest.mark.thorough
 def test_a_data_set_is_tested_as_an_audit_tests_it(monkeypatch):
     found = []
     forests = many_features._forest

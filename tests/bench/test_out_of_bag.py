@@ -17,6 +17,7 @@ def test_relevant_features_come_first_and_the_others_are_independent_of_the_resp
         assert n_relevant < X.shape[1]
 
 
+@pytest.mark.thorough
 def test_a_trial_gives_the_same_rates_again():
     first = trial("noise correlated .95 beside two effects", 0)
     np.testing.assert_equal(first, trial("noise correlated .95 beside two effects", 0))

@@ -192,6 +192,7 @@ def test_refits_that_do_not_depend_on_the_response_find_nothing():
         assert (found.adjusted > 0.05).all()
 
 
+@pytest.mark.thorough
 def test_pimp_counts_refits_with_as_large_an_importance():
     design = power_designs.forests()[5]
     sample = design.draw(3)
@@ -288,3 +289,11 @@ def test_bench_from_the_shell_writes_its_tables(tmp_path, monkeypatch):
         assert result.exit_code == 0, result.output
         assert (tmp_path / f"{study}.csv").exists()
     assert CliRunner().invoke(main, ["bench", "aico", "--data", __file__]).exit_code == 2
+
+
+def test_a_column_of_one_whole_number_is_masked_by_it():
+    """A rare binary column may have one value in the training rows."""
+    column = np.array([0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(power_methods._mask(column, np.zeros(5)), 0)
+    np.testing.assert_array_equal(power_methods._mask(column, np.array([0.0, 0, 1])), [1, 0, 1])
+    assert power_methods._mask(column, np.array([0.25, 0.75])) == 0.5

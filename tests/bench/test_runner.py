@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import sys
 import zlib
 from dataclasses import replace
@@ -43,7 +44,21 @@ def test_a_run_writes_table_page_and_picture(tmp_path):
     assert "A noise feature is selected" not in page, "no scorer here has a threshold"
     svg = (tmp_path / "small.svg").read_text()
     assert "leaf 10" in svg, "text stays text"
-    assert "[A small study](small.md)" in (tmp_path / "index.md").read_text()
+    listed = (tmp_path / "index.md").read_text()
+    day = re.search(r"commit \w+, (\S+);", page)
+    assert f"| [A small study](small.md) | {day[1] if day else 'not dated'} | {debias.__version__} |" in listed
+
+
+def test_a_page_without_a_date_is_listed_as_not_dated(tmp_path):
+    for name, line in (("old", "*Written by the runner; Linux; debias 0.0.1, numpy 2.*"), ("bare", "Nothing.")):
+        (tmp_path / f"{name}.md").write_text(f"# The {name} page\n\n{line}\n")
+        (tmp_path / f"{name}.csv").write_text("")
+    runner.write_index(tmp_path)
+    lines = (tmp_path / "index.md").read_text().splitlines()[-2:]
+    assert lines == [
+        "| [The bare page](bare.md) | not dated | not told |",
+        "| [The old page](old.md) | not dated | 0.0.1 |",
+    ]
 
 
 @pytest.mark.quick
@@ -178,6 +193,7 @@ def test_a_scorer_that_joins_later_runs_alone(tmp_path):
     assert (tmp_path / "small.trials.jsonl").read_text() == before, "nothing was missing"
 
 
+@pytest.mark.thorough
 def test_trials_of_another_seed_are_not_mixed(tmp_path):
     run(tmp_path, repeats=1, scorers=("mdi",))
     with pytest.raises(debias.DebiasError, match=r"another run \(seed changed\).*--restart"):

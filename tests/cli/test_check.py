@@ -26,10 +26,14 @@ def block(name):
 def home(tmp_path_factory):
     """The files of the drift example, and the audit of the old model, made by the page's own code and command."""
     here = tmp_path_factory.mktemp("gate")
-    subprocess.run([sys.executable, "-c", block("drift data")], cwd=here, check=True)
     (here / "debias.toml").write_text(block("drift policy"))
-    done = in_bash(block("drift commands").splitlines()[0], cwd=here)
-    assert done.returncode == 0, done.stderr
+    _, *command = block("drift commands").splitlines()[0].split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        patch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
+        exec(block("drift data"), {})
+        done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
     return here
 
 

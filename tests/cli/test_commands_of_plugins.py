@@ -56,7 +56,18 @@ def test_the_commands_of_debias_and_of_its_plugin_are_listed():
     done = run("--help")
     assert (done.exit_code, done.stderr) == (0, "")
     assert listed(done) == sorted([*OWN, "bench", "demo"])
-    assert OWN == ["audit", "check", "clusters", "doctor", "drop", "interactions", "monitor", "plugins", "score"]
+    assert OWN == [
+        "audit",
+        "check",
+        "clusters",
+        "compare",
+        "doctor",
+        "drop",
+        "interactions",
+        "monitor",
+        "plugins",
+        "score",
+    ]
 
 
 def test_commands_of_debias_load_no_plugin(monkeypatch):

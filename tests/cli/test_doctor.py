@@ -111,6 +111,7 @@ def test_the_facts_are_those_of_this_process(imports_apart):
     assert report["libraries"] is None
 
 
+@pytest.mark.thorough
 def test_the_text_has_the_same_facts():
     done = run("--no-check")
     assert done.exit_code == 0, done.output
@@ -210,7 +211,7 @@ def test_every_requirement_is_known():
         found = known.get(expected.name)
         of_developers = any(f'"{extra}"' in str(expected.marker) for extra in installed.FOR_DEVELOPERS)
         if not of_developers and expected.name != "debias-trees":
-            assert str(expected.specifier) == f">={found.minimum}"
+            assert f">={found.minimum}" in map(str, expected.specifier)
             assert found.needed == (expected.marker is None)
 
 

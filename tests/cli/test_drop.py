@@ -90,6 +90,7 @@ def test_other_formats_are_those_of_the_result(files):
     assert as_csv.stdout == result.to_csv()
 
 
+@pytest.mark.thorough
 def test_a_policy_names_the_set_and_decides_the_exit_code(files, tmp_path):
     for name, code, word in (("noise", 0, "passed"), ("kept", 1, "failed")):
         done = run(files, "--policy", files / f"{name}.toml", "--junit", tmp_path / f"{name}.xml")
@@ -105,7 +106,6 @@ def test_a_policy_names_the_set_and_decides_the_exit_code(files, tmp_path):
     ("options", "message"),
     [
         (("--level", "model"), "leave --level out"),
-        (("--qid", "day"), "leave --qid out"),
         (("--feature", "a", "--policy", "noise.toml"), "leave --feature out"),
         (("--policy", "audit.toml"), "has no rule may_drop"),
         (("--junit", "some.xml"), "are for --policy"),
@@ -128,3 +128,30 @@ def test_training_rows_and_hyper_parameters_are_needed(files):
     done = CliRunner().invoke(main, [*map(str, given), "--train", str(files / "train.csv")])
     assert done.exit_code == 3
     assert "--params FILE" in done.stderr
+
+
+def test_a_ranker_takes_the_column_of_queries_from_both_files(tmp_path):
+    rng = np.random.default_rng(0)
+    query = np.repeat(np.arange(120), 8)
+    X = pd.DataFrame(rng.normal(size=(query.size, 3)), columns=["a", "noise 1", "noise 2"])
+    grade = np.digitize(2 * X["a"] + rng.normal(size=query.size), [-1, 0.5, 2])
+    booster = xgboost.train(
+        {"objective": "rank:ndcg", "max_depth": 3, "nthread": 1}, xgboost.DMatrix(X[:400], grade[:400], qid=query[:400])
+    )
+    booster.save_model(tmp_path / "model.ubj")
+    (tmp_path / "params.json").write_text('{"max_depth": 3}')
+    rows = X.assign(target=grade, page=query)
+    rows[:400].to_csv(tmp_path / "train.csv", index=False)
+    rows[400:].to_csv(tmp_path / "held_out.csv", index=False)
+    parts = {name: str(tmp_path / name) for name in ("model.ubj", "held_out.csv", "train.csv", "params.json")}
+    options = ["drop", parts["model.ubj"], parts["held_out.csv"], "--target", "target", "--rows", "held-out"]
+    options += ["--train", parts["train.csv"], "--params", parts["params.json"], "--tolerance", "0.2"]
+    done = CliRunner().invoke(main, [*options, "--qid", "page", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    result = debias.Droppable.from_json(done.stdout)
+    assert result.feature_names == ("a", "noise 1", "noise 2")
+    assert result.units == "held-out queries"
+    assert "a" not in result.columns
+    done = CliRunner().invoke(main, options)
+    assert done.exit_code in (2, 3)
+    assert "this is a ranker" in done.stderr

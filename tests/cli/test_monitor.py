@@ -256,6 +256,11 @@ def test_reports_are_written(run, tmp_path):
     assert run("changes", "kept.history", "--recent", "9", "--html", tmp_path / "changes.html").exit_code == 0
     for name in ("show", "changes"):
         assert "bmi" in (tmp_path / f"{name}.html").read_text()
+    path = tmp_path / "numbers.history"
+    for day in (1, 2):
+        assert add(run, path, day, at=str(day)).exit_code == 0
+    assert run("show", path, "--html", tmp_path / "numbers.html").exit_code == 0
+    assert "Not judged: no period is in the reference window" in (tmp_path / "numbers.html").read_text()
 
 
 def test_merge_makes_the_history_and_adds_what_is_missing(run, tmp_path):
@@ -280,3 +285,39 @@ def test_a_rule_may_be_allowed_not_to_be_judged(run, tmp_path):
     assert json.loads(allowed.stdout)["allowed_not_judged"] == ["must_not_fade"]
     assert "<skipped" in (tmp_path / "x.xml").read_text()
     assert run(*given, "--allow-not-judged", "must_not_fde").exit_code == 2
+
+
+def test_how_many_rows_have_parts_of_the_loss(run, tmp_path):
+    for options, expected in (((), 200), (("--loss-rows", "30"), 30), (("--loss-rows", "0"), None)):
+        path = tmp_path / f"{len(options)}{expected}.history"
+        for day in (1, 2):
+            assert add(run, path, day, *options).exit_code == 0
+        done = run("changes", path, "--recent", "1", "--reference", "first 1", "--format", "json")
+        found = json.loads(done.stdout)
+        assert (found["loss"] and found["loss"]["n_rows"]) == (expected and [expected, expected])
+    assert "added without parts of the loss" in found["no_loss_because"]
+
+
+def test_no_rows_are_kept_where_they_may_not_be(run, home, tmp_path):
+    rows = pd.read_csv(home / "day1.csv")[["bmi", "age", "noise"]].to_numpy(dtype=np.float32).astype("<f8")
+    for options, kept in (((), 50), (("--kept-rows", "7"), 7), (("--kept-rows", "0"), 0)):
+        path = tmp_path / f"{kept}.history"
+        assert add(run, path, 1, *options).exit_code == 0
+        content = path.read_bytes()
+        assert sum(row.tobytes() in content for row in rows) >= 0.9 * kept  # some may be on two pages of the file
+        assert sum(row.tobytes() in content for row in rows) <= kept
+    assert add(run, tmp_path / "x.history", 1, "--loss-rows", "-1").exit_code == 2
+
+
+def test_with_the_model_causes_of_a_higher_loss_are_told(run, home):
+    windows = ("--recent", "8", "--reference", "first 12")
+    done = run("changes", "kept.history", *windows, "--model", "model.ubj", "--format", "json")
+    assert done.exit_code == 0, done.output
+    model = debias.load_model(home / "model.ubj")
+    expected = debias.History(model, home / "kept.history").changes("8", "first 12")
+    assert [cause.feature for cause in expected.loss.causes] == ["age"]
+    assert json.loads(done.stdout) == expected.to_dict()
+    without = " ".join(run("changes", "kept.history", *windows).stdout.split())
+    assert "not known: this history was opened without the model" in without
+    done = run("check", "kept.history", *windows, "--model", "model.ubj", "--policy", "policy.toml")
+    assert done.exit_code in (0, 1), done.output

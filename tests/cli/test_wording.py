@@ -75,6 +75,18 @@ def test_no_message_speaks_of_arguments():
             "test=None. Audit again with test='auto', the default",
             "--test none. Audit again with --test auto, the default",
         ),
+        (
+            "X has not the columns of this Pipeline (unknown to it: day). Pass X[model.feature_names_in_], the columns "
+            "that it was trained on",
+            "DATA has not the columns of this Pipeline (unknown to it: day). Pass a table with the columns that it was "
+            "trained on, in their order; --drop leaves a column out",
+        ),
+        ("Instead, pass the seed as random_state.", "Instead, pass the seed as --random-state."),
+        ("Instead, pass training rows as train=(X_train, y_train).", "Instead, pass training rows as --train FILE."),
+        (
+            "which has all of them. To name columns that have no names, pass debias.Dataset(X, y, feature_names=...).",
+            "which has all of them.",
+        ),
         ("leave blocks and base_margin out", "leave --blocks out"),
         ("blocks, qid and base_margin need all rows", "--blocks and --qid need all rows"),
         ("pass train=debias.Dataset(X_train, y_train, qid=...), with", "pass --train FILE, with"),

@@ -148,7 +148,6 @@ def test_a_scorer_gets_weights_seed_threads_and_labels():
         ({"X": pd.DataFrame({"mix": [1, "a", 2]})}, "'mix' .* neither numbers nor categories"),
         ({"X": pl.DataFrame({"list": [[1], [2], [3]]})}, "'list' .* neither numbers nor categories"),
         ({"X": np.array([[np.inf], [1], [2]])}, "infinite in row 0"),
-        ({"X": pl.DataFrame({"a": [1, 2, 3]}).lazy()}, "collect"),
         ({"X": pd.DataFrame(np.eye(3), columns=["a", "a", "b"])}, "same name: a"),
         ({"sample_weight": [1, 2]}, "sample_weight has shape"),
         ({"rows": "oob"}, "leave `rows`"),

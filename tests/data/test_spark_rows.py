@@ -248,6 +248,7 @@ def test_pandas_on_spark_scores_as_the_frame_of_spark(on_spark, frame):
     assert_same_scores(debias.score(forest, df.pandas_api(), "number"), debias.score(forest, df, "number"))
 
 
+@pytest.mark.slow
 def test_a_killed_executor_and_a_failed_task_are_repeated_with_the_same_numbers(frame, tmp_path):
     """A Spark of its own: a cluster of two processes on this machine, whose small driver takes few results."""
     code = CLUSTER.format(tests=str(Path(__file__).parent.parent), folder=str(tmp_path))

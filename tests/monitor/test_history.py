@@ -158,6 +158,7 @@ def test_adding_the_same_rows_again_changes_nothing(model, path, days):
     pd.testing.assert_frame_equal(history.scores(), before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", ["row", "response", "weight"])
 def test_other_rows_are_refused_unless_they_replace(model, path, days, change):
     X, y = days(0)
@@ -295,6 +296,7 @@ CATEGORICAL = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind",
     [
@@ -341,6 +343,7 @@ def test_which_splits_are_on_categories_is_stored():
             from_arrays(facts, arrays | {"by_category": forged})
 
 
+@pytest.mark.thorough
 def test_rows_from_files_and_batches_are_the_same_rows(model, path, days, tmp_path):
     X, y = days(0)
     X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
@@ -694,6 +697,7 @@ def test_what_is_removed_is_gone_and_nothing_else(model, retrained, path, days):
     assert history.add(*days(0), at=date(2026, 1, 1))  # of any kind again
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("groups", [20, 8])
 def test_changes_are_those_of_the_windows(model, kept, days, groups, monkeypatch):
     history = debias.History.open(kept)

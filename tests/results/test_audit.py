@@ -42,6 +42,7 @@ def test_the_table_has_shares_that_sum_to_1_and_is_sorted(audit):
     assert (table["share"] >= 0).all()
 
 
+@pytest.mark.thorough
 def test_reported_is_what_the_library_reports(diabetes, models):
     import lightgbm
     import xgboost

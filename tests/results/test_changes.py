@@ -14,11 +14,11 @@ import pytest
 from debias import Changes
 from debias.cli.output import terminal
 from debias.errors import PolicyError
-from debias.results.changes import MeanOfPeriods, WindowOfPeriods
 from debias.results.console import print_gate
 from debias.results.gate_of_changes import check
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import HistoryPolicy, Policy
+from debias.results.windows import MeanOfPeriods, WindowOfPeriods
 
 NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
 FLAGS = (

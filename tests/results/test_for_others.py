@@ -118,6 +118,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.thorough
 def test_every_explanation_is_true_of_the_table():
     used = Counter()
     for seed in range(80):
@@ -150,6 +151,7 @@ def test_an_unknown_feature_is_refused_with_the_most_similar_name():
         made(["income", "age"]).explain("incom")
 
 
+@pytest.mark.thorough
 def test_a_brief_keeps_its_schema_and_its_numbers_are_those_of_the_table():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     for seed in range(80):
@@ -176,6 +178,10 @@ def test_thirty_features_are_in_a_brief_and_in_20_kilobytes_of_json():
     assert audit.to_dict(brief=True)["n_features_left_out"] <= 5
     assert len(json.dumps(audit.to_dict(brief=True))) < 4000
     assert len(audit.to_json().encode()) < 20_000
+    long_names = with_dependence(made([f"column_{k:053}" for k in range(30)], n_permutations=199), 0)
+    assert {len(name) for name in long_names.tested_scores.feature_names} == {60}
+    assert len(long_names.to_json(indent=None).encode()) < 20_000
+    assert len(long_names.to_json().encode()) < 21_500
 
 
 def test_markdown_has_each_cell_and_says_what_the_others_have():

@@ -118,12 +118,22 @@ def test_the_number_of_informative_features_and_inflation_have_limits():
     assert not audit.check({"min_informative": 3}).passed
     excess = (audit.reported - audit.reported_unseen).max()
     assert audit.check({"max_inflation": excess + 1e-9}).passed
-    result = outcome(audit, {"max_inflation": excess - 1e-9})["max_inflation"]
-    assert (result.status, result.value) == ("failed", f"{excess:.1%}")
     k = int(np.argmax(audit.reported - audit.reported_unseen))
-    assert result.reason == (
+    of_shares = (
         f"{NAMES[k]}: reported {audit.reported[k]:.1%} by gain, {audit.reported_unseen[k]:.1%} on the out-of-bag rows"
     )
+    error = {"reported_unseen_error": np.full(6, 0.01), "inflation_p": np.full(6, 1e-6)}
+    result = outcome(dataclasses.replace(audit, **error), {"max_inflation": excess - 1e-9})["max_inflation"]
+    assert (result.status, result.value) == ("failed", f"{excess:.1%}")
+    assert result.reason == f"{of_shares} (standard error 1.0%)"
+    without = audit.check({"max_inflation": excess - 1e-9})
+    assert (without.results[0].status, without.results[0].value) == ("not judged", f"{excess:.1%}")
+    assert without.results[0].reason == (
+        f"{of_shares}: the error of the second share is not known, so this may be chance. Audit rows that are in "
+        "memory, at least 20 of them, and in at least 20 blocks if they are in blocks"
+    )
+    assert not without.passed
+    assert not without.failures
 
 
 @pytest.mark.quick

@@ -1,5 +1,6 @@
 """Pictures of interactions: what is drawn is what the result says, and wrong use is refused."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -159,3 +160,47 @@ def test_the_surface_of_a_product_rises_with_it(models):
     assert cells[0, 0] > 0 > cells[0, -1]
     assert cells[-1, -1] > 0 > cells[-1, 0]
     assert axes.get_title(loc="left").startswith("confirmed, share ")
+
+
+def drawn_on(page):
+    """The pictures of a page, by the prefixes of their ids."""
+    return re.findall(r'<svg[^>]* aria-labelledby="([a-z0-9-]+)-title ', page)
+
+
+@pytest.mark.thorough
+def test_the_page_draws_shares_the_matrix_and_the_confirmed_pairs_of_columns(tmp_path):
+    result = found()
+    assert result.confirmed == [("age", "income"), ("age", "=city")]
+    page = result.to_html()
+    assert drawn_on(page) == ["interactions", "matrix", "surface-0", "surface-1"]
+    assert "age with income" in page
+    assert "age with =city" in page
+    # Rows are not kept in files, and so there are no surfaces.
+    result.to_json(tmp_path / "found.json")
+    stored = Interactions.from_json(tmp_path / "found.json")
+    assert drawn_on(stored.to_html()) == ["interactions", "matrix"]
+
+
+def test_the_page_of_untested_pairs_has_no_picture_and_that_of_one_pair_no_matrix():
+    assert drawn_on(found((np.nan,) * 4).to_html()) == []
+    one = replace(outcome((0.4,), PAIRS[:1]), joint=None)
+    assert drawn_on(one.to_html()) == ["interactions"]
+
+
+@pytest.mark.thorough
+def test_the_page_draws_few_surfaces_and_says_so():
+    n = 8
+    names = tuple(f"x{k}" for k in range(n))
+    pairs = np.array([[k, k + 1] for k in range(n - 1)])
+    rng = np.random.default_rng(0)
+    joint = JointEffects({name: rng.normal(size=50) for name in names}, rng.normal(size=(50, n - 1)), ("",) * (n - 1))
+    result = replace(outcome((1e-9,) * (n - 1), pairs), feature_names=names, joint=joint)
+    page = result.to_html()
+    assert [name for name in drawn_on(page) if "surface" in name] == [f"surface-{k}" for k in range(4)]
+    assert page.count("Drawn are 4 of 7 confirmed pairs.") >= 1
+
+
+def test_cells_of_0_are_transparent_on_paper_of_any_colour():
+    colours = found().plot("matrix").images[0].get_cmap()
+    assert colours(0.5)[3] == pytest.approx(0.0, abs=0.01)
+    assert colours(0.0)[3] == colours(1.0)[3] == 0.75

@@ -138,6 +138,7 @@ def test_other_units_and_batches_and_discovery_rates_are_refused():
         debias.audit(model, [(X[:100], y[:100]), (X[100:], y[100:])], rows="held-out").rows_needed(0.01)
 
 
+@pytest.mark.thorough
 def test_a_margin_of_the_log_loss_has_the_share_of_variance_as_its_score():
     """For small effects: E(margin (y - p)) = p (1 - p) Var(margin) = Var(P(y = 1 | x)) / Var(y)."""
     rng = np.random.default_rng(0)
@@ -184,5 +185,6 @@ def test_the_planned_rows_have_the_planned_power(test):
     assert 0.8 - 3 * np.sqrt(0.16 / 450) <= power(test, 1000, 150) <= 0.92
 
 
+@pytest.mark.thorough
 def test_the_power_of_a_plan_is_of_the_right_size():
     assert power("naive", 500, 10, features=(2,)) >= 0.4  # .8 - 3.2 standard errors

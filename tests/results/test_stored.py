@@ -206,6 +206,7 @@ def test_every_field_of_scores_has_a_reader():
     assert set(OF_SCORES) == {field.name for field in dataclasses.fields(debias.Scores)}
 
 
+@pytest.mark.thorough
 def test_mutants_are_refused_clearly_or_read_as_something_that_can_be_written_again():
     """Random damage to the text never gives an error that is none of ours, nor numbers that are not finite."""
     text = made(NAMES, n_permutations=3).to_json(indent=None)

@@ -58,6 +58,7 @@ def test_what_is_not_known_of_the_rows_is_said_everywhere(of_custom_loss):
     assert not audit.check({"min_provenance": "checked"}).passed
 
 
+@pytest.mark.thorough
 def test_rows_that_were_checked_are_not_called_assumed(diabetes):
     X, y = diabetes
     model = XGBRegressor(n_estimators=20, max_depth=6, n_jobs=1).fit(X[:250], y[:250])

@@ -36,6 +36,7 @@ def audited(made, leak=None, rows=slice(600, None), **given):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 @pytest.mark.parametrize(
     ("leak", "reason"),
@@ -171,6 +172,7 @@ def test_rows_in_batches_tell_the_same(made):
     assert audit.untested_features == {"leak": "none of its splits divides these rows"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("empty_in", ["every fold", "one fold"])
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 def test_over_folds_a_feature_is_tested_if_one_fold_could_test_it(made, empty_in):

@@ -39,6 +39,7 @@ def test_names_that_the_user_passes_are_those_of_refits(scorer):
     pd.testing.assert_series_equal(named, figures(forest().fit(X, Y), X, scorer))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # scikit-learn says this of the array
 def test_names_that_a_pipeline_knows_are_those_of_refits():
     model = make_pipeline(StandardScaler(), forest()).fit(X, Y)

@@ -112,3 +112,17 @@ def test_folds_divide_each_class_evenly_and_leave_out_no_row_that_is_alone_in_it
     plain = fold_of_rows(None, 11, 3, seed=1)
     assert sorted(np.bincount(plain)) == [3, 4, 4]
     assert (fold_of_rows(None, 11, 3, seed=2) != plain).any()
+
+
+def test_whole_queries_that_have_something_to_rank_are_left_out(monkeypatch):
+    monkeypatch.setattr(drop_path, "MOST_ROWS", 30)
+    query = np.repeat([4, 0, -1, 2, 1, 3], [10, 12, 40, 8, 9, 11])
+    of = path(2)
+    by_query = DropPath(of=of.of, twins={}, fold=np.zeros(90, dtype=np.int64), refitted=False, query=query)
+    rows = np.arange(90)
+    chosen = by_query._some(rows)
+    # 3 of 5 queries have about 30 of 50 rows; all rows of each are chosen, and none of those with nothing to rank.
+    assert np.unique(query[chosen]).tolist() == [0, 2, 4]
+    assert chosen.tolist() == np.flatnonzero(np.isin(query, [0, 2, 4])).tolist()
+    assert by_query._some(np.flatnonzero(query == 1)).size == 9
+    assert of._some(rows).size == 30

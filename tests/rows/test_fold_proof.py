@@ -265,6 +265,7 @@ def test_training_weights_are_told_by_sample_weight(name):
         prove_folds(folds_of(models[::-1], X, y, splits), X, y, sample_weight=weight)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")  # its values do
 @pytest.mark.parametrize("model", ["forest", "xgboost"])
 def test_an_encoder_with_cross_fitting_proves_the_rows_it_was_fitted_on(model):
@@ -282,6 +283,7 @@ def test_an_encoder_with_cross_fitting_proves_the_rows_it_was_fitted_on(model):
         prove_folds(folds_of(models[1:] + models[:1], X, y, splits), X, y)
 
 
+@pytest.mark.thorough
 def test_models_of_calibration_inside_a_fold_are_trained_on_a_part_of_it():
     X, y = data("classes")
     splits = list(KFold(3).split(X))

@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import xgboost
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.metrics import ndcg_score
 
 import debias
 from debias.rows import without
 from debias.rows.frozen_loss import FrozenLoss, mean_rises
 from support.prepared import held_out_rows
+from support.survival import concordance
 from support.without import CASES, evaluation_weight, fitted, output_without
 
 
@@ -75,3 +78,35 @@ def test_large_trees_are_followed_row_by_row_with_the_same_result(monkeypatch):
     by_row = rises()
     monkeypatch.setattr(without, "MOST_NODES", 10**6)
     np.testing.assert_allclose(by_row, rises(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ranker", "cox"])
+def test_the_rise_of_losses_that_compare_rows_is_that_of_the_definition(kind):
+    rng, query = np.random.default_rng(0), np.repeat(np.arange(10), 6)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    latent, settings = X[:, 0] + X[:, 1] + rng.normal(size=60), {"max_depth": 3, "nthread": 1}
+    if kind == "ranker":
+        y = np.digitize(latent, [-1, 0, 1])
+        model = xgboost.train({"objective": "rank:ndcg", **settings}, xgboost.DMatrix(X, y, qid=query), 3)
+        weight = np.repeat(rng.integers(1, 3, 5), 6).astype(float)
+    else:
+        y = np.where(rng.random(60) < 0.7, np.exp(-latent), -np.exp(-latent))
+        model = xgboost.train({"objective": "survival:cox", **settings}, xgboost.DMatrix(X, y), 3)
+        weight = rng.integers(1, 3, 30).astype(float)
+    X, y, query = X[:30], y[:30], query[:30]
+    ensemble = debias.plugin.extract(model)
+    reached = evaluation_weight(ensemble, X, weight)
+    frozen = FrozenLoss(held_out_rows(model, X, y, weight, query if kind == "ranker" else None), np.arange(4), 4)
+    sets = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]], dtype=bool)
+
+    def loss(columns):
+        margin = np.array([output_without(ensemble, x, columns, reached)[0] for x in X]).round(9)
+        if kind == "cox":
+            return weight.sum() * (1 - concordance(y > 0, np.abs(y), margin, weight))
+        each = [ndcg_score([2.0 ** y[query == q] - 1], [margin[query == q]]) for q in range(5)]
+        return weight[::6] @ (1 - np.array(each))
+
+    for left_out, rise in zip(sets, frozen.rises(sets), strict=True):
+        np.testing.assert_allclose(rise, loss(tuple(np.flatnonzero(left_out))) - loss(()), rtol=1e-5, atol=1e-6)
+    assert np.abs(frozen.rises(sets)).max() > 0.1
+    assert frozen.weight == (weight[::6].sum() if kind == "ranker" else weight.sum())

@@ -19,6 +19,7 @@ def computed(ensemble, X, weight, sets, group=GROUP):
     return parts(ensemble, X, reached, group, sets, int(group.max()) + 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("library", "kind"), CASES)
 def test_a_part_is_the_alternating_sum_over_outputs_with_fewer_features(models, library, kind):
     model, X, _ = fitted(models, library, kind)

@@ -183,6 +183,7 @@ def test_concordance_is_the_share_of_pairs_in_the_right_order():
     assert concordance(np.ones(3), np.ones(3), np.full(3, np.inf), np.ones(3)) is None
 
 
+@pytest.mark.thorough
 def test_ndcg_is_scikit_learns_and_the_mean_over_all_orders():
     rng = np.random.default_rng(0)
     sizes = [4, 6, 1, 5, 3]
@@ -196,6 +197,10 @@ def test_ndcg_is_scikit_learns_and_the_mean_over_all_orders():
         assert reached[at] == pytest.approx(metrics.ndcg_score([g], [p]))
         every = [metrics.ndcg_score([g], [order]) for order in itertools.permutations(range(g.size))]
         assert by_chance[at] == pytest.approx(np.mean(every))
+    order = rng.permutation(query.size)  # rows of a query need not be together
+    mixed = ndcg(predicted[order], gain[order], query[order])
+    for found, expected in zip(mixed, (to_rank, reached, by_chance), strict=True):
+        np.testing.assert_allclose(found, expected)
 
 
 def test_the_area_under_the_curve_is_half_for_ties_and_none_for_one_class():

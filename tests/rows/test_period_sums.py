@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
 import debias
+from debias.data.response import encode
+from debias.rows.loss_parts import loss_parts
 from debias.rows.period_sums import PeriodSums, group_variance, random_order
 from debias.warning_log import WarningLogOnce
 from support.windows import members, score
@@ -89,6 +91,7 @@ def test_counts_responses_and_scores_are_those_of_node_sums(case):
     )
 
 
+@pytest.mark.thorough
 def test_variances_are_those_of_a_jackknife_that_scores_the_other_rows_anew(case):
     model, X, y, residual = case
     weight = np.random.default_rng(3).uniform(0, 2, len(y))
@@ -285,3 +288,77 @@ def test_objectives_that_compare_rows_are_refused():
     ranker = XGBRanker(n_estimators=3).fit(X, y, qid=np.arange(60) // 10)
     with pytest.raises(debias.plugin.CompositionError, match="compares rows with each other"):
         PeriodSums(ranker)
+
+
+def test_the_parts_of_the_loss_are_sums_over_the_rows(case):
+    model, X, y, _ = case
+    weight = np.random.default_rng(11).uniform(0, 2, len(y)) * (np.arange(len(y)) % 5 > 0)
+    sums = summed(model, X, y, weight)
+    ensemble = sums.ensemble
+    parts = loss_parts(ensemble, X.astype(ensemble.routing_dtype), encode(y, ensemble, len(y)))
+    expected = [parts.loss, parts.base, *parts.saved.T, *parts.rows.T]
+    np.testing.assert_allclose(sums.loss_parts[2:], [weight @ each for each in expected], rtol=1e-9, atol=1e-9)
+    assert sums.loss_parts[1] == (weight > 0).sum()
+    assert sums.loss_parts[0] == pytest.approx(weight.sum())
+
+
+def test_a_sample_of_the_rows_stands_for_all_and_the_same_for_the_same_table(case):
+    model, X, y, _ = case
+    many, y_many = np.tile(X, (3, 1)), np.tile(y, 3)
+    one, other = (PeriodSums(model, loss_rows=50) for _ in range(2))
+    for sums in (one, other):
+        sums.update(many, y_many)
+    assert (one.loss_parts == other.loss_parts).all()
+    assert one.loss_parts[:2].tolist() == [len(y_many), 50]
+    ensemble, at = one.ensemble, random_order(len(y_many))[:50]
+    parts = loss_parts(ensemble, many[at].astype(ensemble.routing_dtype), encode(y_many[at], ensemble, 50))
+    np.testing.assert_allclose(one.loss_parts[2] / len(y_many), parts.loss.mean(), rtol=1e-9)
+    _, _, loss, base, *features = one.loss_parts
+    assert base - sum(features[: ensemble.n_features]) == pytest.approx(loss)
+    another = PeriodSums(model, loss_rows=None)
+    another.update(X, y)
+    both = one + another  # tables weigh by their rows, and not by the rows of the sample
+    np.testing.assert_allclose(both.loss_parts, one.loss_parts + another.loss_parts)
+    assert both.loss_parts[0] == len(y_many) + len(y)
+
+
+def test_sums_without_parts_of_some_rows_have_none(case):
+    model, X, y, _ = case
+    without, whole = PeriodSums(model, loss_rows=0), summed(model, X, y)
+    assert whole.no_loss is None
+    without.update(X, y)
+    assert "without parts" in without.no_loss
+    assert without.loss_parts is None
+    assert (without + whole).loss_parts is None
+    older = {name: array for name, array in whole.state().items() if name != "loss_parts"}
+    again = whole.empty()
+    again.merge(older)
+    assert again.loss_parts is None
+
+
+def test_why_a_model_has_no_parts():
+    X, y = drawn(0, N_TRAIN, "numbers")
+    custom = boosted(XGBRegressor, objective=lambda y, margin: (margin - y, np.ones_like(y))).fit(X, y)
+    sums = summed(custom, *drawn(1, 50, "numbers"))
+    assert sums.loss_parts is None
+    assert "custom objective" in sums.no_loss
+    gamma = HistGradientBoostingRegressor(loss="gamma", max_iter=3).fit(X, np.exp(y))
+    sums = summed(gamma, X[:50], np.zeros(50))  # the gamma deviance of 0 is infinite
+    assert sums.loss_parts is None
+    assert sums.no_loss == "the gamma deviance of some rows is not finite"
+
+
+def test_of_too_many_kept_rows_all_parts_lose_the_same_share(monkeypatch):
+    monkeypatch.setattr("debias.rows.period_sums.MOST_KEPT", 90)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X[:, 0] + rng.normal(size=600)
+    model = XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X[:200], y[:200])
+    sums = PeriodSums(model, kept_rows=50)
+    for part in range(3):
+        X[200 + 100 * part : 300 + 100 * part, 2] = part
+        sums.update(X[200 + 100 * part : 300 + 100 * part], y[200 + 100 * part : 300 + 100 * part])
+    rows, weight = sums.kept
+    assert weight.size == 90
+    assert weight.sum() == pytest.approx(300)
+    np.testing.assert_allclose([weight[rows.X[:, 2] == part].sum() for part in range(3)], 100, rtol=0.15)

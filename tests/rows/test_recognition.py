@@ -36,6 +36,7 @@ def recognition(model, X, y):
     return recognise(ensemble, Table(X).aligned_to(ensemble, log), encode(y, ensemble, len(y), log))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_largest_share_is_above_the_true_one(family, share):
@@ -213,3 +214,14 @@ def test_equal_trees_count_once_and_unlike_trees_in_full():
     assert _repetition([one] * 5) == pytest.approx(1)
     unlike = [tree_of(rng.integers(20, size=300), 20, rng) for _ in range(5)]
     assert _repetition(unlike) == pytest.approx(0.2, rel=0.15)
+
+
+def test_one_stump_whose_counts_agree_is_no_evidence():
+    """Of 40 fresh rows exactly half reach each leaf: that happens by chance."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = np.arange(80.0)[:, None]
+    model = DecisionTreeRegressor(max_depth=1).fit(X, X[:, 0])
+    fresh = np.concatenate([np.linspace(0.2, 38.7, 20), np.linspace(40.2, 78.7, 20)])[:, None]
+    found = recognition(model, fresh, fresh[:, 0])
+    assert found.p_fresh >= binom.pmf(20, 40, 0.5) - 1e-12

@@ -57,6 +57,7 @@ def test_exchanged_labels_are_told(library, models):
     assert said(model, X, 1 - y)[0].startswith("y goes down where")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("noise", ["normal", "standard_cauchy"])
 def test_noise_is_no_other_response(library, noise, models):
@@ -86,6 +87,7 @@ def test_rows_of_a_forest_that_were_chosen_by_y_are_told(task, models):
         assert f"is {(y[high] == k).mean():.1%} among these rows" in text
 
 
+@pytest.mark.thorough
 def test_balanced_and_weighted_forests_do_not_tell_the_mean_of_y(models):
     X, y = draw(0, "classification")
     y = (draw(0)[1] > 12.5).astype(int)  # 1 in 6

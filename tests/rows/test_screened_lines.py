@@ -33,6 +33,8 @@ def settings():
 
 
 SETTINGS = dict(settings())
+MANY_LINES = ("2 classes", "3 classes", "3 classes held out", "several outputs")
+"""Settings in which the definition, line by line, takes long."""
 
 
 def screened(effects, groups=None):
@@ -74,7 +76,9 @@ def test_lines_have_moments_where_their_rough_z_is_high(name, monkeypatch):
     np.testing.assert_array_equal(found[:, ~high], 0)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in MANY_LINES)) for name in SETTINGS]
+)
 def test_rough_z_by_definition(name, monkeypatch):
     effects = SETTINGS[name]
     monkeypatch.setattr(screened_lines, "TILES_OF_SPREAD", 1)

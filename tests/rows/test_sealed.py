@@ -26,6 +26,7 @@ ARRAYS = npst.arrays(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.dictionaries(st.text(max_size=5), ARRAYS, max_size=3))
 def test_arrays_come_back_as_they_were(arrays):

@@ -22,6 +22,7 @@ def test_shares_are_those_of_a_count_by_hand():
     assert found.beyond_chance == pytest.approx((0.6 - 0.4) / 0.6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_values", [30, 300, 3000])
 @pytest.mark.parametrize("at_random", [0.25, 0.6])
 def test_rows_divided_by_chance_are_hardly_ever_more_than_chance(n_values, at_random):

@@ -67,6 +67,7 @@ def test_rows_that_cannot_be_of_this_model_are_told_with_the_features(library, c
     assert all(f"{name} <= " in warned[0] for name in names[:3])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @pytest.mark.parametrize("library", KINDS)
 def test_fresh_rows_are_hardly_ever_called_shifted(library, task, models):

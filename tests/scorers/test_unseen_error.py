@@ -34,6 +34,7 @@ def audited(model, X, y, **given):
     return debias.audit(model, X, y, [], rows="held-out", test=None, **given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["forest", "xgboost"])
 def test_the_error_is_the_jackknife_of_shares_without_each_group_of_rows(library):
     X, y = drawn(300, 0)

@@ -109,6 +109,7 @@ def test_numbers_are_those_of_the_definition(case):
         np.testing.assert_allclose(scores, own.values, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_errors_between_periods_are_those_of_comparisons_without_a_period(forest):
     windows = [summed(forest, stream(1, 9, 60)), summed(forest, stream(2, ENOUGH_PERIODS, 80, factor=0.5))]
     grouping = Grouping.of(None, windows[0][0].ensemble.feature_names)
@@ -157,6 +158,7 @@ def test_errors_within_and_between_periods_agree_if_rows_are_independent(forest)
         np.testing.assert_allclose(variances[0][:2], variances[1][:2], rtol=0.5)
 
 
+@pytest.mark.thorough
 def test_one_window_of_many_periods_shows_how_days_differ(forest):
     """The effect of the first feature differs by day: one day alone does not show this."""
     rng = np.random.default_rng(0)
@@ -169,6 +171,7 @@ def test_one_window_of_many_periods_shows_how_days_differ(forest):
     np.testing.assert_allclose(reversed_windows.response_change, -many.response_change, rtol=1e-8)
 
 
+@pytest.mark.thorough
 def test_many_periods_are_compared_in_groups(forest):
     days = stream(3, 2 * MOST_GROUPS, 20)
     pairs = [tuple(np.concatenate(part) for part in zip(*days[k : k + 2], strict=True)) for k in range(0, len(days), 2)]
@@ -178,6 +181,7 @@ def test_many_periods_are_compared_in_groups(forest):
     assert single.n_periods == (40, 10)
 
 
+@pytest.mark.thorough
 def test_a_change_of_the_response_is_told_from_a_drift_of_the_rows(forest):
     before = stream(5, 10)
     stationary = found(forest, before, stream(6, 10))
@@ -210,6 +214,7 @@ def test_the_scale_of_weights_does_not_matter(case):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_groups_of_features_are_compared_by_their_sums(forest):
     windows = stream(5, 10), stream(8, 10, factor=0.0)
     single, grouped = found(forest, *windows), found(forest, *windows, groups={"pair": ["x0", "x2"]})
@@ -245,6 +250,7 @@ def test_a_feature_is_untested_if_the_rows_at_its_splits_cannot_be_compared(slop
     assert comparison.warnings[0].startswith("the change of f0, f2 was not tested: less than 10% of what the splits on")
 
 
+@pytest.mark.thorough
 def test_a_change_in_the_few_rows_that_can_be_compared_counts():
     X, y = drawn(0, 1500)
     forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(np.clip(X, -2, 2), y)

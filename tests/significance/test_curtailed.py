@@ -102,6 +102,7 @@ def compared(seeds):
     return counts
 
 
+@pytest.mark.thorough
 def test_stopped_tests_decide_as_all_permutations():
     counts = compared(range(len(KINDS)))
     assert counts["tests"] >= 18

@@ -71,6 +71,7 @@ INDEPENDENT = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", INDEPENDENT)
 def test_independent_rows_are_hardly_ever_taken_for_dependent_ones(kind):
     """At most 1 in 100: the data that are tested have a probability below 1e-4 to be found more often than that."""

@@ -89,6 +89,7 @@ def test_scores_keep_the_unit_of_the_response(monkeypatch):
     assert "ranks" not in " ".join(of_values.summary())
 
 
+@pytest.mark.thorough
 def test_a_cause_of_a_lognormal_response_is_found_by_its_ranks(monkeypatch):
     def found():
         p = []

@@ -80,7 +80,13 @@ def t_of(products):
     return total / np.sqrt(variance) if variance > 1e-20 * (products**2).sum() else 0.0
 
 
-@pytest.mark.parametrize(("library", "kind"), CASES)
+@pytest.mark.parametrize(
+    ("library", "kind"),
+    [
+        pytest.param(*case, marks=[pytest.mark.thorough] * (case in (CASES[4], CASES[6])))  # three classes of boosters
+        for case in CASES
+    ],
+)
 def test_z_and_p_values_are_those_of_the_definition(models, library, kind):
     model, X, y = fitted(models, library, kind)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
@@ -194,6 +200,7 @@ def test_blocks_with_the_same_responses_get_signs(boosted):
     assert statistic.permutes
 
 
+@pytest.mark.thorough
 def test_a_group_is_one_feature(boosted):
     model, X, y = boosted
     names = debias.plugin.extract(model).feature_names
@@ -330,6 +337,7 @@ def found_in_noise(n_sets, n_rows=80, seed=0, **options):
     return np.array(single), np.array(together)
 
 
+@pytest.mark.thorough
 def test_noise_beside_a_signal_keeps_the_level_and_the_signal_is_found():
     single, together = found_in_noise(30)
     # Three noise features in 30 sets: four standard errors of a rate of .05, rows of one set taken as one.
@@ -362,3 +370,31 @@ def test_weights_that_follow_the_response_keep_the_level():
     single = np.array(single)
     error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(single))
     assert single.mean() <= 0.05 + 4 * error
+
+
+def test_a_column_that_the_model_does_not_use_changes_nothing():
+    """The copy of x1 has no split, so x1 stays in the regression of a group that holds the copy."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 4))
+    X = np.column_stack([X, X[:, 1]])
+    y = X[:, 0] + X[:, 1] + rng.normal(size=400)
+    model = XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1).fit(X[:200], y[:200])
+    assert 4 not in debias.plugin.extract(model).feature[debias.plugin.extract(model).splits]
+    both, alone = (
+        statistic_of(model, X[200:], y[200:], groups={"group": columns})[0] for columns in (["f0", "f4"], ["f0"])
+    )
+    np.testing.assert_array_equal(both.residual[0], alone.residual[0])
+    np.testing.assert_array_equal(both.use[0], alone.use[0])
+
+
+def test_a_verdict_on_few_rows_of_a_class_says_that_noise_is_found_too_often():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1300, 4))
+    y = (3 * X[:, 0] + rng.logistic(size=1300) > 5).astype(int)
+    model = RandomForestClassifier(20, min_samples_leaf=5, random_state=0).fit(X[:1000], y[:1000])
+    assert 3 < y[1000:1100].sum() < 10 < y[1000:].sum()
+    told = [
+        any("noise informative too often" in text for text in debias.audit(model, X[at], y[at], **HELD_OUT).warnings)
+        for at in (slice(1000, 1100), slice(1000, None))
+    ]
+    assert told == [True, False]

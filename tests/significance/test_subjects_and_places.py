@@ -151,6 +151,7 @@ def n_found(design, n_sets):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", INDEPENDENT)
 def test_independent_rows_are_hardly_ever_warned_of(kind):
     assert binomtest(n_found(INDEPENDENT[kind], 12), 12, 0.01, alternative="greater").pvalue > 1e-3

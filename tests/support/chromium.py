@@ -72,11 +72,17 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._receive())
-        self.evaluate("1")
+        self._wait_for_load()
         said = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Network.loadingFailed")
         return [event for event in self.events if event.get("method") in said]
+
+    def follow(self, selector):
+        """Click a link, wait for the page that it leads to, and return that page's title."""
+        self.events.clear()
+        # The click comes after the answer: Chromium refuses to answer a page that has already left.
+        self.evaluate(f"setTimeout(() => document.querySelector({json.dumps(selector)}).click())")
+        self._wait_for_load()
+        return self.evaluate("document.title")
 
     def requests(self):
         """Return the addresses that the page requested."""
@@ -98,6 +104,11 @@ class Browser:
         if path is not None:
             Path(path).write_bytes(data)
         return data
+
+    def _wait_for_load(self):
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._receive())
+        self.evaluate("1")
 
     def _receive(self):
         while b"\0" not in self._rest:

@@ -7,6 +7,7 @@ import warnings
 from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import lightgbm
 import numpy as np
@@ -21,10 +22,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import debias
-from support import simulated
+from support import mojo, simulated
 from support.versions import at_least
 
 N = 150
@@ -132,6 +133,16 @@ class Onnx:
         return skl2onnx.to_onnx(DecisionTreeRegressor(max_depth=4, random_state=0).fit(numbers, y), numbers[:1])
 
 
+class Mojo:
+    """The trees of a model of LightGBM in a file of H2O-3."""
+
+    def fit(self, X, y):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.zip"
+            path.write_bytes(mojo.mojo(debias.plugin.extract(lgb().fit(X, y))))
+            return debias.load_model(path)
+
+
 class FlamlSearch:
     """FLAML's search, here among forests."""
 
@@ -216,6 +227,7 @@ SURVIVAL = {
     "SurvivalTree": survival("SurvivalTree", "sksurv.tree"),
     "GradientBoostingSurvivalAnalysis": survival("GradientBoostingSurvivalAnalysis", n_estimators=5),
 }
+ADABOOST = {} if at_least("scikit-learn", "1.6") else {"algorithm": "SAMME"}  # the only one since
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
 FAMILIES = {
     "RandomForest": forest,
@@ -226,6 +238,9 @@ FAMILIES = {
         DecisionTreeRegressor(), 5, max_features=2, bootstrap_features=True, random_state=0
     ),
     "GradientBoosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0),
+    "AdaBoostClassifier": lambda: ensemble.AdaBoostClassifier(
+        DecisionTreeClassifier(max_depth=2), n_estimators=5, random_state=0, **ADABOOST
+    ),
     "HistGradientBoosting": lambda: ensemble.HistGradientBoostingRegressor(
         max_iter=5, min_samples_leaf=5, random_state=0, categorical_features="from_dtype"
     ),
@@ -248,6 +263,7 @@ FAMILIES = {
     ),
     **({"treelite": Treelite} if find_spec("treelite") else {}),
     **({"ONNX": Onnx} if find_spec("skl2onnx") else {}),
+    "H2O MOJO": Mojo,
     **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
     **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
     **({"quantile-forest": QuantileForest} if find_spec("quantile_forest") else {}),
@@ -277,7 +293,7 @@ UNNAMED = {"treelite", "ONNX"}
 
 def response(family, y):
     """Return the response as a family needs it: labels, two columns for several outputs, or events and times."""
-    if family in ("CalibratedClassifierCV", "BalancedRandomForest"):
+    if family in ("CalibratedClassifierCV", "BalancedRandomForest", "AdaBoostClassifier"):
         return np.where(y > 0, "yes", "no")
     if family in SURVIVAL:
         times = [(k % 4 != 0, time) for k, time in enumerate(np.exp(-y / y.std()))]  # a quarter is censored

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from debias.results.changes import Changes, WindowOfPeriods
+from debias.results.changes import Changes
 from debias.results.folds_audit import FoldsAudit
+from debias.results.windows import WindowOfPeriods
 from support.audits import made
 
 

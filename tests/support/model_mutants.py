@@ -6,6 +6,7 @@ import pickle
 import struct
 import zipfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import catboost
 import lightgbm
@@ -21,9 +22,13 @@ from debias.hooks.registry import plugin_manager
 from debias.models import loading
 from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
-from support import mutants, simulated
+from support import mojo, mutants, simulated
 
+OF_H2O = Path(__file__).parents[1] / "old_files/h2o/3.46"
 ONNX_TOO = find_spec("skl2onnx") is not None
+MOJOS = ("gbm_gaussian.zip", "drf_multinomial.zip", "xgb_dense.zip")
+OF_ROWS = 8
+"""Most columns of a model for which rows are made."""
 DESCRIPTION = """artifact_path: model
 flavors:
   python_function:
@@ -72,6 +77,8 @@ def make_models(home):
 
         tree = DecisionTreeRegressor(max_depth=2, random_state=0).fit(np.asarray(X, dtype=np.float32), y)
         onnx.save(skl2onnx.to_onnx(tree, np.asarray(X, dtype=np.float32)[:1]), home / "model.onnx")
+    for name in MOJOS:
+        (home / name).write_bytes((OF_H2O / name).read_bytes())
     (home / "model.pkl").write_bytes(pickle.dumps(forest))
     (home / "MLmodel").write_text(DESCRIPTION)
     return {path.name: path.read_bytes() for path in home.iterdir()}
@@ -101,6 +108,8 @@ def answer(model):
     for member in unwrap(model):
         ensemble = extract(member.model)
         X = np.asarray(data()[0][:5], dtype=ensemble.routing_dtype)
+        if X.shape[1] < ensemble.n_features <= OF_ROWS:
+            X = np.resize(X, (len(X), ensemble.n_features))
         if X.shape[1] != ensemble.n_features:
             found.append(ensemble.value)
             continue
@@ -301,6 +310,27 @@ def with_lengths(content):
     )
 
 
+def mojos(content, count, seed):
+    """Return mutants of a MOJO: of the archive, and of the lines and the bytes in it, with a correct checksum."""
+    members = mojo.unpacked(content)
+    found = mutants.damaged(content, count // 4, seed)
+    found += [
+        mojo.packed(members | {"model.ini": each})
+        for each in mutants.damaged_lines(members["model.ini"], count // 4, seed)
+    ]
+    details = "experimental/modelDetails.json"
+    found += [
+        mojo.packed(members | {details: json.dumps(each)})
+        for each in mutants.damaged_documents(json.loads(members[details]), count // 8, seed)
+    ]
+    names, rng = [name for name in members if name not in ("model.ini", details)], np.random.default_rng(seed)
+    while len(found) < count:
+        name = names[rng.integers(len(names))]
+        (damaged, *_) = mutants.damaged(members[name], 1, int(rng.integers(2**31)))
+        found.append(mojo.packed(members | {name: damaged}))
+    return found
+
+
 def descriptions(content, count, seed):
     """Return mutants of MLflow's YAML: of its bytes, and of its lines."""
     return mutants.damaged(content, count // 2, seed) + mutants.damaged_lines(content, count - count // 2, seed)
@@ -316,6 +346,7 @@ FORMATS = {
     "model.txt": texts,
     "model.cbm": mutants.damaged,
     **({"model.onnx": mutants.damaged} if ONNX_TOO else {}),
+    **dict.fromkeys(MOJOS, mojos),
     "MLmodel": descriptions,
     "model.pkl": mutants.damaged,
 }

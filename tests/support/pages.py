@@ -34,8 +34,11 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
-def is_safe(text):
-    """Assert that a page loads nothing, runs only its own script, has unique ids, and that its figures have texts."""
+def is_safe(text, pages=()):
+    """Assert that a page loads nothing, runs only its own script, has unique ids, and that its figures have texts.
+
+    It may link to other pages, which are named.
+    """
     read = Reader(text)
     assert not {"img", "iframe", "link", "object"} & {tag for tag, _ in read.tags}
     assert [attributes for tag, attributes in read.tags if tag == "script"] == [{}]
@@ -54,7 +57,8 @@ def is_safe(text):
         assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
         for name in ("src", "href"):
             target = attributes.get(name, "#")
-            assert target.startswith("#") or (tag == "image" and target.startswith("data:image/png;base64,"))
+            is_link = tag == "a" and target in pages
+            assert is_link or target.startswith("#") or (tag == "image" and target.startswith("data:image/png;base64,"))
         wanted = attributes.get("aria-labelledby", "").split()
         wanted += [attributes["href"][1:]] if attributes.get("href", "").startswith("#") else []
         wanted += re.findall(r"url\(#([^)]+)\)", attributes.get("clip-path", ""))

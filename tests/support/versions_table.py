@@ -38,12 +38,14 @@ SESSIONS = (
 )
 """Sessions of .ci/noxfile.py that write a record."""
 ADDED_SINCE = {
+    "AdaBoostClassifier",
     "CatBoost",
     "YDF RandomForest",
     "YDF CART",
     "YDF GradientBoostedTrees",
     "treelite",
     "ONNX",
+    "H2O MOJO",
     "FLAML AutoML",
     "quantile-forest",
     "BalancedRandomForest",
@@ -53,7 +55,17 @@ ADDED_SINCE = {
     "GradientBoostingSurvivalAnalysis",
 }
 """Models of docs/support.md whose tests came after the sessions ran. Empty this set after all sessions ran again."""
-PACKAGES_ADDED_SINCE = {"packaging", "ydf", "treelite", "onnx", "onnxruntime", "flaml", "scikit-survival"}
+PACKAGES_ADDED_SINCE = {
+    "packaging",
+    "duckdb",
+    "ydf",
+    "treelite",
+    "onnx",
+    "onnxruntime",
+    "h2o",
+    "flaml",
+    "scikit-survival",
+}
 """Packages that debias named after the sessions ran, so that no record has their versions. Empty this set too."""
 MINIMUM_RAISED_SINCE = {"catboost"}
 """Packages whose minimum is newer than the record of the floors. Empty this set too."""

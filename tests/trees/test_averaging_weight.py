@@ -58,6 +58,7 @@ def test_shapley_values_are_refused_with_what_to_do(task):
         shapley_values(ensemble, X)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OF_TREES)
 @pytest.mark.parametrize("task", TASKS)
 def test_only_scorers_of_shapley_values_need_the_weights(task, name):

@@ -85,6 +85,7 @@ def test_pairwise_response_is_the_mean_gradient_over_orders(truncation):
     by_query(QUERIES, Pairwise(truncation=truncation), lambda y, i, j: 1.0, truncation)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("truncation", [None, 1, 3, 10])
 def test_response_of_ndcg_is_the_mean_gradient_over_orders(truncation):
     by_query(QUERIES, Ndcg(truncation=truncation), change_of_ndcg(truncation), truncation)

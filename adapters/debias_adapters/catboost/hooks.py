@@ -16,6 +16,7 @@ from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
+from debias.trees.ranking_objectives import required_queries
 from debias_adapters.catboost import LIBRARY
 from debias_adapters.catboost.encoding import Encoded, encoding_of
 from debias_adapters.catboost.reading import (
@@ -170,11 +171,12 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any | None:
     """Refit with as many trees as the model has, without early stopping."""
     if not _is_mine(model):
         return None
-    return _refitted(_of_user(model), X, y, sample_weight, seed, params)
+    return _refitted(_of_user(model), X, y, sample_weight, seed, params, qid)
 
 
 @debias.plugin.hookimpl
@@ -334,6 +336,7 @@ def _refitted(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any:
     """Fit a new model of the same class and parameters, with as many trees as the model has."""
     stopping_names = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
@@ -356,5 +359,9 @@ def _refitted(
     if seed is not None:
         settings.pop("random_state", None)
         settings["random_seed"] = seed
-    refitted = type(model)(**{**settings, **(params or {})})
-    return refitted.fit(X, y, sample_weight=sample_weight)
+    settings |= params or {}
+    # Only the class of all losses takes its settings as one mapping.
+    refitted = type(model)(settings) if type(model) is sys.modules["catboost"].CatBoost else type(model)(**settings)
+    if not objective_of(model)[1].by_query:
+        return refitted.fit(X, y, sample_weight=sample_weight)
+    return refitted.fit(X, y, group_id=required_queries(qid), group_weight=sample_weight)

@@ -219,15 +219,16 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any | None:
     """Refit the wrapper, or a Booster with its parameters."""
     if not _is_mine(model):
         return None
     text = _text(model)
     if not hasattr(model, "booster_"):
-        return refit.refit_booster(model, text, X, y, sample_weight, seed, params)
+        return refit.refit_booster(model, text, X, y, sample_weight, seed, params, qid)
     params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
-    return refit.refit_wrapper(model, text, X, y, sample_weight, seed, params)
+    return refit.refit_wrapper(model, text, X, y, sample_weight, seed, params, qid)
 
 
 @debias.plugin.hookimpl

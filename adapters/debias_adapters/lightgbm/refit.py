@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError, UnsupportedModelError
+from debias.trees.ranking_objectives import required_queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ def refit_wrapper(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any:
     """Fit a clone of a scikit-learn wrapper, with the rounds that predictions use and without early stopping."""
     from sklearn.base import clone
@@ -41,7 +43,7 @@ def refit_wrapper(
     settings |= {name: None for name in STOPPING if name in parameter_names}  # LightGBM 4.3 does not take 0 for none
     clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
     X = checked(X)
-    return clean.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
+    return clean.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X), **_groups(text, qid))
 
 
 def refit_booster(
@@ -52,6 +54,7 @@ def refit_booster(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any:
     """Train a Booster with the settings of another one."""
     import lightgbm
@@ -78,9 +81,21 @@ def refit_booster(
     response = np.asarray(y)  # with numpy 2, LightGBM 4.3 does not take lists
     names = "auto" if hasattr(X, "columns") else text.head["feature_names"].split()
     data = lightgbm.Dataset(
-        X, response, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=names
+        X,
+        response,
+        weight=sample_weight,
+        categorical_feature=_categorical(text, X),
+        feature_name=names,
+        **_groups(text, qid),
     )
     return lightgbm.train({**settings, "verbosity": -1, **(params or {})}, data, num_boost_round=_rounds(text))
+
+
+def _groups(text: ModelText, qid: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Return the sizes of queries, which rankers take."""
+    if text.head.get("objective", "").split(" ")[0] not in ("lambdarank", "rank_xendcg"):
+        return {}
+    return {"group": np.unique(required_queries(qid), return_counts=True)[1]}
 
 
 def checked(X: Any) -> Any:

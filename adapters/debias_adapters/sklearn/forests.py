@@ -167,10 +167,10 @@ def _refuse(model: Any) -> None:
         raise UnsupportedModelError(
             f"{with_article(type(model).__name__)} is grown without a response, so it cannot be scored"
         )
-    if isinstance(model, (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)):
+    if isinstance(model, ensemble.AdaBoostRegressor):
         raise UnsupportedModelError(
-            f"{with_article(type(model).__name__)} predicts by votes or medians of its trees, and scores do not add "
-            "up over these. Score its members, model.estimators_, one by one."
+            "an AdaBoostRegressor predicts a median of its trees, and scores do not add up over medians. Score its "
+            "members, model.estimators_, one by one."
         )
 
 

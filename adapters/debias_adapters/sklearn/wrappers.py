@@ -82,7 +82,8 @@ def _folds_of_search(model: Any) -> CrossValidated:
     kind = type(model).__name__
     if not hasattr(model, "best_estimator_"):
         raise UnsupportedModelError(
-            f"this {kind} has no best_estimator_: it is not fitted, or was fitted with refit=False. Refit it"
+            f"this {kind} has no best_estimator_: it is not fitted, or was fitted with refit=False. Fit it with "
+            "refit=True"
         )
     note = (
         f"{with_article(kind)} keeps no models of folds, so debias has trained its best_estimator_ again on each "
@@ -156,7 +157,9 @@ def _without(samplers: list[tuple[str, Any]], model: Any) -> Any:
 def _search(model: Any) -> Unwrapped:
     kind = type(model).__name__
     if not hasattr(model, "best_estimator_"):
-        raise UnsupportedModelError(f"this {kind} has no best_estimator_: it was fitted with refit=False. Refit it.")
+        raise UnsupportedModelError(
+            f"this {kind} has no best_estimator_: it was fitted with refit=False. Fit it with refit=True"
+        )
     return Unwrapped(kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(refit.refit_best, model))
 
 

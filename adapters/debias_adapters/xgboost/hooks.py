@@ -165,6 +165,7 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any | None:
     """Refit the wrapper, or a Booster with its configuration."""
     if not _is_mine(model):
@@ -172,11 +173,11 @@ def debias_refit(
     rounds = _n_rounds(model, _booster(model))
     if hasattr(model, "get_booster"):
         params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
-        return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
+        return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params, qid)
     source = "XGBoost Booster"
     learner = reading.read_learner(model, source)
     reading.objective_notes(learner, reading.read_trees(learner, rounds, source), source)
-    return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
+    return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params, qid)
 
 
 @debias.plugin.hookimpl

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError, UnsupportedModelError, nearest, with_article
+from debias.trees.ranking_objectives import required_queries
 from debias_adapters.xgboost import reading
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def refit_wrapper(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any:
     """Fit a clone of a scikit-learn wrapper, with `rounds` rounds and without early stopping."""
     from sklearn.base import clone
@@ -73,7 +75,7 @@ def refit_wrapper(
     with _without_deprecations():
         clean = clone(model)
         clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
-        return clean.fit(X, y, sample_weight=sample_weight)
+        return clean.fit(X, y, **_of_rows(clean.get_params()["objective"], sample_weight, qid))
 
 
 def refit_booster(
@@ -84,6 +86,7 @@ def refit_booster(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    qid: NDArray[np.int64] | None,
 ) -> Any:
     """Train a Booster with the settings of another one."""
     import xgboost
@@ -104,8 +107,19 @@ def refit_booster(
     response: dict[str, Any] = {"label": y}
     if settings["objective"] == "survival:aft":
         response = dict(zip(("label_lower_bound", "label_upper_bound"), np.asarray(y, np.float64).T, strict=True))
-    data = xgboost.DMatrix(X, **response, weight=sample_weight, enable_categorical=True, **matrix_settings)
+    of_rows = _of_rows(settings["objective"], sample_weight, qid)
+    of_rows["weight"] = of_rows.pop("sample_weight")
+    data = xgboost.DMatrix(X, **response, **of_rows, enable_categorical=True, **matrix_settings)
     return xgboost.train(settings, data, num_boost_round=rounds)
+
+
+def _of_rows(objective: Any, sample_weight: NDArray[Any] | None, qid: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Return weights and queries as XGBoost takes them: of a ranker, it takes one weight for each query."""
+    if not str(objective).startswith("rank:"):
+        return {"sample_weight": sample_weight}
+    qid = required_queries(qid)
+    first = np.unique(qid, return_index=True)[1]
+    return {"sample_weight": None if sample_weight is None else np.asarray(sample_weight)[first], "qid": qid}
 
 
 def _refuse_constraints_of_other_columns(settings: Mapping[str, Any], n_columns: int, n_trained: int) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.fleet import headline_of
+from debias.results.provisional import UNSEEN
 from debias.results.report.figures import (
     MOST_DRAWN,
     MUTED,
@@ -16,6 +18,8 @@ from debias.results.report.figures import (
     refuse_most,
     settings,
 )
+from debias.results.report.loss_change import READING as ABOUT_LOSS
+from debias.results.report.loss_change import figure_of_loss, table_of_loss
 from debias.results.report.pages import Styles, picture, render
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict
@@ -25,8 +29,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from debias.results.changes import Changes
+    from debias.results.provisional import Provisional
 
 
+NO_WARNINGS = "There are no warnings about the comparison. What was found stands above."
 READING: tuple[tuple[str | ChangeVerdict, str], ...] = (
     (
         "Changed",
@@ -115,19 +121,50 @@ def changes_page(changes: Changes, title: str | None = None) -> str:
         "findings.html.j2",
         styles,
         title=title or f"What changed for this {changes.model}",
-        headline=_headline(changes) if changes.compared else summary[0],
-        sentences=summary if changes.compared else summary[1:],
+        headline=headline_of(changes),
+        sentences=[*([_headline(changes)] if changes.compared else []), *summary],
         facts=_facts(changes),
         warnings=changes.warnings,
-        figures=[_figure(changes, styles)] if changes.compared else [],
-        tables=[table_of_changes(changes)] if changes.compared else [],
-        reading=READING,
+        no_warnings=NO_WARNINGS,
+        figures=[
+            *([] if changes.loss is None else [figure_of_loss(changes.loss, styles)]),
+            *([_figure(changes, styles)] if changes.compared else []),
+        ],
+        tables=tables_of_changes(changes),
+        reading=(*READING, *(() if changes.loss is None else ABOUT_LOSS)),
         provenance=_provenance(changes),
     )
 
 
-def table_of_changes(changes: Changes) -> dict[str, Any]:
-    """Return the table of all features as the templates take it."""
+def tables_of_changes(changes: Changes) -> list[dict[str, Any]]:
+    """Return the tables of all features as the templates take them; none if nothing was compared."""
+    of_loss = [] if changes.loss is None else [table_of_loss(changes.loss)]
+    waiting = [] if changes.provisional is None else [_provisional(changes.provisional)]
+    return [*of_loss, _table(changes), *waiting] if changes.compared else waiting
+
+
+def _provisional(found: Provisional) -> dict[str, Any]:
+    frame = found.to_frame()
+    table = Table.of(frame, ("shifted", *OF_PROVISIONAL), OF_PROVISIONAL, unknown=DASH)
+    caption = (
+        f"{UNSEEN} What a feature is expected to save is the mean loss that it would save if the response were what "
+        "the model predicts. All of this is provisional, and settled when the responses are added."
+    )
+    return {"name": "provisional", "heading": "Before the responses", "table": table.to_html(), "caption": caption}
+
+
+OF_PROVISIONAL = {
+    "shift": "shift",
+    "shift_p_adjusted": "adjusted p of shift",
+    "expected_before": "expected to save before",
+    "expected_after": "now",
+    "expected_p_adjusted": "adjusted p",
+    "may_be_broken": "may be broken",
+}
+"""Columns of the table of rows without responses, and their headings."""
+
+
+def _table(changes: Changes) -> dict[str, Any]:
     frame = changes.to_frame()
     names = ("verdict", *OF_TABLE, "shifted")
     table = Table.of(frame, names, OF_TABLE, unknown=DASH)

@@ -8,14 +8,13 @@ import numpy as np
 
 from debias.results import console
 from debias.results.drop_sentences import LIMITS
+from debias.results.performance import HIGHER_IS_BETTER
 from debias.results.report.figures import GRID, INK, MUTED, new_axes, refuse_axes, settings
 from debias.results.report.pages import Styles, picture, render
 from debias.results.vocabulary import DropStatus
 
 if TYPE_CHECKING:
     from debias.results.droppable import Droppable
-
-HIGHER_IS_BETTER = ("R2",)
 
 
 def draw_drops(result: Droppable, axes: Any) -> None:
@@ -108,8 +107,8 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
 def _figure(result: Droppable, styles: Styles) -> dict[str, Any]:
     caption = (
         "Each point is one refitted model. Its line has the bounds of its metric, given the metric of the model with "
-        "all features (diamond) and of the best constant. A set is certified if its line ends on the better side of "
-        "the dashed line, and so do those of all smaller sets."
+        f"all features (diamond) and of {result.performance.reference}. A set is certified if its line ends on the "
+        "better side of the dashed line, and so do those of all smaller sets."
     )
     return picture(
         "drops",

@@ -132,6 +132,7 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
                 "table": _table_of_folds(audit),
                 "caption": "Each model was scored on the rows that were held out from it.",
             },
+            *_interactions(audit),
         ],
         reading=_reading(),
         provenance=_provenance(audit),
@@ -224,6 +225,20 @@ def _table_of_folds(audit: FoldsAudit) -> dict[str, Any]:
             ],
         }
     ).to_html()
+
+
+def _interactions(audit: FoldsAudit) -> list[dict[str, Any]]:
+    if audit.interactions is None:
+        return []
+    return [
+        {
+            "name": "interactions",
+            "heading": "Interactions",
+            "table": audit.interactions.to_table().to_html(),
+            "caption": "Means over folds, weighted by their rows, and one test of all folds together. Confirmed ones "
+            "first, then by score.",
+        }
+    ]
 
 
 def _provenance(audit: FoldsAudit) -> list[tuple[str, str]]:

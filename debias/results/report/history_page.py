@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.fleet import headline_of
+from debias.results.report.changes import NO_WARNINGS, tables_of_changes
 from debias.results.report.changes import READING as ABOUT_CHANGES
-from debias.results.report.changes import table_of_changes
 from debias.results.report.history import (
     MOST_IN_HISTORY,
     MOST_IN_STRIP,
@@ -18,6 +19,8 @@ from debias.results.report.history import (
     size_of_history,
     size_of_strip,
 )
+from debias.results.report.loss_change import READING as ABOUT_LOSS
+from debias.results.report.loss_change import figure_of_loss
 from debias.results.report.pages import Styles, packages_of_reports, picture, render
 from debias.results.tables import DASH, Table, cells
 from debias.text import counted, escaped
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 MOST_PERIODS = 100
 """The numbers of the picture have this many of the last periods."""
 MOST_NAMED = 5
+UNJUDGED = "Not judged: these are scores over time, and no comparison of periods was asked for."
 READING = (
     (
         "A score",
@@ -82,21 +86,25 @@ def history_page(
     styles, series = Styles(), list(periods["series"])
     with packages_of_reports():  # an axis of dates needs matplotlib
         time = TimeAxis(scores.index, series)
-        sentences = _sentences(scores, time, window)
+        headline, *sentences = [
+            UNJUDGED if changes is None else headline_of(changes),
+            *_sentences(scores, time, window),
+        ]
         figures = [_figure_of_lines(scores, errors, time, styles, changes, recent)]
         if scores.shape[1] > 1:
             figures.append(_figure_of_strip(scores, time, styles))
+        if changes is not None and changes.loss is not None:
+            figures.insert(0, figure_of_loss(changes.loss, styles))
         tables = [_table_of_features(scores, time), _table_of_models(periods, models, time)]
     if changes is not None:
-        sentences += changes.summary()
-        if changes.compared:
-            tables.insert(0, table_of_changes(changes))
+        sentences = [*changes.summary(), *sentences]
+        tables = [*tables_of_changes(changes), *tables]
     return render(
         "findings.html.j2",
         styles,
         title=title or "Scores over time",
-        headline=sentences[0],
-        sentences=sentences[1:],
+        headline=headline,
+        sentences=sentences,
         facts=[
             ("periods", f"{len(scores):,}"),
             ("rows", f"{int(periods['n_rows'].sum()):,}"),
@@ -104,9 +112,16 @@ def history_page(
             ("models", f"{len(time.begins):,}"),
         ],
         warnings=() if changes is None else changes.warnings,
+        no_warnings=NO_WARNINGS
+        if changes is not None
+        else "Nothing was compared on this page, so nothing is warned of.",
         figures=figures,
         tables=tables,
-        reading=(*READING, *(() if changes is None else ABOUT_CHANGES)),
+        reading=(
+            *READING,
+            *(() if changes is None else ABOUT_CHANGES),
+            *(() if changes is None or changes.loss is None else ABOUT_LOSS),
+        ),
         provenance=[("scores", "mdi_oob"), ("each score is of", window or "one period")],
     )
 

@@ -1,17 +1,27 @@
-"""Interactions: a picture of the scores of pairs with their intervals, and the page with it."""
+"""The page of interactions: shares with intervals, the matrix of pairs, and the surfaces of confirmed pairs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from debias.errors import with_article
 from debias.results.report.figures import MOST_DRAWN, draw_interactions
 from debias.results.report.pages import Styles, picture, render
+from debias.results.report.pairs import draw_matrix, draw_surface, has_surface, matrix_size
 from debias.results.vocabulary import Confirmation
-from debias.text import counted
+from debias.text import counted, named_together
 
 if TYPE_CHECKING:
     from debias.results.interactions import Interactions
 
+WIDTH = 9.6
+"""Of each picture, in inches, so that their letters have one size."""
+MOST_IN_MATRIX = 15
+"""The matrix of the page has at most this many features,"""
+MOST_SURFACES = 4
+"""and so many confirmed pairs have a surface."""
 READING = (
     (
         "Share",
@@ -54,12 +64,12 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
     return render(
         "findings.html.j2",
         styles,
-        title=title or f"Which features work together in a {found.settings.get('model', 'model')}",
+        title=title or f"Which features work together in {with_article(str(found.settings.get('model', 'model')))}",
         headline=found.headline,
         sentences=[sentence for sentence in summary if sentence != found.headline and sentence not in warnings],
         facts=facts,
         warnings=found.warnings,
-        figures=[_figure(found, styles, n_tested)] if n_tested else [],
+        figures=_figures(found, styles, n_tested),
         tables=[
             {
                 "name": "pairs",
@@ -75,7 +85,21 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
     )
 
 
-def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any]:
+def _figures(found: Interactions, styles: Styles, n_tested: int) -> list[dict[str, Any]]:
+    """Return the pictures for which there are numbers."""
+    figures = []
+    if n_tested:
+        figures.append(_intervals(found, styles, n_tested))
+    if n_tested and len(found.pairs) > 1:
+        figures.append(_matrix(found, styles))
+    pairs = [pair for pair in found.confirmed if has_surface(found, pair)]
+    for number, pair in enumerate(pairs[:MOST_SURFACES]):
+        some = f" Drawn are {MOST_SURFACES} of {len(pairs)} confirmed pairs." if len(pairs) > MOST_SURFACES else ""
+        figures.append(_surface(found, styles, number, pair, some if number == 0 else ""))
+    return figures
+
+
+def _intervals(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any]:
     n_drawn = min(n_tested, MOST_DRAWN)
     some = f" Shown are {n_drawn} of {counted(n_tested, 'test')}." if n_tested > n_drawn else ""
 
@@ -87,7 +111,37 @@ def _figure(found: Interactions, styles: Styles, n_tested: int) -> dict[str, Any
         "Interactions",
         f"Share of each tested interaction, and its 95% interval alone. The colour and marker show the verdict.{some}",
         styles,
-        (9.6, 1.3 + 0.25 * (n_drawn + (n_tested > n_drawn))),
+        (WIDTH, 1.3 + 0.25 * (n_drawn + (n_tested > n_drawn))),
         draw,
         legend_columns=3,
+    )
+
+
+def _matrix(found: Interactions, styles: Styles) -> dict[str, Any]:
+    def draw(figure: Any) -> None:
+        draw_matrix(found, figure.subplots(), MOST_IN_MATRIX)
+
+    return picture(
+        "matrix",
+        "Pairs",
+        "Colour and number: share of the covariance of response and output that needs both features; mark: verdict. "
+        "The trees use the features of a pair without a cell on no path together.",
+        styles,
+        (WIDTH, matrix_size(min(np.unique(found.pairs).size, MOST_IN_MATRIX))[1]),
+        draw,
+    )
+
+
+def _surface(found: Interactions, styles: Styles, number: int, pair: tuple[str, ...], some: str) -> dict[str, Any]:
+    def draw(figure: Any) -> None:
+        draw_surface(found, figure.subplots(), pair)
+
+    return picture(
+        f"surface-{number}",
+        named_together(pair),
+        "What the trees do with both features together, less what they do with each alone: its mean over the rows in "
+        f"each cell, in the unit of the output. Edges of cells are quantiles; a cell without rows is empty.{some}",
+        styles,
+        (WIDTH, 4.8),
+        draw,
     )

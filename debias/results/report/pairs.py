@@ -61,10 +61,9 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
     column, row = at[:, 0], at[:, 1] - 1
     cells = np.full((n_cells, n_cells), np.nan)
     cells[row[shown], column[shown]] = share[shown]
-    size = max(3.4, 1.9 + 0.42 * drawn.size)
     with settings():
         is_new = axes is None
-        axes = _axes(axes, size + 1.4, size)
+        axes = _axes(axes, *matrix_size(drawn.size))
         _cells(axes, cells, "share", is_percent=True)
         for verdict in Confirmation:
             which, look = shown & (verdicts == verdict), verdict.display
@@ -80,7 +79,7 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
         n_left = used.size - drawn.size
         if n_left:
             axes.set_title(f"+{n_left:,} more features", loc="right", fontsize=8.5, color=MUTED)
-        axes.legend(loc="upper right", edgecolor=GRID)
+        axes.legend(loc="upper right", edgecolor=GRID, facecolor="none")
         if is_new:
             note = (
                 "Colour and number: share of the covariance of response and output that needs both features. Mark: "
@@ -88,6 +87,12 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
             )
             name_figure(axes.figure, f"Pairs of features in {_model_of(found)}", note)
     return axes
+
+
+def matrix_size(n_features: int) -> tuple[float, float]:
+    """Return the width and height of a matrix of so many features, in inches."""
+    height = max(3.4, 1.9 + 0.42 * n_features)
+    return height + 1.4, height
 
 
 def draw_network(found: Interactions, axes: Any, most: int) -> Any:
@@ -148,6 +153,11 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
     return axes
 
 
+def has_surface(found: Interactions, pair: tuple[str, ...]) -> bool:
+    """Return whether a surface of this pair can be drawn: its rows are there, and its features are columns."""
+    return len(pair) == 2 and found.joint is not None and all(name in found.joint.columns for name in pair)
+
+
 def draw_surface(found: Interactions, axes: Any, pair: Any) -> Any:
     """Draw the joint effect of two features less their effects alone: its mean over the rows in each cell.
 
@@ -188,7 +198,7 @@ def draw_surface(found: Interactions, axes: Any, pair: Any) -> Any:
         _cells(axes, mean, f"joint effect{of}, unit of the output", is_percent=False)
         reach = np.nanmax(np.abs(mean), initial=0.0)
         decimals = max(0, 1 - int(np.floor(np.log10(reach)))) if reach > 0 else 0
-        _numbers(axes, mean, lambda value: f"{value:,.{decimals}f}")
+        _numbers(axes, mean, lambda value: f"{round(value, decimals) + 0.0:,.{decimals}f}")  # no "-0.0"
         axes.set_ylim(-0.5, n_y - 0.5)
         for axis, (where, labels), name in ((axes.xaxis, x_ticks, one), (axes.yaxis, y_ticks, other)):
             axis.set_ticks(where, labels)
@@ -265,13 +275,15 @@ def _axes(axes: Any, width: float, height: float) -> Any:
 
 def _cells(axes: Any, values: NDArray[np.float64], label: str, is_percent: bool) -> None:
     """Draw cells from vermilion, below 0, to blue, above 0; those without a value stay empty."""
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.ticker import FuncFormatter
 
-    colours = LinearSegmentedColormap.from_list("debias", [VERMILION, "#ffffff", BLUE])
+    # 0 is transparent, so that the paper is seen there, which is dark on a page that is shown so.
+    ends = [(0.0, VERMILION, 0.75), (0.5, VERMILION, 0.0), (0.5, BLUE, 0.0), (1.0, BLUE, 0.75)]
+    colours = LinearSegmentedColormap.from_list("debias", [(at, to_rgba(colour, alpha)) for at, colour, alpha in ends])
     known = values[np.isfinite(values)]
     reach = float(np.abs(known).max()) if known.size and known.any() else 1.0
-    shown = axes.imshow(values, cmap=colours, vmin=-reach, vmax=reach, aspect="auto", alpha=0.75)
+    shown = axes.imshow(values, cmap=colours, vmin=-reach, vmax=reach, aspect="auto")
     rows, columns = np.nonzero(np.isfinite(values))
     for row, column in zip(rows, columns, strict=True):
         corners = [column - 0.5, column + 0.5, column + 0.5, column - 0.5, column - 0.5]

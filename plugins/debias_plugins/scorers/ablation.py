@@ -143,7 +143,7 @@ def _row_values(
     used = np.unique(group[ensemble.feature[ensemble.splits]])
     names = ("effect", "splits") if measure == "both" else (measure,)
     row_values, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
-    left_out = {} if measure == "loss" else dependent_features(ensemble, X, group, used, least_correlation)
+    left_out = {} if measure == "loss" else dependent_features(rows, group, used, least_correlation)
     leaves = _leaves(rows) if "splits" in names else None
     raw = effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None

@@ -340,6 +340,7 @@ def test_what_refits_cannot_keep_is_refused(given, message, drawn, forest):
         debias.score(forest, in_blocks, scorer="response_permutation(mdi_oob)")
 
 
+@pytest.mark.thorough
 def test_a_scorer_and_a_meta_method_of_a_third_party_take_part(drawn, forest):
     @debias.plugin.scorer_plugin("splits_of_third_party", unit="splits", needs_rows=False)
     def splits(ensemble, rows):

@@ -161,7 +161,7 @@ def test_with_the_true_conditional_noise_has_mean_0_and_the_level_holds():
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
-@pytest.mark.parametrize("n_draws", [1, 10])
+@pytest.mark.parametrize("n_draws", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_the_noise_of_a_few_true_draws_does_not_look_like_a_covariance(n_draws):
     """Column and response follow a site, which is in both factors if both are compared with the same draws."""
     trials, n_sites = 60, 15

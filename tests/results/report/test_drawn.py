@@ -8,6 +8,7 @@ from support.audits import made
 from support.drawn_audits import drawn
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 2, 9, 30])
 def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(most):
     for seed in range(200):

@@ -75,6 +75,7 @@ def test_folds_without_scores_are_left_out():
         figure.canvas.draw()
 
 
+@pytest.mark.thorough
 def test_the_page_tells_the_table_and_escapes_names():
     audit = made_folds([*HOSTILE, *NAMES], n_folds=3)
     text = audit.to_html()
@@ -93,6 +94,7 @@ def test_the_page_tells_the_table_and_escapes_names():
     assert text == audit.to_html()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "given", [{"n_folds": 1, "tested": False, "known": False}, {"n_folds": 2, "known": False}, {"n_folds": 60}]
 )

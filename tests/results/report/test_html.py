@@ -30,10 +30,12 @@ def test_no_name_makes_a_figure_fail_or_warn():
         made([name, "b", "c"]).to_html()
 
 
+@pytest.mark.thorough
 def test_a_page_loads_nothing_and_runs_only_its_own_script():
     is_safe(made([f"feature {k}" for k in range(20)]).to_html())
 
 
+@pytest.mark.thorough
 def test_every_figure_has_a_title_a_description_and_a_table():
     text = made([f"f{k}" for k in range(12)]).to_html()
     for part in re.findall(r"<figure>.*?</figure>", text, re.S):
@@ -60,6 +62,7 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
     assert f"<dt>reported for the others</dt><dd>{audit.unsupported_share:.1%}</dd>" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -108,6 +111,7 @@ def test_the_same_audit_gives_the_same_bytes(tmp_path):
     assert "<title>T</title>" in audit.to_html(title="T")
 
 
+@pytest.mark.thorough
 def test_notebooks_show_a_part_without_frame_or_policy():
     text = made([f"feature {k}" for k in range(50)])._repr_html_()
     assert "<html" not in text
@@ -118,6 +122,7 @@ def test_notebooks_show_a_part_without_frame_or_policy():
     assert "&lt;script" in made(HOSTILE).tested_scores._repr_html_()
 
 
+@pytest.mark.thorough
 def test_without_jinja2_the_page_says_what_to_install_and_a_notebook_has_the_table(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     audit = made(["a", "b", "c"])
@@ -179,6 +184,7 @@ def test_long_names_lose_their_middle():
     assert shortened("a\nb\u202e") == r"a\nb\u202e"
 
 
+@pytest.mark.thorough
 def test_the_command_writes_the_report(tmp_path, diabetes, models, monkeypatch):
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
     from click.testing import CliRunner

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from debias.results.fleet import Fleet, FleetLine
 from debias.results.report import pages
 from debias.results.report.history_page import history_page
 from debias.results.tables import Table
+from debias.results.vocabulary import FleetVerdict
 from support import chromium
 from support.audits import made
 from support.contrast import contrast
@@ -216,3 +218,31 @@ def test_a_page_over_time_shows_its_pixels_and_asks_for_nothing(browser, tmp_pat
     picture = np.asarray(Image.open(io.BytesIO(browser.screenshot())).convert("RGB"), dtype=int)
     blue = np.abs(picture - [8, 48, 107]).sum(axis=2) < 40  # of the strip; no text has this colour
     assert blue.sum() > 500
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_a_fleet_leads_to_the_pages_of_its_models(browser, tmp_path, width, scheme):
+    names = [*NAMES, *(f"models/{'long_name_' * 8}{k}.history" for k in range(20))]
+    lines = [
+        FleetLine(
+            history=name,
+            verdict=list(FleetVerdict)[k % 3],
+            reasons=("a reason with_a_long_name_" + "x" * 200,) * (k % 3 == 0),
+            not_judged=("damaged",) * (k % 3 == 1),
+            page=f"page {k}.html" if k % 3 else f"pages/{k}.html",
+        )
+        for k, name in enumerate(names)
+    ]
+    path = tmp_path / "fleet.html"
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages/0.html").write_text("<title>the first</title>")
+    Fleet(lines=tuple(lines), alpha=0.05, looks=1, recent="30d", reference="first 30d").to_html(path)
+    assert browser.open(path, width=width, scheme=scheme) == []
+    assert browser.requests() == [path.resolve().as_uri()]
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+    link = "getComputedStyle(document.querySelector('#look a')).color"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    colours = [tuple(map(int, re.findall(r"\d+", browser.evaluate(each))[:3])) for each in (link, ground)]
+    assert contrast(*colours) >= 4.5
+    assert browser.follow("#look a") == "the first"

@@ -133,6 +133,7 @@ INDICES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", INDICES)
 def test_periods_may_be_dates_numbers_and_names(kind):
     scores, errors, series = made_scores(12, ["a", "b"], index=INDICES[kind], n_models=2)
@@ -184,6 +185,7 @@ def test_the_picture_of_changes_shows_both_scores():
     assert [label.get_text() for label in axes.get_yticklabels()] == [*table.index[:3], "+2 more"]
 
 
+@pytest.mark.thorough
 def test_pages_of_changes_tell_the_table_and_escape_names():
     changes = made_changes([*HOSTILE, *NAMES])
     text = changes.to_html()

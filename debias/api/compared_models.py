@@ -1,0 +1,229 @@
+"""``debias.compare(baseline=)``: the losses of two models on the same rows, and by which features they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias._version import __version__
+from debias.api.prepared import prepared_members
+from debias.data.table import names_of_columns
+from debias.data.user_rows import dataset
+from debias.errors import CompositionError, ProvenanceError, RowsError, with_article
+from debias.hooks.expressions import scorer
+from debias.models.known_labels import known_labels
+from debias.models.wrappers import is_one, members_in_words
+from debias.results.model_comparison import ModelComparison
+from debias.results.vocabulary import RowsKind
+from debias.rows.loss_parts import loss_parts, metric_of
+from debias.rows.performance import Measure
+from debias.rows.request import Request
+from debias.significance.model_losses import RowLosses, compare_models
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+
+ALPHA = 0.05
+WITHOUT_PARAMETER = ("squared_error", "logistic", "softmax", "exponential", "poisson")
+"""Losses whose value does not depend on their parameter, given what the model predicts."""
+
+
+def compared_models(model: Any, baseline: Any, X: Any, y: Any, settings: dict[str, Any]) -> ModelComparison:
+    """Return how the loss of a model differs from that of a baseline on the same rows.
+
+    Parameters
+    ----------
+    model, baseline : estimator or Booster
+    X, y
+        Rows that neither model has seen. Of columns with names, each model takes those that it knows.
+    settings : dict
+        Further arguments of :func:`debias.compare`.
+
+    Raises
+    ------
+    CompositionError
+        The losses of the models differ, or have no parts; or a model holds several models of trees.
+    ProvenanceError
+        The rows are training rows of one of the models.
+    DebiasError
+        As for :func:`debias.score`.
+    """
+    if settings.pop("train") is not None:
+        raise CompositionError("two models may have different training rows: leave train= out with baseline=")
+    if settings["rows"] not in ("auto", "held-out"):
+        raise CompositionError(
+            f"rows={settings['rows']!r} is not one of 'auto', 'held-out': two models are compared on rows that neither "
+            "has seen"
+        )
+    old = Side.of("the baseline", baseline, X, y, settings)
+    new = Side.of("the model", model, X, y, settings)
+    _refuse_other_losses(old, new)
+    _refuse_other_responses(old, new)
+    used, blocks = new.rows.weight > 0, new.rows.blocks
+    names = _names_of_both(X, old, new)
+    found = compare_models(
+        old.losses(names[0], used),
+        new.losses(names[1], used),
+        new.rows.weight[used],
+        None if blocks is None else blocks[used],
+    )
+    return ModelComparison(
+        metric=new.metric,
+        feature_names=found.feature_names,
+        only_in=found.only_in,
+        loss=found.loss,
+        base=found.base,
+        alpha=ALPHA,
+        statistics=found.statistics,
+        n_rows=int(used.sum()),
+        n_units=found.n_units,
+        in_blocks=blocks is not None,
+        settings={
+            "model": new.ensemble.source,
+            "model_version": new.ensemble.version,
+            "baseline": old.ensemble.source,
+            "baseline_version": old.ensemble.version,
+            "debias_version": __version__,
+        },
+        warnings=_warnings(old, new),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two models, with the rows as it sees them.
+
+    Parameters
+    ----------
+    called : str
+        What messages call it.
+    metric : str
+    rows : Rows
+    grouping : Grouping
+    warnings : tuple of str
+    """
+
+    called: str
+    metric: str
+    rows: Rows
+    grouping: Grouping
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, called: str, model: Any, X: Any, y: Any, settings: dict[str, Any]) -> Side:
+        """Return one of the models with its rows; the arguments are those of :func:`compared_models`."""
+        passed = dataset(X, y, settings["sample_weight"])
+        own = {name: value for name, value in settings.items() if name != "sample_weight"}
+        request = Request.of(model, replace(passed, X=_own_columns(model, passed.X)), **own)
+        request.passed.refuse_batches("compare")
+        if not is_one(request.members):
+            raise CompositionError(f"{members_in_words(request.members)} to debias.compare with baseline=")
+        metric = metric_of(request.members[0].ensemble)  # before the rows, which take longer
+        try:
+            (prepared,) = prepared_members(request, [scorer("mdi_oob")])
+        except ProvenanceError as error:
+            raise ProvenanceError(f"{called}: {error}") from None
+        if prepared.rows.kind != RowsKind.HELD_OUT:
+            raise ProvenanceError(
+                f"these are training rows of {called}, which has an advantage on them: pass rows that neither model "
+                "has seen"
+            )
+        return cls(called, metric, prepared.rows, prepared.grouping, tuple(prepared.log.texts))
+
+    @property
+    def ensemble(self) -> TreeEnsemble:
+        """The trees of the model."""
+        return self.rows.ensemble
+
+    def losses(self, names: tuple[str, ...], used: NDArray[np.bool_]) -> RowLosses:
+        """Return the losses of the rows that are used, and what each column of the user saves, by these names."""
+        ensemble, at = self.ensemble, np.flatnonzero(used)
+        X = np.ascontiguousarray(self.rows.table.matrix(ensemble, at))
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = loss_parts(ensemble, X, self.rows.response.part(at), self.rows.n_jobs)
+        saved = self.grouping.sum_columns(parts.saved)
+        if not (np.isfinite(parts.loss).all() and np.isfinite(saved).all()):
+            raise RowsError(
+                f"the {self.metric} of {self.called} is not finite in some rows: see what it predicts there"
+            )
+        split = np.bincount(self.grouping.index[ensemble.feature[ensemble.splits]], minlength=len(self.grouping.names))
+        return RowLosses(names, parts.loss, parts.base, saved, split > 0)
+
+
+def _own_columns(model: Any, X: Any) -> Any:
+    """Return the columns of a data frame that a model knows, in its order, if all of them are there by name."""
+    names, known = names_of_columns(X), known_labels(model).names
+    if names is None or known is None or not set(known) <= set(names) or not hasattr(X, "columns"):
+        return X
+    at = {name: k for k, name in enumerate(names)}
+    columns = list(X.columns)
+    return X[[columns[at[name]] for name in known]]
+
+
+def _names_of_both(X: Any, old: Side, new: Side) -> list[tuple[str, ...]]:
+    """Return the names of the columns of both models. Columns of an X without names are the same at each place."""
+    found = [old.grouping.names, new.grouping.names]
+    passed = dataset(X)
+    if names_of_columns(passed.X) is None and passed.feature_names is None and len(found[0]) == len(found[1]):
+        if new.ensemble.named and old.ensemble.named and found[0] != found[1]:
+            raise RowsError(
+                "X has no names of columns, and the two models know their columns by other names or in another order: "
+                "pass X as a data frame"
+            )
+        named = new if new.ensemble.named or not old.ensemble.named else old
+        return [named.grouping.names] * 2
+    return found
+
+
+def _refuse_other_losses(old: Side, new: Side) -> None:
+    """Refuse models whose losses are not the same function of the response and of what is predicted."""
+    if old.metric != new.metric:
+        raise CompositionError(
+            f"the losses of these models are different figures: the {new.metric} of "
+            f"{with_article(new.ensemble.source)}, and the {old.metric} of {with_article(old.ensemble.source)}, the "
+            "baseline. Compare models that were trained for one loss; averaged trees have the squared error or the "
+            "Brier score"
+        )
+    objectives = [each.ensemble.objective for each in (old, new)]
+    if old.ensemble.averaged or objectives[0].name in WITHOUT_PARAMETER:
+        return
+    before, after = (np.unique(each.parameter) for each in objectives)
+    if not np.array_equal(before, after):
+        told = [", ".join(f"{value:g}" for value in each) for each in (after, before)]
+        raise CompositionError(
+            f"the losses of these models have other parameters: {new.metric} with {told[0]}, and {told[1]} in the "
+            "baseline. Compare models that were trained for one loss"
+        )
+
+
+def _refuse_other_responses(old: Side, new: Side) -> None:
+    """Refuse models that take the response of these rows for different numbers or classes."""
+    before, after = _response(old), _response(new)
+    if before.shape != after.shape or not np.allclose(before, after, rtol=1e-9, atol=1e-12):
+        raise CompositionError(
+            "these models see the response in different ways, such as other classes or another order of them: compare "
+            "models of the same response"
+        )
+
+
+def _response(side: Side) -> Array:
+    """Return the response in the loss. Of two classes with an output each, one column is enough."""
+    ensemble, response = side.ensemble, side.rows.response
+    y = Measure.of(ensemble, response).target
+    if ensemble.averaged and response.codes is None:
+        y = y + ensemble.centre
+    return y[:, 1:] if y.shape[1] == 2 and side.metric in ("log loss", "Brier score") else y
+
+
+def _warnings(old: Side, new: Side) -> tuple[str, ...]:
+    """Return the warnings about both models; one that is about the baseline alone says so."""
+    of_baseline = [f"the baseline: {text}" for text in old.warnings if text not in new.warnings]
+    return (*new.warnings, *of_baseline)

@@ -1,0 +1,62 @@
+"""The rule about a higher loss, of the gates of a history and of two models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.gate_outcome import Result
+from debias.results.vocabulary import GateStatus
+from debias.text import escaped
+
+if TYPE_CHECKING:
+    from debias.results.loss_change import PartOfLoss
+
+RULE = "max_loss_increase"
+
+
+def result_of_loss(
+    metric: str,
+    loss: PartOfLoss,
+    limit: float,
+    level: float,
+    *,
+    ends: tuple[str, str],
+    few: str,
+    causes: str,
+    lacking: str | None = None,
+) -> Result:
+    """Return whether a loss rose by more than a limit, beyond chance.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the loss.
+    loss : PartOfLoss
+    limit : float
+    level : float
+        Largest one-sided p-value of a rise by more than the limit.
+    ends : (str, str)
+        What the two losses are called.
+    few : str
+        What there is too little of, if the standard error is not known.
+    causes : str
+        What is said of a rise.
+    lacking : str, optional
+        Why a loss that did not rise is not judged.
+    """
+    allowed, value = f"<= {limit:g}", f"{loss.change:+.3g}"
+    reason = f"{escaped(metric)} {loss.before:.3g} {ends[0]}, {loss.after:.3g} {ends[1]}"
+    if np.isnan(loss.error):
+        return Result(RULE, GateStatus.NOT_JUDGED, "none", allowed, f"{reason}; {few}")
+    reason += f" (standard error of the difference {loss.error:.2g})"
+    if loss.change <= limit:
+        if lacking is not None:
+            return Result(RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; {lacking}")
+        return Result(RULE, GateStatus.PASSED, value, allowed, reason)
+    if not loss.p_above(limit) <= level:
+        return Result(
+            RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; more than the limit, but it may be chance"
+        )
+    return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")

@@ -1,0 +1,252 @@
+"""How the loss of a model changed between two windows of a history, divided into the base and each feature."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from debias.results.fields import Malformed, plain_numbers
+from debias.results.vocabulary import LossKind, LossVerdict
+from debias.text import feature_index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+MOST_CAUSES = 5
+"""At most so many features are named as causes."""
+FAR = 3.0
+"""The base changed far more than the loss if it changed by more than so many times as much."""
+
+
+@dataclass(frozen=True)
+class PartOfLoss:
+    """The mean of the loss, or of its base, in two windows, or of two models.
+
+    Parameters
+    ----------
+    before, after : float
+    error : float
+        Standard error of the difference; NaN if it is not known.
+    freedom : float
+        Its degrees of freedom.
+    """
+
+    before: float
+    after: float
+    error: float
+    freedom: float
+
+    @property
+    def change(self) -> float:
+        """The difference, above 0 if it rose."""
+        return self.after - self.before
+
+    @property
+    def p_value(self) -> float:
+        """One-sided p-value of an increase; NaN without a standard error."""
+        return self.p_above(0.0)
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value of an increase by more than a limit; NaN without a standard error."""
+        from scipy.special import stdtr
+
+        return float(stdtr(self.freedom, (limit - self.change) / self.error))
+
+
+@dataclass(frozen=True)
+class LossCause:
+    """A feature that costs more than before, which no other feature explains.
+
+    Parameters
+    ----------
+    feature : str
+    kind : LossKind
+        "values": all costs are as they would be in the reference if this feature had its recent values there, at
+        random or in the order of its own. "effect": no cost differs from the reference if the response to this feature
+        had not changed. "values or effect": both hold, so the data do not tell. "neither alone": neither holds, as
+        after a drift or two faults.
+    p_values, p_effect : float
+        The smallest adjusted p-value (Holm, two-sided) of a difference of the costs, for the values and for the effect.
+        The kind holds if it is above the level.
+    """
+
+    feature: str
+    kind: LossKind
+    p_values: float
+    p_effect: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossChange:
+    """The change of the mean loss of a model: that of the base, and what each feature costs more than before.
+
+    ``loss.change`` is ``base.change`` plus the sum of ``statistics["cost"]``.
+
+    Parameters
+    ----------
+    metric : str
+        The loss: "log loss", "mean squared error", ...
+    feature_names : tuple of str
+    loss, base : PartOfLoss
+        The base is the loss of one constant prediction, the mean output of the model over its training rows.
+    level : float
+        Largest adjusted p-value of a feature that costs more: ``alpha / looks``.
+    n_periods, n_rows : tuple of int
+        In the reference and in the recent window: the periods whose loss was divided, and the number of their rows for
+        which it was (at most 1,000 of a table by default).
+    statistics : dict of str to array of shape (n_features,)
+        See :meth:`to_frame`.
+    causes : tuple of LossCause
+        Those features that cost more which the others do not explain, step by step; at most 5.
+    no_causes_because : str or None
+        Why they are not known; None if they are.
+
+    Notes
+    -----
+    docs/methods.md has the formulas.
+    """
+
+    STATISTICS: ClassVar[tuple[str, ...]] = (
+        "saved_before",
+        "saved_after",
+        "cost",
+        "error",
+        "rows_cost",
+        "rows_error",
+        "response_cost",
+        "response_error",
+        "p_value",
+        "p_adjusted",
+    )
+
+    metric: str
+    feature_names: tuple[str, ...]
+    loss: PartOfLoss
+    base: PartOfLoss
+    level: float
+    n_periods: tuple[int, int]
+    n_rows: tuple[int, int]
+    statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
+    causes: tuple[LossCause, ...] = ()
+    no_causes_because: str | None = "they were not looked for"
+
+    @cached_property
+    def verdict(self) -> list[LossVerdict]:
+        """One verdict per feature.
+
+        - "costs more": the feature saves less loss than before, by the adjusted p-value;
+        - "no increase detected";
+        - "not tested": no standard error is known, or the model does not use the feature.
+        """
+        p = self.statistics["p_adjusted"]
+        return [
+            LossVerdict.UNTESTED if np.isnan(each) else LossVerdict.MORE if each <= self.level else LossVerdict.NO_MORE
+            for each in p
+        ]
+
+    @property
+    def costs_more(self) -> NDArray[np.int64]:
+        """Positions of the features that cost more than before, the largest cost first."""
+        found = np.flatnonzero(self.statistics["p_adjusted"] <= self.level)
+        return found[np.argsort(-self.statistics["cost"][found], kind="stable")]
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """Features that cost more than before only because the causes do; none if it is not known which these are."""
+        if self.no_causes_because is not None or not 0 < len(self.causes) < MOST_CAUSES:
+            return ()
+        own = {cause.feature for cause in self.causes}
+        return tuple(self.feature_names[k] for k in self.costs_more if self.feature_names[k] not in own)
+
+    @property
+    def direction(self) -> str | None:
+        """Whether the loss "rose" or "fell" by more than chance; None if neither is shown."""
+        p, level = self.loss.p_value, self.level / 2
+        return "rose" if p <= level else "fell" if 1 - p <= level else None
+
+    @property
+    def base_hides(self) -> bool:
+        """Whether the base changed far more than the loss, beyond chance, so that a feature may cost more unseen."""
+        p, error = self.base.p_value, self.loss.error
+        if np.isnan(p) or not min(p, 1 - p) <= self.level / 2:
+            return False
+        return abs(self.base.change) > FAR * max(abs(self.loss.change), 2 * error)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know about the parts."""
+        if not self.base_hides:
+            return ()
+        return (
+            f"the loss of a constant prediction changed by {self.base.change:+.3g}, far more than the {self.metric} of "
+            f"the model ({self.loss.change:+.3g}). Responses lie elsewhere than before, perhaps because rows are "
+            "beyond those of the training. What features save changes with it, so a feature that costs loss may not be "
+            "named",
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with index ``feature``, the largest cost first.
+
+        Columns: ``saved_before`` and ``saved_after``, the mean loss that the feature saves in the two windows;
+        ``cost``, the difference: above 0 if it saves less than before, so that the loss rose; and its standard error
+        ``error``. ``cost`` is the sum of ``rows_cost`` (other rows) and ``response_cost`` (the response differs from
+        what the model predicts in another way), with ``rows_error`` and ``response_error``. ``p_value`` and
+        ``p_adjusted`` (Holm) are of the one-sided test that the cost is above 0. And ``verdict``. All but the p-values
+        have the unit of the loss.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(self.statistics, index=feature_index(self.feature_names), columns=self.STATISTICS)
+        frame["verdict"] = list(map(str, self.verdict))
+        return frame.iloc[np.argsort(-frame["cost"].to_numpy(), kind="stable")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values. Numbers that are not known are None."""
+        names = ("before", "after", "error", "freedom", "p_value")
+        parts = {
+            name: dict(zip(names, plain_numbers(np.array([getattr(part, each) for each in names])), strict=True))
+            for name, part in (("loss", self.loss), ("base", self.base))
+        }
+        return {
+            "metric": self.metric,
+            **parts,
+            "level": self.level,
+            "n_periods": list(self.n_periods),
+            "n_rows": list(self.n_rows),
+            "verdict": self.verdict,
+            "causes": [asdict(cause) for cause in self.causes],
+            "no_causes_because": self.no_causes_because,
+            "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
+        }
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any], feature_names: tuple[str, ...]) -> LossChange:
+        """Return what :meth:`to_dict` returned, from its fields.
+
+        Raises
+        ------
+        Malformed
+            They contradict each other.
+        """
+        names = ("metric", "level", "n_periods", "n_rows", "statistics", "no_causes_because")
+        own: dict[str, Any] = {name: fields[name] for name in names}
+        if not {cause["kind"] for cause in fields["causes"]} <= set(LossKind):
+            raise Malformed("loss.causes has a kind that debias does not write")
+        own["causes"] = tuple(LossCause(**each | {"kind": LossKind(each["kind"])}) for each in fields["causes"])
+        for name in ("loss", "base"):
+            own[name] = PartOfLoss(*(fields[name][each] for each in ("before", "after", "error", "freedom")))
+        found = cls(feature_names=feature_names, **own)
+        n_features, statistics = len(feature_names), found.statistics
+        if set(statistics) != set(cls.STATISTICS) or any(values.size != n_features for values in statistics.values()):
+            raise Malformed(
+                f"loss.statistics does not have {n_features} numbers for each of {', '.join(cls.STATISTICS)}"
+            )
+        if fields["verdict"] != found.verdict:
+            raise Malformed("loss.verdict does not follow from loss.statistics")
+        return found

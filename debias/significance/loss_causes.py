@@ -1,0 +1,281 @@
+"""Which features made the loss rise, and how: step by step, with rows of both windows that were kept.
+
+A feature whose values are broken takes its correlated neighbours with it, because Shapley values share what they do.
+The next feature is named only if it costs more also compared with reference rows in which the features named so far are
+broken too, and also if the response to those features had stayed as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.p_values import holm
+from debias.positions import evenly_spaced
+from debias.results.loss_change import MOST_CAUSES, LossCause
+from debias.results.vocabulary import LossKind
+from debias.rows.loss_parts import KeptRows, Line
+from debias.rows.period_sums import BEFORE_PARTS
+from debias.significance.loss_change import PeriodLosses, estimates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.results.loss_change import LossChange
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+
+MOST_ROWS = 3000
+"""At most about this many rows of a window are used."""
+SEED = 0
+"""Of the values that stand for broken ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptWindow:
+    """Rows of a window that were kept.
+
+    Parameters
+    ----------
+    rows : KeptRows
+    weight : array of shape (n_rows,)
+    period : array of int64 of shape (n_rows,)
+        Period of each row, numbered from 0 in order of time.
+    group : array of int64 of shape (n_periods,)
+        Groups of consecutive periods.
+    """
+
+    rows: KeptRows
+    weight: Array
+    period: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, kept: list[tuple[KeptRows, Array]], group: NDArray[np.int64]) -> KeptWindow:
+        """Return the rows of the periods of a window; if there are too many, as many of each part of a period."""
+        most = max(1, MOST_ROWS // max(len(kept), 1))
+        # Rows stand part after part, and those of a part in random order.
+        chosen = [evenly_spaced(len(weight), min(most, len(weight))) for _, weight in kept]
+        weights = [weight[at] * (weight.sum() / weight[at].sum()) for (_, weight), at in zip(kept, chosen, strict=True)]
+        parts = [rows.part(at) for (rows, _), at in zip(kept, chosen, strict=True)]
+        return cls(
+            KeptRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "start"))),
+            np.concatenate(weights),
+            np.repeat(np.arange(len(kept)), [at.size for at in chosen]),
+            group,
+        )
+
+
+def with_causes(
+    change: LossChange, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
+) -> LossChange:
+    """Return a change of the loss with the features that are its causes, and how.
+
+    Parameters
+    ----------
+    change : LossChange
+    ensemble : TreeEnsemble
+        The trees of the model itself.
+    grouping : Grouping
+    before, after : KeptWindow
+        Rows of the two windows.
+    """
+    steps = Steps.of(change, ensemble, grouping, before, after)
+    causes = tuple(steps.cause(feature) for feature in steps.found(change.statistics))
+    return replace(change, causes=causes, no_causes_because=None)
+
+
+class Steps:
+    """The search for the causes of one change.
+
+    Parameters
+    ----------
+    used : array of bool of shape (n_features,)
+        The features that are tested.
+    level : float
+        Largest adjusted p-value of a difference.
+    ensemble, grouping, before, after
+        As for :func:`with_causes`.
+    """
+
+    def __init__(
+        self,
+        used: NDArray[np.bool_],
+        level: float,
+        ensemble: TreeEnsemble,
+        grouping: Grouping,
+        before: KeptWindow,
+        after: KeptWindow,
+    ) -> None:
+        self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
+        self._windows = before, after
+        self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
+        self.losses = _losses_of(before, self._lines[0]), _losses_of(after, self._lines[1])
+        rng = np.random.default_rng(SEED)
+        share = after.weight / after.weight.sum()
+        # One draw for each feature, so that a feature is broken in the same way at each step.
+        self.drawn = [rng.choice(share.size, before.weight.size, p=share) for _ in grouping.names]
+
+    @classmethod
+    def of(
+        cls, change: LossChange, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
+    ) -> Steps:
+        """Return the search for the causes of a change of the loss."""
+        return cls(np.isfinite(change.statistics["p_adjusted"]), change.level, ensemble, grouping, before, after)
+
+    def found(self, statistics: Mapping[str, Array]) -> list[int]:
+        """Return the features that cost more, each of which is not explained by those before it.
+
+        Parameters
+        ----------
+        statistics : mapping of str to array of shape (n_features,)
+            ``cost``, ``p_value`` and ``p_adjusted``, of all rows.
+        """
+        tested, level = self._used, self._level
+        open_, found = statistics["p_adjusted"] <= level, list[int]()
+        while open_.any() and len(found) < MOST_CAUSES:
+            worst = np.where(tested, statistics["p_value"], 1.0)
+            if found:
+                for pair in (self.broken(found), self.mended(found)):
+                    p = self._p_values(pair)[0]
+                    worst = np.maximum(worst, np.where(np.isnan(p), 1.0, p))
+            passed = open_ & (worst * (tested.sum() - len(found)) <= level)
+            if not passed.any():
+                break
+            at = np.flatnonzero(passed)
+            found.append(int(at[np.argmax(statistics["cost"][at])]))
+            open_[found[-1]] = False
+        return found
+
+    def cause(self, feature: int) -> LossCause:
+        """Return whether a feature alone reproduces all parts: by its values, or by the response to it."""
+        smallest = []
+        for pair in (self.broken([feature]), self.moved(feature), self.mended([feature])):
+            p = self._p_values(pair)[1]
+            smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
+        of_each = max(smallest[:2]), smallest[2]
+        values, effect = (p > self._level for p in of_each)
+        kind = {
+            (True, False): LossKind.VALUES,
+            (False, True): LossKind.EFFECT,
+            (True, True): LossKind.EITHER,
+            (False, False): LossKind.NEITHER,
+        }[values, effect]
+        return LossCause(self._grouping.names[feature], kind, *of_each)
+
+    def reproduced(self, feature: int | None = None) -> float:
+        """Return the smallest adjusted p-value of a difference of the parts by the rows, which need no responses.
+
+        Of the recent window against the reference, as it is or with a feature broken: its values at random, or in the
+        order of its own, whichever is less different.
+        """
+        pairs = [self.losses] if feature is None else [self.broken([feature]), self.moved(feature)]
+        smallest = []
+        for pair in pairs:
+            p = self._p_values(pair)[1][: self._used.sum()]
+            smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
+        return max(smallest)
+
+    def moved_columns(self) -> Array:
+        """Return an adjusted p-value for each feature that its values moved, whatever goes together with it.
+
+        Of the mean and the mean square of their ranks among the values of the reference; Holm over features and both.
+        NaN for features that are not tested.
+        """
+        before, after = self._windows
+        ranked = []
+        for window in (before, after):
+            ranks = np.empty_like(window.rows.X)
+            for k, column in enumerate(before.rows.X.T):
+                known = np.sort(column)
+                sides = [np.searchsorted(known, window.rows.X[:, k], side) for side in ("left", "right")]
+                ranks[:, k] = (sides[0] + sides[1]) / (2 * known.size) - 0.5
+            ranked.append(_sums_of(window, np.hstack([ranks, ranks**2])))
+        p = self._p_values((ranked[0], ranked[1]))[2][: 2 * self._used.size].reshape(2, -1)
+        known_p = np.isfinite(p) & self._used
+        p[known_p] = holm(p[known_p])
+        return np.where(self._used, np.fmin(p[0], p[1]), np.nan)
+
+    def broken(self, features: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference with these features broken, and the recent window."""
+        before, after = self._windows
+        X = before.rows.X.copy()
+        for feature in features:
+            columns = np.flatnonzero(self._grouping.index == feature)
+            X[:, columns] = after.rows.X[np.ix_(self.drawn[feature], columns)]
+        return self._with_reference(X), self.losses[1]
+
+    def moved(self, feature: int) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference with the recent values of a feature in the order of its own, and the recent window.
+
+        So it keeps what goes together with it, as after a change of its unit. Values are exchanged at equal quantiles.
+        """
+        before, after = self._windows
+        X = before.rows.X.copy()
+        for column in np.flatnonzero(self._grouping.index == feature):
+            own, recent = (np.argsort(window.rows.X[:, column], kind="stable") for window in (before, after))
+            at = [np.cumsum(w[order]) / w.sum() for w, order in ((before.weight, own), (after.weight, recent))]
+            middle = at[0] - before.weight[own] / before.weight.sum() / 2
+            place = np.minimum(np.searchsorted(at[1], middle), recent.size - 1)
+            X[own, column] = after.rows.X[recent[place], column]
+        return self._with_reference(X), self.losses[1]
+
+    def _with_reference(self, X: Array) -> PeriodLosses:
+        before = self._windows[0]
+        return _losses_of(before, Line.of(self._ensemble, replace(before.rows, X=X)))
+
+    def mended(self, features: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference, and the recent window if the response to these features had stayed as it was."""
+        after = self._lines[1]
+        costs = np.zeros(after.phi.shape[:2])
+        for output in range(after.surprise.shape[1]):
+            of_both = []
+            for line, window in zip(self._lines, self._windows, strict=True):
+                phi = np.array([self._grouping.sum(row) for row in line.phi[:, :, output]])[:, features]
+                of_both.append((phi - np.average(phi, axis=0, weights=window.weight), line.surprise[:, output], window))
+            slopes = [_slopes(*each) for each in of_both]
+            excess = of_both[1][0] @ (slopes[1] - slopes[0])
+            costs += after.phi[:, :, output] * excess[:, None]
+        return self.losses[0], _losses_of(self._windows[1], after, costs)
+
+    def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array, Array]:
+        """Return p-values: that features cost more; that a part of each that is used, by rows or response, differs.
+
+        The third are those of any difference of the costs, the parts by rows and the parts by response, of all.
+        """
+        from scipy.special import stdtr
+
+        means, variance, freedom = estimates(pair, self._grouping)
+        n, used = len(self._grouping.names), self._used
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (means[1] - means[0]) / np.sqrt(variance)
+        more, differ = stdtr(freedom, -t), 2 * stdtr(freedom, -np.abs(t))
+        return more[2 : 2 + n], differ[2 + n :][np.tile(used, 2)], differ[2:]
+
+
+def _losses_of(window: KeptWindow, line: Line, costs: Array | float = 0.0) -> PeriodLosses:
+    """Return sums of periods of what features save, less some costs; their losses and bases are left out."""
+    return _sums_of(window, np.hstack([line.saved(line.slope) - costs, line.saved(line.expected)]))
+
+
+def _sums_of(window: KeptWindow, columns: Array) -> PeriodLosses:
+    """Return weighted sums of periods of two columns for each feature, where the parts of the loss have theirs."""
+    n_periods = window.group.size
+    sums = np.zeros((n_periods, BEFORE_PARTS + columns.shape[1]))
+    sums[:, 0] = np.bincount(window.period, window.weight, n_periods)
+    for k, column in enumerate(columns.T, BEFORE_PARTS):
+        sums[:, k] = np.bincount(window.period, window.weight * column, n_periods)
+    return PeriodLosses(sums, window.group, n_periods, (), ())
+
+
+def _slopes(phi: Array, surprise: Array, window: KeptWindow) -> Array:
+    """Return the weighted least-squares slopes of the surprise on centred Shapley values."""
+    root = np.sqrt(window.weight)[:, None]
+    centred = surprise - np.average(surprise, weights=window.weight)
+    return np.asarray(np.linalg.lstsq(root * phi, root[:, 0] * centred, rcond=None)[0], dtype=np.float64)

@@ -1,0 +1,141 @@
+"""What rows without responses tell: shifts at the splits, and columns whose values may be broken.
+
+What a feature would save if the model were right needs no response. It changes if other rows came. If it changes for
+all features as it would with the recent values of one column alone in the rows of the reference, this column is to
+blame: a drift moves what goes together with it, and a broken column does not. So no other column may have moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.p_values import holm
+from debias.results.provisional import NOT_LOOKED_FOR, Provisional
+from debias.results.windows import MeanOfPeriods
+from debias.significance.change import compare_rows
+from debias.significance.loss_causes import Steps
+from debias.significance.loss_change import estimates
+from debias.significance.period_means import OF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.results.windows import WindowOfPeriods
+    from debias.rows.period_sums import PeriodSums
+    from debias.significance.loss_causes import KeptWindow
+    from debias.significance.loss_change import PeriodLosses
+    from debias.significance.period_means import MeansComparison
+    from debias.trees.ensemble import TreeEnsemble
+
+    Array = NDArray[np.float64]
+
+TELL_PREDICTION = {"mean squared error", "Brier score", "log loss", "Poisson deviance"}
+"""Losses whose gradient is the response less the prediction: sums over rows then have the mean prediction."""
+RARELY = 0.2
+"""What would acquit a broken column by chance, a difference of the parts or of another column, does so at this share of
+the level."""
+MOST_TRIED = 10
+"""So many features are tried at most, those whose part changed with the smallest p-values."""
+
+
+def compare_waiting(
+    before: Sequence[PeriodSums],
+    after: Sequence[PeriodSums],
+    grouping: Grouping,
+    level: float,
+    windows: tuple[WindowOfPeriods, WindowOfPeriods],
+    times: Sequence[str],
+) -> Provisional:
+    """Compare periods whose responses are not known with a reference.
+
+    Parameters
+    ----------
+    before, after : sequence of PeriodSums
+        The reference, and the periods without responses, as ``PeriodSums`` of rows whose response is as predicted.
+    grouping : Grouping
+    level : float
+        Largest adjusted p-value of a difference.
+    windows : (WindowOfPeriods, WindowOfPeriods)
+        How the two are called.
+    times : sequence of str
+        How the periods without responses are called.
+
+    Returns
+    -------
+    Provisional
+        Without broken columns, which :func:`with_broken` finds if `no_broken_because` is NOT_LOOKED_FOR.
+    """
+    from scipy.special import stdtr
+
+    rows = compare_rows(before, after, grouping, level)
+    ensemble, n = after[0].ensemble, len(grouping.names)
+    used = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=n) > 0
+    losses: tuple[PeriodLosses, PeriodLosses] = rows["losses"]
+    names = ("expected_before", "expected_after", "expected_error", "expected_p_adjusted")
+    statistics = dict.fromkeys(names, np.full(n, np.nan)) | {
+        name: rows[name] for name in Provisional.STATISTICS if name in rows
+    }
+    because: str | None = "some rows were added without parts of the loss"
+    if all(len(each.sums) for each in losses):
+        means, variance, freedom = estimates(losses, grouping)
+        at, error = slice(2 + n, 2 + 2 * n), np.sqrt(variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = 2 * stdtr(freedom, -np.abs((means[1] - means[0]) / error))[at]
+        tested = used & np.isfinite(p)
+        adjusted = np.full(n, np.nan)
+        adjusted[tested] = holm(p[tested])
+        values = (-means[0][at], -means[1][at], error[at], adjusted)
+        statistics |= dict(zip(names, values, strict=True))
+        because = NOT_LOOKED_FOR if (adjusted <= level).any() else None
+    return Provisional(
+        feature_names=grouping.names,
+        reference=windows[0],
+        waiting=windows[1],
+        level=level,
+        statistics=statistics,
+        splits=rows["shift_split"],
+        prediction=_prediction(rows["means"], losses, times),
+        no_broken_because=because,
+    )
+
+
+def with_broken(
+    found: Provisional, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
+) -> Provisional:
+    """Return what rows without responses tell, with the columns whose values may be broken.
+
+    Parameters
+    ----------
+    found : Provisional
+        With changes of what features are expected to save.
+    ensemble : TreeEnsemble
+        The trees of the model itself.
+    grouping : Grouping
+    before, after : KeptWindow
+        Rows of both windows.
+    """
+    p = found.statistics["expected_p_adjusted"]
+    steps = Steps(np.isfinite(p), found.level, ensemble, grouping, before, after)
+    if steps.reproduced() > found.level:
+        return replace(found, no_broken_because="the rows that were kept are too few to show the change")
+    moved = {int(k) for k in np.flatnonzero(steps.moved_columns() <= found.level * RARELY)}
+    p_broken = {int(k): steps.reproduced(int(k)) for k in found.changed[:MOST_TRIED] if moved <= {int(k)}}
+    broken = sorted((k for k in p_broken if p_broken[k] > found.level * RARELY), key=lambda k: -p_broken[k])
+    return replace(found, broken=tuple(grouping.names[k] for k in broken), no_broken_because=None)
+
+
+def _prediction(
+    means: MeansComparison, losses: tuple[PeriodLosses, PeriodLosses], times: Sequence[str]
+) -> MeanOfPeriods | None:
+    """Return the comparison of the mean prediction; None for losses whose gradients do not tell it."""
+    if not {*losses[0].metrics, *losses[1].metrics} <= TELL_PREDICTION or not losses[1].metrics:
+        return None
+    k = OF.index("prediction")
+    before, after, p_value = (float(each[k]) for each in (means.before, means.after, means.p_value))
+    return MeanOfPeriods(OF[k], before, after, p_value, bool(means.changed[k]), times[means.most[k]])
