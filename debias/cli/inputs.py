@@ -34,6 +34,7 @@ class Source:
     params: str | None
     target: str
     weight: str | None
+    base_margin: str | None
     blocks: str | None
     qid: str | None
     groups: str | None
@@ -82,14 +83,15 @@ class Source:
         assert self.data is not None
         file = self._file(self.data)
         frame = file.read()
-        named = [*self.drop, *([] if self.weight is None else [self.weight])]
+        of_rows = {"sample_weight": self.weight, "base_margin": self.base_margin}
+        given = {name: column for name, column in of_rows.items() if column is not None}
+        named = [*self.drop, *given.values()]
         _refuse_absent(self.data, frame, named)
         X = frame.drop(columns=list(dict.fromkeys(named)))
         model = self.load(self.model)
         no_response = X.iloc[:, 0].notna().rename("\0 no response")  # it has no missing value, and no model knows it
         X, _ = file.as_known(X, no_response, replace(known_labels(model), classes=None))
-        weight = None if self.weight is None else frame[self.weight]
-        return model, Dataset(X, sample_weight=weight), {"rows": self.rows}
+        return model, Dataset(X, **{name: frame[column] for name, column in given.items()}), {"rows": self.rows}
 
     def read_with(self, baseline: str) -> tuple[Any, Any, Dataset, dict[str, Any]]:
         """Return the model, an older one from a file, the rows, and further arguments of `debias.compare`."""
@@ -160,9 +162,10 @@ class Source:
     def _columns(
         self, path: str, training: bool = False, folds: str | None = None
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, Any]]:
-        """Return X, y, and weights, blocks, queries and folds of a table; training rows need queries only."""
+        """Return X, y, and weights, margins, blocks, queries and folds; training rows need queries only."""
         frame = self._file(path).read()
-        of_rows = {"sample_weight": self.weight, "blocks": self.blocks, "qid": self.qid}
+        of_rows = {"sample_weight": self.weight, "base_margin": self.base_margin}
+        of_rows |= {"blocks": self.blocks, "qid": self.qid}
         of_rows |= {} if folds is None else {"folds": folds}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
         needed = [column for column in (self.target, self.qid) if column is not None] if training else named

@@ -16,6 +16,7 @@ from debias.cli.options import (
     MODEL,
     TABLE,
     Command,
+    base_margin_option,
     decimal_option,
     drop_option,
     error_rate_option,
@@ -98,7 +99,7 @@ def command() -> None:
     metavar="COLUMN",
     help="Column of DATA with the response. Without it the rows wait for their responses: add them again with it.",
 )
-@with_options(weight_option, drop_option, separator_option, decimal_option, na_option)
+@with_options(weight_option, base_margin_option, drop_option, separator_option, decimal_option, na_option)
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),
@@ -151,9 +152,17 @@ def add(
             numbers = {"loss_rows": loss_rows, "kept_rows": kept_rows}
             settings: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
             log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs, **settings)
-            given = {"sample_weight": rows.sample_weight, "rows": options["rows"]}
+            of_rows = {"sample_weight": rows.sample_weight, "base_margin": rows.base_margin}
             with warnings_at_the_end():
-                added = log.add(rows.X, rows.y, at=_period(at, log.path, timeout), part=part, replace=replace, **given)
+                added = log.add(
+                    rows.X,
+                    rows.y,
+                    at=_period(at, log.path, timeout),
+                    part=part,
+                    replace=replace,
+                    rows=options["rows"],
+                    **of_rows,
+                )
         done = "added" if source.target else "added, without responses"
         click.echo(f"{at}: {done if added else 'these rows were there before, so nothing changed'}")
 

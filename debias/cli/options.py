@@ -118,6 +118,12 @@ params_option = click.option(
 )
 target_option = click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response.")
 weight_option = click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows.")
+base_margin_option = click.option(
+    "--base-margin",
+    metavar="COLUMN",
+    help="Column of DATA with the start margin of each row, such as the log of an exposure, if the model was trained "
+    "with one (base_margin, init_score, offset). It is no feature.",
+)
 drop_option = click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated.")
 separator_option = click.option(
     "--separator",
@@ -180,6 +186,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             params_option,
             target_option,
             weight_option,
+            base_margin_option,
             click.option(
                 "--blocks",
                 metavar="COLUMN",

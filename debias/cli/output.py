@@ -30,10 +30,10 @@ OPTIONS = (
     (r"debias\.score\(None, X, y, '([^']*)'\)", r"debias score --no-model DATA --scorer '\1'"),
     (r"debias\.audit_folds\b", r"debias audit --folds"),
     (r"debias\.(score|audit)\b(?!\()", r"debias \1"),
-    (r"\bblocks, qid and base_margin\b", "--blocks and --qid"),
-    (r"\bblocks (?:and|or) base_margin\b", "--blocks"),
-    (r"\btest, --blocks\b", "--blocks"),
-    (r"base_margin=", "margins"),
+    (r"\btest, blocks or base_margin\b", "--blocks or --base-margin"),
+    (r"\bblocks, qid and base_margin\b", "--blocks, --qid and --base-margin"),
+    (r"\bblocks (and|or) base_margin\b", r"--blocks \1 --base-margin"),
+    (r"(?<!['\w])base_margin(?!['\w])=?", "--base-margin"),
     (r"np\.ones\(len\(X\)\)", "a column of ones"),
     # What hands type instead of an argument or a table.
     (

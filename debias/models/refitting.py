@@ -162,7 +162,10 @@ def _refit_trees(
     refitted = _naming_the_model(model, lambda: hook(model=model, X=X, y=y, **passed))
     if refitted is None:
         kind, with_queries = type(model), "" if query is None else " with queries"
-        raise UnsupportedModelError(f"no adapter can refit a {kind.__module__}.{kind.__qualname__}{with_queries}")
+        raise UnsupportedModelError(
+            f"no adapter can refit a {kind.__module__}.{kind.__qualname__}{with_queries}. A refit needs the fitted "
+            "model of a library that debias can train with, not a file or a conversion of it"
+        )
     return refitted
 
 
