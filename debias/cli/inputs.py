@@ -84,7 +84,7 @@ class Source:
         file = self._file(self.data)
         frame = file.read()
         of_rows = {"sample_weight": self.weight, "base_margin": self.base_margin}
-        given = {name: column for name, column in of_rows.items() if column is not None}
+        given: dict[str, Any] = {name: column for name, column in of_rows.items() if column is not None}
         named = [*self.drop, *given.values()]
         _refuse_absent(self.data, frame, named)
         X = frame.drop(columns=list(dict.fromkeys(named)))
