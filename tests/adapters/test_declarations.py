@@ -104,6 +104,11 @@ def test_the_checks_of_the_layout_know_a_library(library):
 
 
 def test_the_page_of_support_has_what_is_declared():
-    assert support_table.read_libraries() == support_table.libraries_section(), (
-        "run python tests/support/support_table.py libraries"
+    assert support_table.with_texts() == support_table.PAGE.read_text(), (
+        "run python tests/support/support_table.py texts"
     )
+
+
+def test_the_page_of_support_says_where_models_of_every_library_come_from():
+    absent = {each.page for each in libraries() if f"({each.page}.md)" not in support_table.SOURCES}
+    assert not absent, "tests/support/support_table.py: add a row of SOURCES"
