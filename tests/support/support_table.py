@@ -20,49 +20,7 @@ HEADING = "## Libraries"
 CAPABILITIES = ("out-of-bag", "held-out", "weights", "missing", "categories", "refit")
 NOT_ALWAYS_INSTALLED = {"AutoGluon TabularPredictor"}
 """Families whose library pins versions that the other tests do not: the session ``automl`` of .ci/noxfile.py."""
-SOURCES = """\
-## Where does your model come from?
-
-Held-out rows are rows that the model has not seen. *Training rows are recognised*: if you pass them by mistake, debias
-refuses them. Where they are not recognised, you state with `rows="held-out"` what the rows are, and nothing checks it.
-
-| your model is | what you need | rows, and what is proven of them | what cannot be told |
-|---|---|---|---|
-| a forest of [scikit-learn](libraries/scikit-learn.md), [imbalanced-learn](libraries/imbalanced-learn.md), \
-[quantile-forest](libraries/quantile-forest.md) or [scikit-survival](libraries/scikit-survival.md), in memory or as \
-`.skops` | nothing more | training rows, scored out of bag: the bags are drawn again, and counts and values at the nodes \
-prove them. Or held-out rows | bags without bootstrap: these are scored on held-out rows |
-| a boosted model of scikit-learn | nothing more | held-out rows; training rows are recognised, if no rows are sampled |\
- nothing; a start estimator (`init=`) is refused |
-| a model or file of [XGBoost](libraries/xgboost.md) (`.json`, `.ubj`) | `xgboost` | held-out rows; training rows are \
-recognised where sums of hessians are counts of rows | in a file: hyper-parameters, which only refits need. In both: start \
-margins of rows. From XGBoost 3.4 on, training rows for the absolute error and quantiles |
-| a model or file of [LightGBM](libraries/lightgbm.md) (`.txt`) | `lightgbm` | held-out rows, for `rf` out of bag too; \
-training rows are recognised | start scores of rows (`init_score`); in a file: an objective of your own |
-| a model or file of [CatBoost](libraries/catboost.md) (`.cbm`) | `catboost` | held-out rows; training rows are recognised | \
-training rows, if splits use statistics of categories |
-| a model or directory of [YDF](libraries/ydf.md) | `ydf` | forests: training rows, scored out of bag and proven; others: \
-held-out rows, and training rows are recognised | settings of the learner, which only refits need |
-| a model or directory of [Spark](libraries/spark.md) | nothing for a directory, `pyspark` for a model in memory | held-out \
-rows; training rows are recognised, of forests not | bags |
-| an [ONNX](libraries/onnx.md) file, of any library | `onnx`, `onnxruntime` | held-out rows; nothing is recognised | bags, \
-hyper-parameters, loss; weights of leaves, unless you pass `train=` |
-| a MOJO of [H2O-3](libraries/h2o.md), a model of a running session, an `H2OAutoML` | nothing for a file | held-out rows; \
-training rows are recognised where each tree has seen them all | bags; losses of your own and Huber's |
-| a model or checkpoint of [treelite](libraries/treelite.md), such as from cuML | `treelite` | held-out rows; training rows \
-are recognised where nodes hold counts | bags; values of inner nodes, unless the file has weights or you pass `train=` |
-| inside [AutoGluon, FLAML or PyCaret](libraries/automl.md) | that library | those of the model inside | the same |
-| in a registry of [MLflow](mlflow.md) | `mlflow` for `models:/` and `runs:/`; nothing for a directory | those of the file in \
-it | the same |
-| a pickle or joblib file | the library that wrote it, and `--allow-pickle`: a pickle runs code | those of the model in it | \
-whether the file does harm |
-| a model of R | its file: [recipes](elsewhere.md) | those of the file | `ranger`, `randomForest`, `grf` are not read |
-| trees of another program | an adapter of your own: [writing plugins](writing-plugins.md) | as the adapter says | |
-
-Trees with linear models in their leaves (LightGBM's `linear_tree`) and models without trees (`gblinear`) are refused by
-name. [Files](files.md) says what each format keeps and how it is checked.
-
-"""
+SOURCES = (Path(__file__).parent / "where_models_come_from.md").read_text() + "\n"
 MEANING = """\
 Written by `tests/support/support_table.py` from the tests in `tests/adapters/test_support.py`; the tests fail if a cell
 no longer holds. *yes*: ran, and its checks passed. *refused*: debias says why it does not. *no*: the library itself

@@ -1,4 +1,4 @@
-"""MLflow: an evaluator for ``mlflow.models.evaluate``, and functions that log audits and histories to a run."""
+"""MLflow: an evaluator for ``mlflow.models.evaluate``, and functions that log results to a run."""
 
 from __future__ import annotations
 
@@ -126,9 +126,7 @@ def log_audit(
     mlflow.log_text(audit.to_json(), f"{prefix}/audit.json", run_id=run_id)
     mlflow.log_text(page, f"{prefix}/report.html", run_id=run_id)
     mlflow.MlflowClient().log_figure(run_id, picture, f"{prefix}/audit.png")
-    if gate is not None:
-        mlflow.log_text(gate.to_json(), f"{prefix}/gate.json", run_id=run_id)
-        mlflow.log_text(gate.to_markdown(), f"{prefix}/gate.md", run_id=run_id)
+    _log_gate(gate, prefix, run_id)
     return metrics
 
 
@@ -224,9 +222,74 @@ def log_history(
     return {name: float(values[-1]) for name, values in known.items() if values.size}
 
 
+def log_changes(
+    changes: debias.Changes,
+    gate: Gate | None = None,
+    *,
+    step: int | None = None,
+    prefix: str = "debias",
+    run_id: str | None = None,
+) -> dict[str, float]:
+    """Log the comparison of two windows to an MLflow run: metrics, its JSON, its HTML report, a picture of the loss.
+
+    Parameters
+    ----------
+    changes : Changes
+    gate : Gate, optional
+        The result of ``changes.check``, which is logged too.
+    step : int, optional
+        Number of the comparison, if one run gets many of them: 0, 1, 2, ...
+    prefix : str
+        Prefix of the names of metrics, and folder of the artifacts ``changes.json``, ``changes.html``, ``loss.png``,
+        ``gate.json`` and ``gate.md``. With a step, these are in a folder ``STEP`` of it.
+    run_id : str, optional
+        The active run by default. If there is none, a run is started.
+
+    Returns
+    -------
+    dict of str to float
+        The metrics: ``n_changed`` (features with a response that changed), ``n_shifted``, ``n_not_compared``;
+        ``loss/reference``, ``loss/recent``, ``loss/change``, ``loss/error``, ``loss/base_change`` and ``n_cost_more``
+        if the loss is known; ``failed_rules`` if there is a gate; ``slope/NAME`` (in the recent window), ``shift/NAME``
+        for the 30 features with the strongest evidence of a change, and ``cost/NAME`` for the 30 that cost most.
+        Numbers that are not known are left out; all but ``failed_rules`` are if nothing was compared.
+
+    Raises
+    ------
+    ImportError
+        MLflow, or a package that reports need, is not installed.
+
+    Examples
+    --------
+    >>> import debias, mlflow  # doctest: +SKIP
+    >>> from debias_plugins.integrations.mlflow import log_changes  # doctest: +SKIP
+    >>> changes = debias.History.open("model.history").changes("7d")  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     log_changes(changes, changes.check("history.toml"))
+    """
+    page = changes.to_html()  # before anything is logged, because packages may be missing
+    picture = None if changes.loss is None else _picture(changes, kind="loss")
+    run_id = _run(run_id)
+    metrics = {f"{prefix}/{name}": value for name, value in _metrics_of_changes(changes, gate).items()}
+    mlflow.log_metrics(metrics, step=step, run_id=run_id)
+    folder = prefix if step is None else f"{prefix}/{step}"
+    mlflow.log_text(changes.to_json(), f"{folder}/changes.json", run_id=run_id)
+    mlflow.log_text(page, f"{folder}/changes.html", run_id=run_id)
+    if picture is not None:
+        mlflow.MlflowClient().log_figure(run_id, picture, f"{folder}/loss.png")
+    _log_gate(gate, folder, run_id)
+    return metrics
+
+
 def _run(run_id: str | None) -> str:
     """Return the run, or else the active one, or else a new one."""
     return str(run_id or (mlflow.active_run() or mlflow.start_run()).info.run_id)
+
+
+def _log_gate(gate: Gate | None, folder: str, run_id: str) -> None:
+    if gate is not None:
+        mlflow.log_text(gate.to_json(), f"{folder}/gate.json", run_id=run_id)
+        mlflow.log_text(gate.to_markdown(), f"{folder}/gate.md", run_id=run_id)
 
 
 def _log_steps(run_id: str, columns: dict[str, Any], at: list[int] | None = None) -> None:
@@ -298,12 +361,36 @@ def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
-def _picture(audit: debias.Audit) -> Any:
-    """Return the plot of an audit, in a figure that no list of open figures keeps."""
+def _metrics_of_changes(changes: debias.Changes, gate: Gate | None) -> dict[str, float]:
+    metrics: dict[str, float] = {} if gate is None else {"failed_rules": len(gate.failures)}
+    table = changes.to_frame()
+    spelled = _distinct_names(table.index)
+    if changes.compared:
+        metrics["n_not_compared"] = sum(verdict == "not compared" for verdict in changes.verdict)
+        if metrics["n_not_compared"] < len(changes.verdict):  # otherwise none was tested, which is not 0 that changed
+            metrics["n_changed"] = sum(verdict.startswith(("faded", "changed")) for verdict in changes.verdict)
+        if table["shift"].notna().any():
+            metrics["n_shifted"] = int(changes.statistics["shifted"].sum())
+        for name, row in table.iloc[:MOST].iterrows():
+            metrics[f"slope/{spelled[str(name)]}"] = row["slope_after"]
+            metrics[f"shift/{spelled[str(name)]}"] = row["shift"]
+    if changes.loss is not None:
+        loss = changes.loss.loss
+        metrics |= {"loss/reference": loss.before, "loss/recent": loss.after, "loss/change": loss.change}
+        metrics |= {"loss/error": loss.error, "loss/base_change": changes.loss.base.change}
+        costs = changes.loss.to_frame()
+        if costs["p_adjusted"].notna().any():
+            metrics["n_cost_more"] = len(changes.loss.costs_more)
+        metrics |= {f"cost/{spelled[str(name)]}": cost for name, cost in costs["cost"].iloc[:MOST].items()}
+    return {name: float(value) for name, value in metrics.items() if not isnan(value)}
+
+
+def _picture(result: debias.Audit | debias.Changes, **of_plot: Any) -> Any:
+    """Return the plot of a result, in a figure that no list of open figures keeps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
-    audit.plot(ax=figure.subplots())
+    result.plot(ax=figure.subplots(), **of_plot)
     return figure
 
 

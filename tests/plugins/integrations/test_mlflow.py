@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
@@ -221,6 +222,70 @@ def test_folds_are_logged_with_their_numbers_as_steps(data):
     read = debias.FoldsAudit.from_json(artefact(run.info.run_id, "debias/folds.json"))
     np.testing.assert_array_equal(read.mean, audit.mean)
     assert "Scores over folds" in artefact(run.info.run_id, "debias/folds.html")
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory):
+    """A history of 20 days; in the last 5 the column `b` is stuck."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(2_400, 3)), columns=["a", "b", "c/d"])
+    y = X["a"] + 2 * X["b"] + random.normal(size=len(X))
+    model = RandomForestRegressor(30, min_samples_leaf=5, random_state=0).fit(X[:1_200], y[:1_200])
+    history = debias.History(model, tmp_path_factory.mktemp("days") / "model.history")
+    for day in range(20):
+        rows = slice(1_200 + 60 * day, 1_260 + 60 * day)
+        history.add(X[rows].assign(b=0.5) if day >= 15 else X[rows], y[rows], at=day)
+    return history
+
+
+def test_changes_are_logged_with_the_loss_and_a_gate(days):
+    from debias_plugins.integrations.mlflow import log_changes
+
+    changes = days.changes(5)
+    gate = changes.check({"max_loss_increase": 0.1})
+    with mlflow.start_run() as run:
+        metrics = log_changes(changes, gate)
+    stored = mlflow.get_run(run.info.run_id).data.metrics
+    assert {name: stored[name] for name in metrics} == pytest.approx(metrics)
+    loss, frame = changes.loss, changes.to_frame()
+    assert metrics["debias/loss/recent"] - metrics["debias/loss/reference"] == pytest.approx(loss.loss.change)
+    costs = [metrics[f"debias/cost/{name}"] for name in ("a", "b", "c_d")]
+    assert metrics["debias/loss/base_change"] + sum(costs) == pytest.approx(loss.loss.change)
+    assert max(costs) == costs[1] == pytest.approx(loss.to_frame().loc["b", "cost"])
+    assert metrics["debias/n_cost_more"] == len(loss.costs_more) >= 1
+    assert metrics["debias/n_changed"] == frame["verdict"].str.match("faded|changed").sum()
+    assert metrics["debias/n_shifted"] == frame["shifted"].sum() == 1
+    assert metrics["debias/failed_rules"] == len(gate.failures) == 1
+    read = debias.Changes.from_json(artefact(run.info.run_id, "debias/changes.json"))
+    assert read.to_dict() == changes.to_dict()
+    assert artefact(run.info.run_id, "debias/gate.md") == gate.to_markdown()
+    assert "<html" in artefact(run.info.run_id, "debias/changes.html")
+    names = {each.path for each in mlflow.MlflowClient().list_artifacts(run.info.run_id, "debias")}
+    assert "debias/loss.png" in names
+
+
+def test_many_comparisons_of_a_run_have_steps_and_folders_of_their_own(days):
+    from debias_plugins.integrations.mlflow import log_changes
+
+    with mlflow.start_run() as run:
+        logged = [log_changes(days.changes(n_recent), step=step) for step, n_recent in enumerate((4, 5))]
+    values = [(step, value) for step, value, _ in steps(run.info.run_id, "debias/loss/recent")]
+    assert sorted(values) == [(step, metrics["debias/loss/recent"]) for step, metrics in enumerate(logged)]
+    for step, n_recent in enumerate((4, 5)):
+        read = debias.Changes.from_json(artefact(run.info.run_id, f"debias/{step}/changes.json"))
+        assert read.recent.n_periods == n_recent
+
+
+def test_what_was_not_compared_has_no_numbers(days, tmp_path, data, forest):
+    from debias_plugins.integrations.mlflow import log_changes
+
+    history = debias.History(forest, tmp_path / "young.history")
+    history.add(data[2], data[3], at=0)
+    changes = history.changes(5)
+    assert not changes.compared
+    with mlflow.start_run() as run:
+        assert log_changes(changes) == {}
+    assert not debias.Changes.from_json(artefact(run.info.run_id, "debias/changes.json")).compared
 
 
 def test_a_history_is_logged_with_periods_as_steps_and_dates_as_times(data, forest, tmp_path):
