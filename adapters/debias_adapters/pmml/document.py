@@ -1,0 +1,92 @@
+"""The text of a PMML file: XML that is read without entities, as elements whose names have no namespace."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from debias.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+SOURCE = "PMML model"
+FOREIGN = "foreign"
+"""What elements of other languages inside the file are called."""
+VERSIONS = ("4.2", "4.3", "4.4")
+_NAMESPACE = re.compile(r"\{http://www\.dmg\.org/PMML-\d+(_\d+)*\}")
+
+
+def root_of(content: bytes) -> ElementTree.Element:
+    """Return the element ``PMML`` of a file.
+
+    Parameters
+    ----------
+    content : bytes
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is no XML, has a document type (with which entities could be declared), or is no PMML of a version that is
+        read.
+    """
+    _refuse_document_type(content)
+    root = ElementTree.fromstring(content)  # noqa: S314 - there are no entities
+    for element in root.iter():
+        name, own = element.tag, _NAMESPACE.match(element.tag)
+        element.tag = name[own.end() :] if own else FOREIGN if name.startswith("{") else name
+    if root.tag != "PMML":
+        raise UnsupportedModelError(f"this XML file has the element {root.tag!r} outside, and PMML files have PMML")
+    version = root.get("version", "unknown")
+    if not version.startswith(VERSIONS):
+        raise UnsupportedModelError(
+            f"this file is PMML of the version {version}, and debias reads {VERSIONS[0]} to {VERSIONS[-1]}: write it "
+            "again with a newer converter"
+        )
+    return root
+
+
+def damaged(what: str) -> UnsupportedModelError:
+    """Return the error for a file that contradicts itself or the standard."""
+    return UnsupportedModelError(f"this {SOURCE} is damaged: {what}")
+
+
+def unsupported(what: str) -> UnsupportedModelError:
+    """Return the error for a file that has something which debias does not read."""
+    return UnsupportedModelError(f"this {SOURCE} has {what}, which debias does not read")
+
+
+def number(element: ElementTree.Element, name: str, default: float | None = None) -> float:
+    """Return an attribute of an element as a finite number."""
+    text = element.get(name)
+    if text is None and default is not None:
+        return default
+    return to_number(text, f"{name} of {element.tag}")
+
+
+def to_number(text: str | None, what: str) -> float:
+    """Return a text as a finite number; `what` says what it is, for messages."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise damaged(f"{what} is {text!r}, and must be a finite number")
+    return value
+
+
+def _refuse_document_type(content: bytes) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise UnsupportedModelError(
+            "this XML file has a document type, with which it could read other files or grow without limit: remove the "
+            "line that begins with <!DOCTYPE"
+        )
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(content, True)
+    except (expat.ExpatError, ValueError) as error:  # ValueError: of an encoding that Python does not have
+        raise damaged(f"it is no whole XML ({error})") from error

@@ -1,0 +1,399 @@
+"""The fields of a PMML file: the columns that it takes, and those that it derives from them before the trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+from debias.text import listed
+from debias_adapters.pmml.document import SOURCE, damaged, number, to_number, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from xml.etree.ElementTree import Element
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+NUMBERS = ("double", "float", "integer")
+TREATMENTS = ("returnInvalid", "asIs", "asMissing")
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A column of the user's rows.
+
+    Parameters
+    ----------
+    name : str
+    type : str
+        Its type in the file: "double", "float", "integer", "string", "boolean".
+    labels : tuple of str, or None
+        The categories, in the order of their codes; None for numbers.
+    closed : bool
+        Whether the file lists all valid categories.
+    missing : tuple of str
+        Texts that mean a missing value.
+    intervals : tuple of (float, float, bool, bool)
+        Valid numbers: the limits, and whether they are valid themselves; none if all are.
+    invalid : str
+        What happens to other values: one of `TREATMENTS`.
+    replacement : str or None
+        What missing values are replaced by.
+    """
+
+    name: str
+    type: str
+    labels: tuple[str, ...] | None
+    closed: bool = False
+    missing: tuple[str, ...] = ()
+    intervals: tuple[tuple[float, float, bool, bool], ...] = ()
+    invalid: str = "returnInvalid"
+    replacement: str | None = None
+
+    def values(self, column: Sequence[Any]) -> Floats:
+        """Return the values of the column of a table as numbers: codes of categories, and NaN where one is missing.
+
+        Raises
+        ------
+        RowsError
+            A value is no number, or one for which the model gives no prediction.
+        """
+        found = self._numbers(column) if self.labels is None else self._codes(column)
+        if self.replacement is not None:
+            found[np.isnan(found)] = self.value_of(self.replacement)
+        return self.rounded(found)
+
+    def value_of(self, text: str) -> float:
+        """Return a text of the file as a value of this column; NaN for a category that it does not have."""
+        if self.labels is None:
+            return float(self.rounded(np.array([to_number(text, f"a value of the field {self.name}")]))[0])
+        return float(self.labels.index(text)) if text in self.labels else float("nan")
+
+    def rounded(self, values: Floats) -> Floats:
+        """Return numbers in the precision of the field."""
+        return values.astype(np.float32).astype(np.float64) if self.type == "float" else values
+
+    def _numbers(self, column: Sequence[Any]) -> Floats:
+        array = np.asarray(column)
+        if array.dtype.kind in "fiub" and not self.missing:
+            found = array.astype(np.float64)
+        else:
+            found = np.array([self._number(each) for each in column], dtype=np.float64)
+        outside = np.zeros(found.size, dtype=bool)
+        if self.intervals:
+            outside = ~np.isnan(found)
+            for low, high, with_low, with_high in self.intervals:
+                above = found >= low if with_low else found > low
+                outside &= ~(above & (found <= high if with_high else found < high))
+        return self._without_invalid(found, outside, column)
+
+    def _number(self, value: Any) -> float:
+        if is_missing(value) or str(value) in self.missing:
+            return float("nan")
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise RowsError(
+                f"column {self.name!r} has the value {value!r}, and the model takes numbers there"
+            ) from None
+
+    def _codes(self, column: Sequence[Any]) -> Floats:
+        assert self.labels is not None
+        code = {label: k for k, label in enumerate(self.labels)} | dict.fromkeys(self.missing, -1)
+        found = np.array([self._code(each, code) for each in column], dtype=np.float64)
+        unknown = found == len(self.labels)
+        found[found < 0] = np.nan
+        return self._without_invalid(found, unknown & self.closed, column)
+
+    def _code(self, value: Any, code: dict[str, int]) -> int:
+        if is_missing(value):
+            return -1
+        return code.get(self._spelled(value), len(code) if not self.missing else len(self.labels or ()))
+
+    def _spelled(self, value: Any) -> str:
+        """Return a value as the file writes it: true for True, 3 for 3.0 in a column of whole numbers."""
+        if self.type == "boolean" and not isinstance(value, str):
+            return "true" if value else "false"
+        if self.type == "integer" and not isinstance(value, str) and float(value).is_integer():
+            return str(int(value))
+        return str(value)
+
+    def _without_invalid(self, values: Floats, invalid: NDArray[np.bool_], column: Sequence[Any]) -> Floats:
+        if invalid.any() and self.invalid == "asMissing":
+            return np.where(invalid, np.nan, values)
+        if invalid.any() and self.invalid == "returnInvalid":
+            row = int(np.argmax(invalid))
+            raise RowsError(
+                f"column {self.name!r} has the value {column[row]!r} in row {row}, for which the {SOURCE} gives "
+                f"no prediction ({int(invalid.sum())} such rows): leave these rows out"
+            )
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A column that the file computes of others.
+
+    Parameters
+    ----------
+    as_field : Field
+        Its name, type and categories.
+    of : tuple of str
+        The columns of the user that it is made of.
+    compute : callable
+        Called with the values of all earlier columns by name; returns its values.
+    """
+
+    as_field: Field
+    of: tuple[str, ...]
+    compute: Callable[[dict[str, Floats]], Floats]
+
+
+@dataclass
+class Fields:
+    """All columns that the trees of a file may test.
+
+    Parameters
+    ----------
+    inputs : list of Field
+        The columns of the user, in the order of the file.
+    derived : dict of str to Derived
+        In an order in which each is made of earlier ones.
+    """
+
+    inputs: list[Field]
+    derived: dict[str, Derived] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_name = {each.name: each for each in self.inputs}
+
+    def find(self, name: str | None) -> Field:
+        """Return a column by its name."""
+        found = self._by_name.get(name or "") or (self.derived[name].as_field if name in self.derived else None)
+        if found is None:
+            raise damaged(f"it uses the field {name!r}, which it does not define")
+        return found
+
+    def code_of(self, name: str, text: str) -> float:
+        """Return a text of the file as a value of a column; a category that the file does not list becomes one."""
+        found = self.find(name)
+        if found.labels is not None and text not in found.labels:
+            if name in self.derived or found.closed:
+                return float("nan")
+            found = replace(found, labels=(*found.labels, text))
+            self._by_name[name] = found
+            self.inputs[[each.name for each in self.inputs].index(name)] = found
+        return found.value_of(text)
+
+    def origin(self, name: str) -> tuple[int, ...]:
+        """Return the positions of the user's columns that a column is made of."""
+        names = self.derived[name].of if name in self.derived else (name,)
+        return tuple(sorted(k for k, each in enumerate(self.inputs) if each.name in names))
+
+    def columns(self, X: Any, names: Sequence[str]) -> Floats:
+        """Return the columns `names` of the user's rows, shape (n_rows, n_names)."""
+        found = {each.name: each.values(column) for each, column in zip(self.inputs, self._taken(X), strict=True)}
+        for name, each in self.derived.items():
+            with np.errstate(all="ignore"):  # of missing and huge values
+                found[name] = each.as_field.rounded(np.asarray(each.compute(found), dtype=np.float64))
+        return np.column_stack([found[name] for name in names])
+
+    def _taken(self, X: Any) -> list[Sequence[Any]]:
+        """Return the columns of a table by name, or those of an array by position."""
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(X, pass_through=True)
+        names = [each.name for each in self.inputs]
+        if isinstance(frame, nw.DataFrame):
+            absent = [name for name in names if name not in frame.columns]
+            if absent and (len(frame.columns) != len(names) or len(absent) < len(names)):
+                raise RowsError(f"X has no column {listed(list(map(repr, absent)))}, which the {SOURCE} needs")
+            return [frame.get_column(name).to_list() for name in (frame.columns if absent else names)]
+        array = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise RowsError(
+                f"X has the shape {array.shape}, and the {SOURCE} takes {len(names)} columns: {listed(names)}"
+            )
+        return list(array.T)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a table is None, NaN, pandas' NA or NaT."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)  # noqa: PLR0124
+
+
+def dictionary_of(root: Element) -> dict[str, Field]:
+    """Return the fields of the data dictionary by name."""
+    dictionary = root.find("DataDictionary")
+    if dictionary is None:
+        raise damaged("it has no DataDictionary")
+    return {each.get("name", ""): _data_field(each) for each in dictionary.iterfind("DataField")}
+
+
+def _data_field(element: Element) -> Field:
+    name, kind = element.get("name", ""), element.get("dataType", "")
+    categorical = element.get("optype") in ("categorical", "ordinal")
+    if not categorical and kind not in NUMBERS:
+        raise unsupported(f"the field {name!r} of the type {kind!r} and optype {element.get('optype')!r}")
+    values = {use: list[str]() for use in ("valid", "missing", "invalid")}
+    for each in element.iterfind("Value"):
+        values.setdefault(each.get("property", "valid"), []).append(each.get("value", ""))
+    labels = tuple(dict.fromkeys(values["valid"])) if categorical else None
+    return Field(
+        name,
+        kind,
+        labels,
+        closed=bool(labels),
+        missing=tuple(values["missing"]),
+        intervals=tuple(map(_interval, element.iterfind("Interval"))),
+    )
+
+
+def _interval(element: Element) -> tuple[float, float, bool, bool]:
+    closure = element.get("closure", "")
+    if closure not in ("openOpen", "openClosed", "closedOpen", "closedClosed"):
+        raise damaged(f"an Interval has the closure {closure!r}")
+    low = number(element, "leftMargin", -np.inf) if "leftMargin" in element.attrib else -np.inf
+    high = number(element, "rightMargin", np.inf) if "rightMargin" in element.attrib else np.inf
+    return low, high, closure.startswith("closed"), closure.endswith("Closed")
+
+
+def inputs_of(model: Element, dictionary: dict[str, Field]) -> tuple[list[Field], Field | None]:
+    """Return the columns that a model takes, and its response.
+
+    Parameters
+    ----------
+    model : Element
+        The outermost model.
+    dictionary : dict of str to Field
+    """
+    schema = model.find("MiningSchema")
+    if schema is None:
+        raise damaged("its model has no MiningSchema")
+    inputs, response = list[Field](), None
+    for each in schema.iterfind("MiningField"):
+        name, usage = each.get("name", ""), each.get("usageType", "active")
+        if name not in dictionary:
+            raise damaged(f"the field {name!r} is not in its DataDictionary")
+        if usage in ("target", "predicted"):
+            if response is not None:
+                raise unsupported("several responses")
+            response = dictionary[name]
+        elif usage == "active":
+            inputs.append(_as_used(each, dictionary[name]))
+    if not inputs:
+        raise damaged("its model takes no columns")
+    return inputs, response
+
+
+def _as_used(element: Element, found: Field) -> Field:
+    treatment = element.get("invalidValueTreatment", "returnInvalid")
+    if treatment not in TREATMENTS:
+        raise unsupported(f"invalidValueTreatment={treatment!r} of the field {found.name!r}")
+    if element.get("outliers", "asIs") != "asIs":
+        raise unsupported(f"outliers={element.get('outliers')!r} of the field {found.name!r}")
+    return replace(found, invalid=treatment, replacement=element.get("missingValueReplacement"))
+
+
+def add_derived(fields: Fields, elements: Iterable[Element]) -> None:
+    """Add the derived fields of a list of transformations, in the order of the file."""
+    for element in elements:
+        name = element.get("name", "")
+        expressions = [each for each in element if each.tag not in ("Extension", "Value")]
+        if len(expressions) != 1:
+            raise damaged(f"the derived field {name!r} has {len(expressions)} expressions")
+        if name in fields.derived and fields.derived[name] is not None:
+            raise unsupported(f"two derived fields with the name {name!r}")
+        kind, categorical = element.get("dataType", ""), element.get("optype") in ("categorical", "ordinal")
+        (expression,) = expressions
+        if categorical:
+            if expression.tag != "FieldRef":
+                raise unsupported(f"the derived categories {name!r} by {expression.tag}")
+            source = fields.find(expression.get("field"))
+            labels = source.labels
+        else:
+            labels = None
+            if kind not in ("double", "float") and not (kind == "integer" and expression.tag in WHOLE):
+                raise unsupported(f"the derived field {name!r} of the type {kind!r}")
+        compute, used = _expression(fields, expression, categorical)
+        of = dict.fromkeys(each for used_name in used for each in _inputs_of(fields, used_name))
+        fields.derived[name] = Derived(Field(name, kind, labels, closed=labels is not None), tuple(of), compute)
+
+
+WHOLE = ("FieldRef", "NormDiscrete")
+"""Expressions that give whole numbers of whole numbers."""
+
+
+def _inputs_of(fields: Fields, name: str) -> tuple[str, ...]:
+    return fields.derived[name].of if name in fields.derived else (name,)
+
+
+_Computed = tuple["Callable[[dict[str, Floats]], Floats]", tuple[str, ...]]
+
+
+def _expression(fields: Fields, element: Element, categorical: bool = False) -> _Computed:
+    """Return a function that computes an expression, and the fields in it."""
+    if element.tag == "Constant":
+        constant = to_number(element.text, "a Constant")
+        return lambda found: np.full(len(next(iter(found.values()))), constant), ()
+    if element.tag == "Apply":
+        return _apply(fields, element)
+    name = element.get("field", "")
+    source = fields.find(name)
+    if element.get("mapMissingTo") is not None:
+        raise unsupported(f"mapMissingTo in an expression of {name!r}")
+    if element.tag == "FieldRef":
+        if (source.labels is not None) != categorical:
+            raise unsupported(
+                f"an expression that takes the field {name!r} as {'labels' if categorical else 'numbers'}"
+            )
+        return lambda found: found[name], (name,)
+    if element.tag == "NormDiscrete":
+        code = fields.code_of(name, element.get("value", ""))
+        return lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,)
+    if element.tag == "NormContinuous":
+        return _scaling(element, source), (name,)
+    raise unsupported(f"a derived field by {element.tag}")
+
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+}
+
+
+def _apply(fields: Fields, element: Element) -> _Computed:
+    function = element.get("function", "")
+    if function not in OPERATIONS or {"mapMissingTo", "defaultValue"} & set(element.attrib):
+        raise unsupported(f"a derived field by the function {function!r}")
+    parts = [_expression(fields, each) for each in element if each.tag != "Extension"]
+    if len(parts) != 2:
+        raise damaged(f"the function {function!r} has {len(parts)} arguments")
+    (first, of_first), (second, of_second) = parts
+    operation = OPERATIONS[function]
+    return lambda found: operation(first(found), second(found)), (*of_first, *of_second)
+
+
+def _scaling(element: Element, source: Field) -> Callable[[dict[str, Floats]], Floats]:
+    """Return a piecewise linear function, which goes on beyond its ends."""
+    name = source.name
+    if element.get("outliers", "asIs") != "asIs" or source.labels is not None:
+        raise unsupported(f"a NormContinuous of {name!r} with other outliers than asIs, or of categories")
+    points = np.array([[number(each, "orig"), number(each, "norm")] for each in element.iterfind("LinearNorm")])
+    if len(points) < 2 or not (np.diff(points[:, 0]) > 0).all():
+        raise damaged(f"the NormContinuous of {name!r} has not two or more ascending points")
+    slope = np.diff(points[:, 1]) / np.diff(points[:, 0])
+
+    def scaled(found: dict[str, Floats]) -> Floats:
+        x = found[name]
+        part = np.clip(np.searchsorted(points[:, 0], x, side="right") - 1, 0, len(slope) - 1)
+        return np.asarray(points[part, 1] + (x - points[part, 0]) * slope[part])
+
+    return scaled

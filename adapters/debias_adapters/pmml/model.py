@@ -1,0 +1,409 @@
+"""The classes PmmlModel, a PMML file, and PmmlTrees, its trees after the columns that it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias_adapters.pmml.document import SOURCE, damaged, number, root_of, to_number, unsupported
+from debias_adapters.pmml.fields import Fields, add_derived, dictionary_of, inputs_of
+from debias_adapters.pmml.nodes import predicate_of, tree_of, winners
+from debias_adapters.pmml.splits import Splits, Splitter
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from numpy.typing import NDArray
+
+    from debias_adapters.pmml.fields import Field
+    from debias_adapters.pmml.nodes import PmmlTree
+
+    Floats = NDArray[np.float64]
+
+MODELS = ("TreeModel", "MiningModel")
+TOGETHER = ("sum", "average", "weightedAverage", "majorityVote", "weightedMajorityVote")
+"""Ways to put the trees of an ensemble together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """Trees that are put together.
+
+    Parameters
+    ----------
+    trees : list of PmmlTree
+    weights : list of float
+        The weight of each tree.
+    method : str
+        One of `TOGETHER`.
+    factor, constant : float
+        The result is multiplied by the one, and then the other is added.
+    """
+
+    trees: list[PmmlTree]
+    weights: list[float]
+    method: str
+    factor: float
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What a file says.
+
+    Parameters
+    ----------
+    fields : Fields
+    columns : list of str
+        Fields that the trees test.
+    response : Field
+    is_classifier : bool
+    sums : list of Sum
+        One, or one for each output.
+    link : str
+        What is computed of the sums: "none", "exp", "logit" or "softmax".
+    labels : tuple of str
+        Classes in the order of the outputs; empty in regression. With "logit" the sum is of the second.
+    version, writer : str
+    """
+
+    fields: Fields
+    columns: list[str]
+    response: Field
+    is_classifier: bool
+    sums: list[Sum]
+    link: str
+    labels: tuple[str, ...]
+    version: str
+    writer: str
+
+    @cached_property
+    def in_order(self) -> list[tuple[int, PmmlTree]]:
+        """The trees with their outputs, round by round: the first of all outputs, then the second, ..."""
+        longest = max(len(each.trees) for each in self.sums)
+        return [
+            (output, each.trees[k])
+            for k in range(longest)
+            for output, each in enumerate(self.sums)
+            if k < len(each.trees)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class PmmlModel:
+    """A PMML file.
+
+    Parameters
+    ----------
+    content : bytes
+    """
+
+    content: bytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"content": self.content}  # what is computed is left out
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return f"<{SOURCE} of {len(self.names)} columns, by {self.said.writer}>"
+
+    @cached_property
+    def said(self) -> Content:
+        """What the file says."""
+        return _content(root_of(self.content))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that the model takes."""
+        return tuple(each.name for each in self.said.fields.inputs)
+
+    @cached_property
+    def trees(self) -> PmmlTrees:
+        """The trees."""
+        return PmmlTrees(self)
+
+
+@dataclass(frozen=True, eq=False)
+class PmmlTrees:
+    """The trees of a PMML file, for rows of the columns that they test.
+
+    Parameters
+    ----------
+    model : PmmlModel
+    """
+
+    model: PmmlModel
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return f"<trees of a {SOURCE}>"
+
+    @cached_property
+    def made(self) -> tuple[list[Splits], bool]:
+        """Splits of all trees, and whether some have no prediction for rows with missing values."""
+        said = self.model.said
+        found = [said.fields.find(name) for name in said.columns]
+        n_labels = [0 if each.labels is None else len(each.labels) for each in found]
+        closed = [each.closed and each.invalid != "asIs" for each in found]
+        splitter = Splitter(n_labels, closed, said.columns)
+        return [splitter.splits_of(tree) for _, tree in said.in_order], splitter.no_missing
+
+    @cached_property
+    def scores(self) -> list[Floats]:
+        """Scores of the nodes of each tree, shape (n_nodes, width); NaN where a node has none."""
+        said = self.model.said
+        if not said.is_classifier or said.link != "none":
+            return [np.array([[_score(each)] for each in tree.score]) for _, tree in said.in_order]
+        by_vote = "Vote" in said.sums[0].method
+        return [
+            np.array([_shares(tree, k, said.labels, by_vote) for k in range(len(tree.score))])
+            for _, tree in said.in_order
+        ]
+
+    def transform(self, X: Any) -> Floats:
+        """Return the columns of the trees of the user's rows."""
+        return self.model.said.fields.columns(X, self.model.said.columns)
+
+    def winners(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+        """Return the node of the file that predicts for each row in each tree, by the rules of the standard."""
+        rows = np.asarray(X, dtype=np.float64)
+        return np.column_stack([winners(tree, rows) for _, tree in self.model.said.in_order])
+
+
+def _score(text: str | None) -> float:
+    return float("nan") if text is None else to_number(text, "the score of a node")
+
+
+def _shares(tree: PmmlTree, node: int, labels: tuple[str, ...], by_vote: bool) -> Floats:
+    """Return the shares of the classes in a node, or, for a vote, 1 for the class of its score."""
+    shares, score = tree.shares[node], tree.score[node]
+    if by_vote and score is not None:
+        shares = {score: 1.0}
+    if not shares:
+        return np.full(len(labels), np.nan) if score is None else _shares_of({score: 1.0}, labels)
+    made = _shares_of(shares, labels)
+    return (made == made.max()) / (made == made.max()).sum() if by_vote else made
+
+
+def _shares_of(shares: dict[str, float], labels: tuple[str, ...]) -> Floats:
+    unknown = set(shares) - set(labels)
+    values = np.array([shares.get(label, 0.0) for label in labels])
+    if unknown or not (values >= 0).all() or not 0 < values.sum() < np.inf:
+        raise damaged("the classes of a node are not those of the response, or their shares are no shares")
+    return values / values.sum()
+
+
+def _content(root: Element) -> Content:
+    found = [each for each in root if each.tag.endswith("Model") or each.tag in OTHER_MODELS]
+    if len(found) != 1:
+        raise unsupported(f"{len(found)} models" if found else "no model")
+    (model,) = found
+    _refuse_other(model)
+    dictionary = dictionary_of(root)
+    inputs, response = inputs_of(model, dictionary)
+    if response is None:
+        raise unsupported("no response (such as an isolation forest, whose trees were grown without one)")
+    fields = Fields(inputs)
+    add_derived(fields, root.iterfind("TransformationDictionary/DerivedField"))
+    reader = _Reader(fields)
+    name = model.get("functionName")
+    if name not in ("regression", "classification"):
+        raise unsupported(f"the function {name!r}")
+    if model.tag == "MiningModel" and _method(model) == "modelChain":
+        sums, link, labels = reader.chain(model)
+    else:
+        sums, link, labels = [reader.sum_of(model)], "none", ()
+    is_classifier = name == "classification"
+    if is_classifier and not labels:
+        labels = response.labels or _classes_in(sums[0])
+    application = root.find("Header/Application")
+    by = ("unknown", "unknown") if application is None else (application.get("name"), application.get("version"))
+    return Content(
+        fields,
+        list(reader.column_of),
+        response,
+        is_classifier,
+        sums,
+        link,
+        tuple(labels),
+        root.get("version", ""),
+        " ".join(str(each) for each in by),
+    )
+
+
+OTHER_MODELS = ("NeuralNetwork", "Scorecard")
+
+
+def _refuse_other(model: Element) -> None:
+    if model.tag not in MODELS:
+        raise UnsupportedModelError(
+            f"this PMML file has a {model.tag}, which has no trees. debias reads {' and '.join(MODELS)}"
+        )
+    if model.get("isScorable", "true") != "true":
+        raise unsupported("a model that is not for scoring (isScorable)")
+
+
+def _classes_in(found: Sum) -> tuple[str, ...]:
+    labels = {label for tree in found.trees for shares in tree.shares for label in shares}
+    return tuple(sorted(labels | {score for tree in found.trees for score in tree.score if score is not None}))
+
+
+def _method(model: Element) -> str:
+    segmentation = model.find("Segmentation")
+    if segmentation is None:
+        raise unsupported("a MiningModel without a Segmentation")
+    return segmentation.get("multipleModelMethod", "")
+
+
+@dataclass
+class _Reader:
+    """Reads models, and collects the columns that their trees test.
+
+    Parameters
+    ----------
+    fields : Fields
+    column_of : dict of str to int
+        Number of the column of the trees by its field.
+    """
+
+    fields: Fields
+    column_of: dict[str, int] = field(default_factory=dict)
+
+    def chain(self, model: Element) -> tuple[list[Sum], str, tuple[str, ...]]:
+        """Read sums whose results a last model turns into a prediction: outputs, link and classes."""
+        self._local(model)
+        found = [_of_segment(each) for each in model.iterfind("Segmentation/Segment")]
+        if not found or found[-1].tag != "RegressionModel":
+            raise unsupported("a chain of models whose last one is no RegressionModel")
+        *before, last = found
+        sums = dict[str, Sum]()
+        for each in before:
+            if each.tag not in MODELS or each.get("functionName") != "regression":
+                raise unsupported(f"a chain of models with a {each.tag} for {each.get('functionName')}")
+            sums[_output(each)] = self.sum_of(each)
+        return _linked(last, sums)
+
+    def sum_of(self, model: Element) -> Sum:
+        """Read one tree, or trees that are put together."""
+        self._local(model)
+        factor, constant = _rescaled(model)
+        if model.tag == "TreeModel":
+            return Sum([self._tree(model)], [1.0], "average", factor, constant)
+        method = _method(model)
+        if method not in TOGETHER:
+            raise unsupported(f"trees that are put together by {method!r}")
+        segments = model.findall("Segmentation/Segment")
+        trees: list[PmmlTree] = []
+        weights: list[float] = []
+        for segment in segments:
+            tree = _of_segment(segment)
+            if tree.tag != "TreeModel":
+                raise unsupported(f"a {tree.tag} inside an ensemble by {method!r}")
+            if _rescaled(tree) != (1.0, 0.0):
+                raise unsupported("Targets of a single tree")
+            trees.append(self._tree(tree))
+            weights.append(number(segment, "weight", 1.0))
+        if not trees:
+            raise damaged("an ensemble has no trees")
+        if not method.startswith("weighted"):
+            weights = [1.0] * len(trees)
+        elif min(weights) < 0 or sum(weights) <= 0:
+            raise damaged("the weights of its trees are no weights")
+        return Sum(trees, weights, method, factor, constant)
+
+    def _tree(self, model: Element) -> PmmlTree:
+        self._local(model)
+        return tree_of(model, lambda element: predicate_of(element, self._column, self.fields.code_of))
+
+    def _local(self, model: Element) -> None:
+        """Read the columns that a model derives, and refuse one that changes columns by its MiningSchema."""
+        add_derived(self.fields, model.iterfind("LocalTransformations/DerivedField"))
+        for each in model.iterfind("MiningSchema/MiningField"):
+            name = each.get("name", "")
+            changed = each.get("missingValueReplacement"), each.get("outliers", "asIs")
+            known = {each.name: each.replacement for each in self.fields.inputs}
+            if changed not in ((None, "asIs"), (known.get(name), "asIs")):
+                raise unsupported(f"values of {name!r} that a model inside replaces")
+
+    def _column(self, name: str) -> int:
+        self.fields.find(name)
+        return self.column_of.setdefault(name, len(self.column_of))
+
+
+def _of_segment(segment: Element) -> Element:
+    """Return the model of a segment, which must hold for all rows."""
+    if segment.find("True") is None:
+        raise unsupported("a model for a part of the rows (a Segment with a predicate)")
+    found = [each for each in segment if each.tag.endswith("Model") or each.tag in OTHER_MODELS]
+    if len(found) != 1:
+        raise damaged(f"a Segment has {len(found)} models")
+    return found[0]
+
+
+def _rescaled(model: Element) -> tuple[float, float]:
+    """Return the factor and the constant by which a model changes its result."""
+    targets = model.findall("Targets/Target")
+    if len(targets) > 1:
+        raise unsupported("several Targets")
+    if not targets:
+        return 1.0, 0.0
+    odd = next((name for name in ("castInteger", "min", "max") if name in targets[0].attrib), None)
+    if odd is not None:
+        raise unsupported(f"{odd} of a Target")
+    return number(targets[0], "rescaleFactor", 1.0), number(targets[0], "rescaleConstant", 0.0)
+
+
+def _output(model: Element) -> str:
+    """Return the name under which a model of a chain hands on its result."""
+    found = model.findall("Output/OutputField")
+    if len(found) != 1 or found[0].get("feature", "predictedValue") != "predictedValue":
+        raise unsupported("a model of a chain with other outputs than its result")
+    return found[0].get("name", "")
+
+
+def _linked(model: Element, sums: dict[str, Sum]) -> tuple[list[Sum], str, tuple[str, ...]]:
+    """Return the outputs in the order of the classes: each is one sum times its coefficient, plus the intercept."""
+    method = model.get("normalizationMethod", "none")
+    tables = model.findall("RegressionTable")
+    parts = [_of_table(each, sums) for each in tables]
+    labels = tuple(each.get("targetCategory", "") for each in tables)
+    used = [each for each in parts if each is not None]
+    if len(used) != len(sums):
+        raise unsupported("a chain of models in which a result is used twice or never")
+    if model.get("functionName") == "regression":
+        if len(parts) != 1 or len(used) != 1 or method not in ("none", "exp"):
+            raise unsupported(f"a regression with {len(parts)} tables and the normalizationMethod {method!r}")
+        return used, method, ()
+    if method == "logit" and len(tables) == 2 and parts[0] is not None and parts[1] is None:
+        if number(tables[1], "intercept", 0.0) != 0:
+            raise unsupported("a logistic function of two sums")
+        return used, "logit", (labels[1], labels[0])
+    if method == "softmax" and len(used) == len(tables) > 1:
+        return used, "softmax", labels
+    raise unsupported(f"{len(tables)} classes of {len(used)} sums with the normalizationMethod {method!r}")
+
+
+def _of_table(table: Element, sums: dict[str, Sum]) -> Sum | None:
+    odd = next((each.tag for each in table if each.tag not in ("NumericPredictor", "Extension")), None)
+    predictors = table.findall("NumericPredictor")
+    if odd is not None or len(predictors) > 1:
+        raise unsupported(f"a chain of models that ends with {odd or 'a function of several results'}")
+    if not predictors:
+        return None
+    name = predictors[0].get("name", predictors[0].get("field", ""))
+    if name not in sums or number(predictors[0], "exponent", 1.0) != 1:
+        raise unsupported(f"a chain of models that ends with a function of {name!r}")
+    coefficient, before = number(predictors[0], "coefficient"), sums[name]
+    constant = before.constant * coefficient + number(table, "intercept", 0.0)
+    return Sum(before.trees, before.weights, before.method, before.factor * coefficient, constant)
