@@ -231,7 +231,7 @@ def _content(root: Element) -> Content:
     by = ("unknown", "unknown") if application is None else (application.get("name"), application.get("version"))
     return Content(
         fields,
-        list(reader.column_of),
+        list(reader.column_of) or [inputs[0].name],
         response,
         is_classifier,
         sums,
