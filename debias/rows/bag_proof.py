@@ -260,7 +260,8 @@ def units_of_response(
 
     A boosted tree for the squared error predicts a part of the mean of what is left: of y, less the trees before it. If
     y has other units, only the first of the two terms is multiplied, so the ratio of their coefficients shows the
-    factor. The values of averaged trees are means or medians of y itself.
+    factor. The first tree has a constant of its own, because some files keep the start of the boosting there. The values
+    of averaged trees are means or medians of y itself.
 
     Returns
     -------
@@ -273,7 +274,7 @@ def units_of_response(
         return None
     if not ensemble.averaged and (ensemble.objective.name != "squared_error" or ensemble.n_trees == 1):
         return None
-    of_y, of_trees, found, size = (list["NDArray[np.float64]"]() for _ in range(4))
+    of_y, of_trees, of_first, found, size = (list["NDArray[np.float64]"]() for _ in range(5))
     rows, n_trees = evenly_spaced(table.n_rows, ROWS_FOR_UNITS), min(ensemble.n_trees, FIRST_TREES)
     leaves = route(ensemble, table.matrix(ensemble, rows), np.arange(n_trees))
     y, before = response.values[rows, 0], np.zeros(rows.size)
@@ -287,11 +288,12 @@ def units_of_response(
             reached = n > 0
             for means, numbers in ((of_y, y), (of_trees, before)):
                 means.append(np.bincount(at, weights=weight * numbers, minlength=value.size)[reached] / n[reached])
+            of_first.append(np.full(int(reached.sum()), float(tree == 0)))
             found.append(value[reached] - (ensemble.centre[0] if ensemble.averaged else 0.0))
             size.append(n[reached])
         if not ensemble.averaged:
             before += value[at]
-    terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else [np.concatenate(of_trees)])
+    terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else list(map(np.concatenate, (of_trees, of_first))))
     columns, root = np.column_stack([*terms, np.ones(terms[0].size)]), np.sqrt(np.concatenate(size))
     # Weighted by the number of rows: the mean over a leaf of n rows varies by 1 / n.
     coefficients, _, rank, _ = np.linalg.lstsq(columns * root[:, None], np.concatenate(found) * root, rcond=None)

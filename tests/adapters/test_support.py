@@ -137,7 +137,7 @@ def lacking(family, capability):
     if family in families.ON_SPARK:
         return None
     boosters = ("Hist", "Gradient", "AdaBoost", "XGBoost", "LightGBM", "CatBoost")
-    others = ("YDF", "treelite", "H2O", "FLAML", "AutoGluon")  # they fill missing values, or route them
+    others = ("YDF", "treelite", "H2O", "PMML", "FLAML", "AutoGluon")  # they fill missing values, or route them
     if capability == "missing" and not IN_FORESTS and not family.startswith((*boosters, *others)):
         return f"scikit-learn {version('scikit-learn')}: {WHY}"
     if capability == "categories" and family.startswith("XGBoost") and not at_least("xgboost", "3.1"):

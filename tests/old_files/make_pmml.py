@@ -3,14 +3,14 @@
 They are run in an environment of their own, with Java 11 or later:
 
     python3.11 -m venv old
-    old/bin/pip install sklearn2pmml==0.133.1 "scikit-learn<1.9" xgboost lightgbm nyoka jpmml_evaluator
+    old/bin/pip install sklearn2pmml==0.133.1 "scikit-learn<1.9" xgboost lightgbm nyoka pypmml jpmml_evaluator
     old/bin/python tests/old_files/make_pmml.py
 
-The script writes ``NAME.pmml``, ``rows.csv`` and ``answers.json``: for each file what the evaluator of JPMML answers for
-the rows from N_TRAIN on, and for files of nyoka what the library of the model predicts, because JPMML refuses most of
-them. The first N_TRAIN rows are the training rows. ``plain_NAME`` are models of numbers without steps before, which are
-also written in the form of their own library. ``drawn`` in the answers is what JPMML answers for the files that
-``support.pmml.drawn`` draws, and the rows that ``support.pmml.rows`` draws.
+The script writes ``NAME.pmml``, ``rows.csv`` and ``answers.json``: for each file what the evaluator of JPMML answers
+for the rows from N_TRAIN on, and for files of nyoka, most of which JPMML refuses, what pypmml answers. The first
+N_TRAIN rows are the training rows. ``plain_NAME`` are models of numbers without steps before, which are also written in
+the form of their own library; of ``whole_NAME`` sklearn2pmml keeps all splits. ``drawn`` in the answers is what JPMML
+answers for the files that ``support.pmml.drawn`` draws, and the rows that ``support.pmml.rows`` draws.
 """
 
 import json
@@ -19,10 +19,11 @@ import tempfile
 from pathlib import Path
 
 import lightgbm
-import nyoka
 import numpy as np
+import nyoka
 import pandas as pd
 from jpmml_evaluator import make_backend, make_evaluator
+from pypmml import Model as PmmlModel
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesRegressor,
@@ -114,6 +115,10 @@ def write(rows):
         before = [] if steps is None else [("columns", steps)]
         pipeline = PMMLPipeline([*before, ("model", model)])
         pipeline.fit(X) if response is None else pipeline.fit(X, rows[response][:N_TRAIN])
+        if name.startswith("plain"):
+            pipeline.configure(compact=False)
+            sklearn2pmml(pipeline, str(HOME / f"{name.replace('plain', 'whole')}.pmml"))
+            pipeline.configure(compact=True)
         sklearn2pmml(pipeline, str(HOME / f"{name}.pmml"))
         if name == "plain_light":
             model.booster_.save_model(HOME / f"{name}.txt")
@@ -122,24 +127,26 @@ def write(rows):
 
 
 def write_with_nyoka(rows):
-    X, of_nyoka = rows[FLOATS], {
-        "nyoka_forest": (RandomForestRegressor(**FOREST), "y", nyoka.skl_to_pmml),
-        "nyoka_forest_two": (RandomForestClassifier(**FOREST), "two", nyoka.skl_to_pmml),
-        "nyoka_gradient": (GradientBoostingRegressor(**GRADIENT), "y", nyoka.skl_to_pmml),
-        "nyoka_light": (lightgbm.LGBMRegressor(**LIGHT), "y", nyoka.lgb_to_pmml),
-        "nyoka_light_two": (lightgbm.LGBMClassifier(**LIGHT), "two", nyoka.lgb_to_pmml),
-        # nyoka writes the base 0.5 whatever the model has
-        "nyoka_extreme": (XGBRegressor(**EXTREME, base_score=0.5), "y", nyoka.xgboost_to_pmml),
-    }
+    X, of_nyoka = (
+        rows[FLOATS],
+        {
+            "nyoka_forest": (RandomForestRegressor(**FOREST), "y", nyoka.skl_to_pmml),
+            "nyoka_forest_two": (RandomForestClassifier(**FOREST), "two", nyoka.skl_to_pmml),
+            "nyoka_gradient": (GradientBoostingRegressor(**GRADIENT), "y", nyoka.skl_to_pmml),
+            "nyoka_light": (lightgbm.LGBMRegressor(**LIGHT), "y", nyoka.lgb_to_pmml),
+            "nyoka_light_two": (lightgbm.LGBMClassifier(**LIGHT), "two", nyoka.lgb_to_pmml),
+            # nyoka writes the base 0.5 whatever the model has
+            "nyoka_extreme": (XGBRegressor(**EXTREME, base_score=0.5), "y", nyoka.xgboost_to_pmml),
+        },
+    )
     for name, (model, response, writer) in of_nyoka.items():
         pipeline = Pipeline([("scaler", StandardScaler()), ("model", model)])
         pipeline.fit(X[:N_TRAIN], rows[response][:N_TRAIN])
         writer(pipeline, FLOATS, "y", str(HOME / f"{name}.pmml"))
-        if response == "two":
-            shares = pipeline.predict_proba(X[N_TRAIN:])
-            yield name, {f"probability({each})": shares[:, k].tolist() for k, each in enumerate(model.classes_)}
-        else:
-            yield name, {"y": np.asarray(pipeline.predict(X[N_TRAIN:]), dtype=float).tolist()}
+        found = PmmlModel.load(str(HOME / f"{name}.pmml")).predict(X[N_TRAIN:])
+        kept = {each: each.replace("_", "(") + ")" for each in found.columns if each.startswith("probability")}
+        kept = kept or {"predicted_y": "y"}
+        yield name, {new: found[old].astype(float).tolist() for old, new in kept.items()}
 
 
 def answer(path, rows, backend):
@@ -165,7 +172,9 @@ def main():
         for seed in range(N_DRAWN):
             path = Path(folder) / "drawn.pmml"
             path.write_bytes(pmml.drawn(seed))
-            answers["drawn"][seed] = answer(path, pd.DataFrame(pmml.rows(seed), columns=pmml.WORDS, dtype=object), backend)
+            answers["drawn"][seed] = answer(
+                path, pd.DataFrame(pmml.rows(seed), columns=pmml.WORDS, dtype=object), backend
+            )
     (HOME / "answers.json").write_text(json.dumps(answers, indent=0) + "\n")
 
 

@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import debias
-from support import mojo, simulated
+from support import mojo, pmml, simulated
 from support.versions import at_least
 
 N = 150
@@ -140,6 +140,16 @@ class Mojo:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.zip"
             path.write_bytes(mojo.mojo(debias.plugin.extract(lgb().fit(X, y))))
+            return debias.load_model(path)
+
+
+class Pmml:
+    """The trees of a model of LightGBM in a PMML file."""
+
+    def fit(self, X, y):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.pmml"
+            path.write_bytes(pmml.written(debias.plugin.extract(lgb().fit(X, y))))
             return debias.load_model(path)
 
 
@@ -264,6 +274,7 @@ FAMILIES = {
     **({"treelite": Treelite} if find_spec("treelite") else {}),
     **({"ONNX": Onnx} if find_spec("skl2onnx") else {}),
     "H2O MOJO": Mojo,
+    "PMML": Pmml,
     **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
     **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
     **({"quantile-forest": QuantileForest} if find_spec("quantile_forest") else {}),

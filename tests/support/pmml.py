@@ -1,8 +1,7 @@
-"""PMML files: a writer for the trees of any model, files drawn at random, and an evaluator by the words of the standard."""
+"""PMML: a writer for the trees of any model, files drawn at random, and an evaluator by the words of the standard."""
 
 from __future__ import annotations
 
-import math
 import random
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
@@ -75,10 +74,14 @@ def _node(model, t, predicate="<True/>", at=0):
         listed = " ".join('"' + str(model.category_labels[feature][code]) + '"' for code in codes)
         array = f'<Array type="string" n="{len(codes)}">{listed.replace("&", "&amp;").replace("<", "&lt;")}</Array>'
         sides = ("isIn", "isNotIn") if model.listed_left[s] else ("isNotIn", "isIn")
-        tests = [f'<SimpleSetPredicate field={name} booleanOperator="{each}">{array}</SimpleSetPredicate>' for each in sides]
+        tests = [
+            f'<SimpleSetPredicate field={name} booleanOperator="{each}">{array}</SimpleSetPredicate>' for each in sides
+        ]
     else:
         limit = f'value="{float(model.threshold[k])!r}"'
-        tests = [f'<SimplePredicate field={name} operator="{each}" {limit}/>' for each in ("lessOrEqual", "greaterThan")]
+        tests = [
+            f'<SimplePredicate field={name} operator="{each}" {limit}/>' for each in ("lessOrEqual", "greaterThan")
+        ]
     default = left if model.missing_left[k] else right
     below = "".join(_node(model, t, test, child) for test, child in zip(tests, (left, right), strict=True))
     return f'<Node id="{at}" defaultChild="{default}"{count}>{predicate}{below}</Node>'
@@ -90,7 +93,8 @@ COLORS = ("red", "light green", 'the "blue"', "grey & <white>")
 WORDS = ("a", "b", "few", "color")
 CLASSES = ("no", "yes", "perhaps")
 _PROBABILITIES = "".join(
-    f'<OutputField name="probability({each})" optype="continuous" dataType="double" feature="probability" value="{each}"/>'
+    f'<OutputField name="probability({each})" feature="probability" value="{each}" '
+    'optype="continuous" dataType="double"/>'
     for each in CLASSES
 )
 _PROBABILITIES = f"<Output>{_PROBABILITIES}</Output>"
@@ -122,7 +126,9 @@ def drawn(seed):
     weights = [draw.choice([1, 2, 0.5]) for _ in trees]
     targets = ""
     if function == "regression" and draw.random() < 0.5:
-        targets = f'<Targets><Target field="y" rescaleFactor="{draw.choice([0.1, 2])}" rescaleConstant="1.5"/></Targets>'
+        targets = (
+            f'<Targets><Target field="y" rescaleFactor="{draw.choice([0.1, 2])}" rescaleConstant="1.5"/></Targets>'
+        )
     return file(fields, response, ensemble(inner, trees, draw.choice(methods), function, weights, targets))
 
 

@@ -46,6 +46,7 @@ ADDED_SINCE = {
     "treelite",
     "ONNX",
     "H2O MOJO",
+    "PMML",
     "FLAML AutoML",
     "quantile-forest",
     "BalancedRandomForest",

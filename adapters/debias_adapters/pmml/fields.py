@@ -343,6 +343,8 @@ def _expression(fields: Fields, element: Element, categorical: bool = False) -> 
         return lambda found: np.full(len(next(iter(found.values()))), constant), ()
     if element.tag == "Apply":
         return _apply(fields, element)
+    if element.tag not in ("FieldRef", "NormDiscrete", "NormContinuous"):
+        raise unsupported(f"a derived field by {element.tag}")
     name = element.get("field", "")
     source = fields.find(name)
     if element.get("mapMissingTo") is not None:
@@ -356,9 +358,7 @@ def _expression(fields: Fields, element: Element, categorical: bool = False) -> 
     if element.tag == "NormDiscrete":
         code = fields.code_of(name, element.get("value", ""))
         return lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,)
-    if element.tag == "NormContinuous":
-        return _scaling(element, source), (name,)
-    raise unsupported(f"a derived field by {element.tag}")
+    return _scaling(element, source), (name,)
 
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {

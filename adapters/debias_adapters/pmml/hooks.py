@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, with_article
+from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective
@@ -55,7 +55,14 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     said = model.said
     origins = [said.fields.origin(name) for name in said.columns]
     inner = Inner(model.trees, "trees", transform=model.trees.transform, columns=origins)
-    return Unwrapped(SOURCE, (inner,), feature_names=model.names, named=True)
+    return Unwrapped(SOURCE, (inner,), feature_names=model.names, named=True, rewrap=_refuse_refit)
+
+
+def _refuse_refit(*_: object) -> NoReturn:
+    raise UnsupportedModelError(
+        f"{with_article(SOURCE)} cannot be refitted: that needs the fitted model of a library that debias can train "
+        "with, and not a file of it"
+    )
 
 
 @debias.plugin.hookimpl
@@ -66,7 +73,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     said = model.model.said
     read = _reading(model)
     made, no_missing = model.made
-    weight = _weights([tree for _, tree in said.in_order], made)
+    nodes = [tree for _, tree in said.in_order]
+    weight = _weights(nodes, made)
     return TreeEnsemble(
         feature_names=tuple(said.columns),
         named=True,
@@ -85,6 +93,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         notes=(
             "the model was read from a file, so its predictions were not compared with those of another program",
             *read.notes,
+            *((COMPACT,) if any(map(_is_compact, nodes)) else ()),
         ),
         **_arrays(made),
     )
@@ -266,6 +275,19 @@ FIELDS: dict[str, Any] = {
     "right": np.int32,
     "missing_left": np.bool_,
 }
+
+
+COMPACT = (
+    "the file has trees in a compact form, which may have other splits than the model that it was made of, or in another "
+    "order. Predictions and scores of leaves (oob_loss, shap_oob, oob_split) are those of that model. Scores of splits "
+    "(mdi_oob) are of the splits in the file. To get those of the model, write the file without this form: in "
+    "sklearn2pmml with pipeline.configure(compact=False)"
+)
+
+
+def _is_compact(tree: PmmlTree) -> bool:
+    """Whether nodes have one child, or more than two, or predict although they have children."""
+    return any(len(children) not in (0, 2) for children in tree.children)
 
 
 def _weights(trees: list[PmmlTree], made: list[Splits]) -> Floats | None:

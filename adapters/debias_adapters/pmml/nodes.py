@@ -96,6 +96,8 @@ def tree_of(model: Element, predicate_of: Callable[[Element], Predicate]) -> Pmm
         names.append({})
         waiting += [(each, number) for each in reversed(element.findall("Node"))]
         tree.default.append(-1)
+    if any(not (tree.children[k] or tree.shares[k] or tree.score[k]) for k in range(len(tree.score))):
+        raise damaged("a node without children has no score")
     if on_missing == "defaultChild":
         _set_defaults(tree, root, names)
     return tree

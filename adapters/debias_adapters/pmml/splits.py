@@ -126,7 +126,7 @@ class Splitter:
         _, node, position = state
         children = tree.children[node]
         if position == len(children):
-            return ("leaf", node) if tree.keeps_last else ("none",)
+            return _own(tree, node) if tree.keeps_last else ("none",)
         predicate = tree.predicates[children[position]]
         if predicate[0] in ("true", "false"):
             return ("enter", children[position]) if predicate[0] == "true" else ("next", node, position + 1)
@@ -142,7 +142,7 @@ class Splitter:
         if tree.on_missing == "defaultChild":
             unknown: State | None = ("enter", tree.default[node])
         elif tree.on_missing == "lastPrediction":
-            unknown = ("leaf", node)
+            unknown = _own(tree, node)
         else:
             unknown = None
         return self._split(tree, column, steps, rest, unknown)
@@ -245,6 +245,11 @@ class Splitter:
         if not self.closed[column]:  # unknown labels go where no split lists them
             states.append(states.pop(states.index(outcome(float(n_labels)))))
         return [(tuple(codes[state]), state) for state in states]
+
+
+def _own(tree: PmmlTree, node: int) -> State:
+    """Return the prediction of a node with children, which need not have one."""
+    return ("leaf", node) if tree.score[node] is not None or tree.shares[node] else ("none",)
 
 
 def _limits(predicate: Predicate) -> list[float]:

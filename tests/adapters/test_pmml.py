@@ -1,0 +1,404 @@
+"""Tests of the adapter of PMML: files of sklearn2pmml and nyoka, files drawn at random, and files with faults.
+
+tests/old_files/make_pmml.py made the files and wrote down what JPMML answers.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from functools import cache
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.special import expit, softmax
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import debias
+from debias.cli import main
+from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
+from debias.testing import check_adapter
+from debias_adapters.pmml.hooks import debias_extract, debias_leaves, debias_predict_raw
+from debias_adapters.pmml.model import PmmlModel
+from debias_adapters.pmml.nodes import texts_of
+from support import pmml
+
+HOME = Path(__file__).parents[1] / "old_files/pmml"
+ANSWERS = json.loads((HOME / "answers.json").read_text())
+N_TRAIN = 200
+WITHOUT_MISSING = ("forest", "tree", "extra_trees", "gradient_two")
+EXACT, FLOAT32 = 1e-12, 1e-6
+PLAIN = ["a", "b", "count"]
+
+
+@cache
+def table():
+    return pd.read_csv(HOME / "rows.csv")
+
+
+@cache
+def loaded(name):
+    return debias.load_model(HOME / f"{name}.pmml")
+
+
+def rows_of(model, part=slice(N_TRAIN, None)):
+    return table()[list(model.names)][part]
+
+
+def response_of(model):
+    """Return the response that a file was made for."""
+    kind = {"yes": "two", "low": "three", "1": "number"}
+    return next((column for label, column in kind.items() if label in model.said.labels), "y")
+
+
+def predicted(model, X):
+    """Return what the file predicts: a number, or the shares of the classes by their labels."""
+    raw, said = debias_predict_raw(model.trees, model.trees.transform(X)), model.said
+    if not said.is_classifier:
+        return {"": np.exp(raw[:, 0]) if said.link == "exp" else raw[:, 0]}
+    if said.link == "logit":
+        raw = np.column_stack([expit(-raw[:, 0]), expit(raw[:, 0])])
+    shares = softmax(raw, axis=1) if said.link == "softmax" else raw
+    return {f"probability({label})": shares[:, k] for k, label in enumerate(said.labels)}
+
+
+# --- files of converters
+
+
+@pytest.mark.parametrize("name", ANSWERS["rows"])
+def test_predictions_are_those_of_jpmml_or_of_the_library(name):
+    model, answer = loaded(name), ANSWERS["rows"][name]
+    found = predicted(model, rows_of(model))
+    near = FLOAT32 if "extreme" in name else EXACT
+    assert len(found) == len(answer)
+    for label, expected in answer.items():
+        np.testing.assert_allclose(found.get(label, found.get("")), expected, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("name", ANSWERS["rows"])
+def test_an_audit_agrees_with_the_file_leaf_by_leaf(name):
+    model = loaded(name)
+    X, y = rows_of(model), table()[response_of(model)][N_TRAIN:]
+    if name == "extreme_poisson":
+        y = table()["events"][N_TRAIN:]
+    audit = debias.audit(model, X, y, rows="held-out", random_state=0)  # compares leaves and outputs of sample rows
+    assert audit.tested_scores.feature_names == model.names
+    assert not np.isnan(audit.tested_scores.values).any()
+    ensemble = debias_extract(model.trees)
+    assert (debias_leaves(model.trees, model.trees.transform(X)) >= 0).all()
+    assert ensemble.objective.name == {
+        "none": "squared_error",
+        "logit": "logistic",
+        "softmax": "softmax",
+        "exp": "poisson",
+    }.get(model.said.link)
+
+
+ORIGINAL = {"light": "plain_light.txt", "extreme": "plain_extreme.json"}
+OF_LEAVES = ("oob_loss", "shap_oob", "oob_split")
+
+
+@pytest.mark.parametrize("form", ["plain", "whole"])
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_scores_are_those_of_the_model_that_was_converted(name, form):
+    X, y = table()[PLAIN], table()["y"]
+    train = (X[:N_TRAIN], y[:N_TRAIN])
+    model, original = loaded(f"{form}_{name}"), debias.load_model(HOME / ORIGINAL[name])
+    for scorer in OF_LEAVES if form == "plain" else (*OF_LEAVES, "mdi_oob", "honest_effects"):
+        given = {"rows": "held-out", "train": train}
+        ours = debias.score(model, X[N_TRAIN:][list(model.names)], y[N_TRAIN:], scorer, **given)
+        theirs = debias.score(original, X[N_TRAIN:], y[N_TRAIN:], scorer, **given)
+        expected = [dict(zip(theirs.feature_names, theirs.values, strict=True))[each] for each in model.names]
+        # The file rounds the leaves of XGBoost, which are in float32, to 8 digits.
+        np.testing.assert_allclose(ours.values, expected, rtol=1e-9 if name == "light" else 1e-4)
+        assert any("compact" in note for note in ours.warnings) == (form == "plain")
+
+
+def test_numbers_of_rows_that_add_up_are_weights():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(300, 3)), columns=["x<1", "y&z", "w"])
+    y = X["w"] + random.normal(size=300)
+    booster = lightgbm.LGBMRegressor(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1).fit(X[:200], y[:200])
+    read = PmmlModel(pmml.written(debias.plugin.extract(booster)))
+    ours = debias.score(read, X[200:], y[200:], "mdi_oob", rows="held-out")
+    theirs = debias.score(booster, X[200:], y[200:], "mdi_oob", rows="held-out")
+    np.testing.assert_allclose(ours.values, theirs.values, rtol=EXACT)
+    assert ours.feature_names == theirs.feature_names == tuple(X.columns)
+
+
+def test_categories_and_missing_values_of_a_written_file():
+    random = np.random.default_rng(1)
+    X = pd.DataFrame({"x": random.normal(size=300), "kind": pd.Categorical(random.choice(["a b", "c", "d<"], 300))})
+    y = X["x"] + (X["kind"] == "c") + random.normal(size=300) / 4
+    X.loc[::7, "x"] = np.nan
+    hist = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(X, y)
+    read = PmmlModel(pmml.written(debias.plugin.extract(hist)))
+    np.testing.assert_allclose(predicted(read, X)[""], hist.predict(X), rtol=EXACT)
+
+
+def test_rows_with_missing_values_are_refused_where_the_file_gives_no_prediction():
+    for name in WITHOUT_MISSING:
+        model = loaded(name)
+        X = rows_of(model)
+        with pytest.raises(RowsError, match="it gives no prediction"):
+            debias.score(model, X.assign(a=np.nan), table()[response_of(model)][N_TRAIN:], rows="held-out")
+
+
+def test_columns_come_by_name_and_an_array_in_the_order_of_the_file():
+    model, y = loaded("light"), table()["y"][N_TRAIN:]
+    X = rows_of(model)
+    expected = debias.score(model, X, y, rows="held-out").values
+    for other in (X[list(X.columns)[::-1]], X.assign(more=1.0), X.to_numpy(dtype=object)):
+        np.testing.assert_array_equal(debias.score(model, other, y, rows="held-out").values, expected)
+    with pytest.raises(RowsError, match="no column 'kind', which the PMML model needs"):
+        predicted(model, X.rename(columns={"kind": "sort"}))
+    with pytest.raises(RowsError, match="takes 3 columns"):
+        predicted(model, X.to_numpy(dtype=object)[:, :2])
+
+
+def test_a_value_that_the_model_refuses_is_an_error_of_the_row():
+    X = rows_of(loaded("forest")).reset_index(drop=True)
+    with pytest.raises(RowsError, match=r"column 'kind' has the value 'pink' in row 3, .* \(2 such rows\)"):
+        predicted(
+            loaded("forest"), X.assign(kind=["pink" if k in (3, 7) else each for k, each in enumerate(X["kind"])])
+        )
+    with pytest.raises(RowsError, match="column 'a' has the value 'much', and the model takes numbers"):
+        predicted(loaded("forest"), X.assign(a="much"))
+
+
+@pytest.mark.parametrize("name", ["light", "forest_two", "gradient_three", "hist", "extreme"])
+def test_the_adapter_passes_the_checks(name):
+    model = loaded(name)
+    check_adapter(model, rows_of(model), table()[response_of(model)][N_TRAIN:])
+
+
+def test_out_of_bag_rows_and_refits_are_refused():
+    model = loaded("forest")
+    X, y = rows_of(model, slice(N_TRAIN)), table()["y"][:N_TRAIN]
+    with pytest.raises(InBagUnavailableError, match="does not keep which rows its trees were grown on"):
+        debias.score(model, X, y, rows="oob")
+    with pytest.raises(UnsupportedModelError, match="cannot be refitted: that needs the fitted model of a library"):
+        debias.refit(model, X, y)
+
+
+def test_an_audit_in_the_shell(tmp_path):
+    path = tmp_path / "rows.csv"
+    table()[["a_missing", "b_missing", "count", "kind", "two"]][N_TRAIN:].to_csv(path, index=False)
+    done = CliRunner().invoke(
+        main,
+        ["audit", str(HOME / "light_two.pmml"), str(path), "--target", "two", "--rows", "held-out", "--format", "csv"],
+    )
+    assert done.exit_code == 0, done.output
+    assert "a_missing" in done.output
+
+
+def test_models_are_kept_by_pickle_and_not_changed():
+    model = loaded("light_three")
+    before = model.content
+    again = pickle.loads(pickle.dumps(model))
+    X = rows_of(model)
+    for label, share in predicted(again, X).items():
+        np.testing.assert_array_equal(share, predicted(model, X)[label])
+    assert model.content is before
+    assert "SkLearn2PMML" in repr(model)
+
+
+# --- files drawn at random
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_files_are_answered_as_jpmml_does(seed):
+    answer, rows = ANSWERS["drawn"][str(seed)], pmml.rows(seed)
+    compare(pmml.drawn(seed), rows, [{k: values[row] for k, values in answer.items()} for row in range(len(rows))])
+
+
+@pytest.mark.parametrize("first", range(40, 140, 20))
+def test_drawn_files_are_answered_by_the_words_of_the_standard(first):
+    for seed in range(first, first + 20):
+        content, rows = pmml.drawn(seed), pmml.rows(seed)
+        found = [pmml.evaluated(content, dict(zip(pmml.WORDS, row, strict=True))) for row in rows]
+        compare(content, rows, [_named(each) for each in found])
+
+
+def _named(answer):
+    if answer is None:
+        return {"y": None}
+    if isinstance(answer, dict):
+        return {f"probability({label})": answer.get(label, 0.0) for label in pmml.CLASSES}
+    return {"y": answer}
+
+
+def compare(content, rows, answers):
+    """Compare predictions and leaves with the answers for the rows; a row without an answer must be refused."""
+    model = PmmlModel(content)
+    ensemble = debias_extract(model.trees)
+    X = pd.DataFrame(rows, columns=pmml.WORDS)
+    matrix = model.trees.transform(X)
+    found, leaves = predicted(model, X), debias_leaves(model.trees, matrix)
+    for row, answer in enumerate(answers):
+        if ensemble.missing_refusal is not None and np.isnan(matrix[row]).any():
+            continue
+        assert None not in answer.values()
+        assert (leaves[row] >= 0).all()
+        for label, expected in answer.items():
+            assert found.get(label, found.get(""))[row] == pytest.approx(expected, rel=EXACT, abs=EXACT)
+
+
+# --- what the columns are made of
+
+
+def with_derived(expression, kind="double", column='<DataField name="x" optype="continuous" dataType="double"/>'):
+    """Return a file whose only tree splits the column `made` at 1."""
+    made = f'<DerivedField name="made" optype="continuous" dataType="{kind}">{expression}</DerivedField>'
+    root = (
+        '<Node><True/><Node score="1"><SimplePredicate field="made" operator="lessOrEqual" value="1"/></Node>'
+        '<Node score="2"><SimplePredicate field="made" operator="greaterThan" value="1"/></Node></Node>'
+    )
+    transformations = f"<TransformationDictionary>{made}</TransformationDictionary>"
+    return pmml.file([column], pmml.numbers("y"), pmml.tree(pmml.schema(["x"]), root), transformations)
+
+
+LINEAR = (
+    '<NormContinuous field="x"><LinearNorm orig="0" norm="0"/><LinearNorm orig="2" norm="1"/>'
+    '<LinearNorm orig="3" norm="3"/></NormContinuous>'
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "values", "expected"),
+    [
+        (LINEAR, "double", [-2, 0, 1, 2, 2.5, 4], [-1, 0, 0.5, 1, 2, 5]),
+        ('<FieldRef field="x"/>', "float", [0.1, 2.0], [np.float32(0.1), 2.0]),
+        (
+            '<Apply function="/"><Apply function="-"><FieldRef field="x"/><Constant>3</Constant></Apply>'
+            "<Constant>0.7</Constant></Apply>",
+            "double",
+            [3.7, 1.0],
+            [(3.7 - 3) / 0.7, -2 / 0.7],
+        ),
+    ],
+)
+def test_derived_numbers(expression, kind, values, expected):
+    model = PmmlModel(with_derived(expression, kind))
+    made = model.trees.transform(pd.DataFrame({"x": values}))
+    np.testing.assert_array_equal(made[:, 0], np.array(expected, dtype=float))
+    np.testing.assert_array_equal(predicted(model, pd.DataFrame({"x": values}))[""], np.where(made[:, 0] <= 1, 1, 2))
+
+
+def test_one_hot_columns_are_traced_to_the_label():
+    one_hot = '<NormDiscrete field="x" value="red"/>'
+    content = with_derived(one_hot, column=pmml.labels("x", ("red", "blue"))).replace(b'value="1"', b'value="0.5"')
+    model = PmmlModel(content)
+    X = pd.DataFrame({"x": ["red", "blue"] * 20})
+    np.testing.assert_array_equal(predicted(model, X)[""], [2, 1] * 20)
+    scores = debias.score(model, X, np.array([2.1, 1.0] * 20), rows="held-out")
+    assert scores.feature_names == ("x",)
+    assert scores.values[0] == pytest.approx(0.275)  # the covariance of the tree and the response
+
+
+def test_valid_intervals_and_texts_for_missing_values():
+    inside = '<Interval closure="openClosed" leftMargin="0" rightMargin="5"/><Value value="-9" property="missing"/>'
+    content = with_derived('<FieldRef field="x"/>', column=pmml.numbers("x", inside=inside))
+    read = PmmlModel(content).trees.transform(pd.DataFrame({"x": [5.0, 0.5, "-9"]}))
+    np.testing.assert_array_equal(read[:, 0], [5, 0.5, np.nan])
+    for wrong in (0.0, 5.5):
+        with pytest.raises(RowsError, match="for which the PMML model gives no prediction"):
+            PmmlModel(content).trees.transform(pd.DataFrame({"x": [1.0, wrong]}))
+
+
+def test_texts_in_an_array():
+    assert texts_of(' a  "b c" "the \\"d\\"" e ') == ["a", "b c", 'the "d"', "e"]
+
+
+# --- what is refused
+
+TREE = pmml.tree(pmml.schema(["x"]), '<Node score="1"><True/></Node>')
+SUM = pmml.ensemble(pmml.schema(["x"]), [TREE, TREE], "sum")
+
+
+def simple(model, column='<DataField name="x" optype="continuous" dataType="double"/>'):
+    return pmml.file([column], pmml.numbers("y"), model)
+
+
+CHAIN = pmml.ensemble(pmml.schema(["x"]), [TREE], "modelChain")
+CUT = pmml.ensemble(pmml.schema(["x"]), [TREE], "sum", targets='<Targets><Target field="y" max="1"/></Targets>')
+GAP = pmml.tree(
+    pmml.schema(["x"]),
+    '<Node score="1"><True/><Node score="1"><SimplePredicate field="x" operator="lessThan" value="0"/></Node>'
+    '<Node score="1"><SimplePredicate field="x" operator="greaterThan" value="0"/></Node></Node>',
+)
+WRONG = {
+    "a document type": (
+        b'<?xml version="1.0"?><!DOCTYPE PMML [<!ENTITY a "aaaa">]><PMML version="4.4">&a;</PMML>',
+        "DOCTYPE",
+    ),
+    "not whole": (simple(TREE)[:-9], "no whole XML"),
+    "another element": (b"<html></html>", "has the element 'html'"),
+    "an old version": (simple(TREE).replace(b'version="4.4"', b'version="3.2"'), "PMML of the version 3.2"),
+    "no trees": (simple("<RegressionModel/>"), "has a RegressionModel, which has no trees"),
+    "two models": (simple(TREE + TREE), "has 2 models"),
+    "no response": (simple(TREE.replace('<MiningField name="y" usageType="target"/>', "")), "no response"),
+    "a median": (simple(SUM.replace('"sum"', '"median"')), "put together by 'median'"),
+    "parts of the rows": (simple(SUM.replace("<True/><TreeModel", "<False/><TreeModel")), "a part of the rows"),
+    "a chain": (simple(CHAIN), "whose last one is no RegressionModel"),
+    "a limit": (simple(CUT), "max of a Target"),
+    "a gap": (simple(GAP), "no prediction for some rows without missing values"),
+    "a score that is none": (simple(TREE.replace('score="1"', 'score="much"')), "a finite number"),
+    "no score": (simple(TREE.replace(' score="1"', "")), "a node without children has no score"),
+    "an unknown field": (simple(GAP.replace('field="x"', 'field="z"')), "uses the field 'z'"),
+    "an infinite limit": (simple(GAP.replace('value="0"', 'value="INF"')), "must be a finite number"),
+    "a date": (simple(TREE, '<DataField name="x" optype="continuous" dataType="date"/>'), "type 'date'"),
+    "outliers": (simple(TREE.replace('name="x"', 'name="x" outliers="asExtremeValues"')), "outliers="),
+    "another expression": (with_derived('<MapValues outputColumn="z"/>'), "a derived field by MapValues"),
+    "another function": (with_derived('<Apply function="exp"><FieldRef field="x"/></Apply>'), "the function 'exp'"),
+    "an exclusive or": (
+        simple(
+            GAP.replace(
+                "<SimplePredicate", '<CompoundPredicate booleanOperator="xor"><True/><SimplePredicate', 1
+            ).replace('value="0"/></Node>', 'value="0"/></CompoundPredicate></Node>', 1)
+        ),
+        "joined by 'xor'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_not_read_is_refused_by_name(what, tmp_path):
+    content, message = WRONG[what]
+    path = tmp_path / "model.pmml"
+    path.write_bytes(content)
+    with pytest.raises(debias.DebiasError, match=message):
+        debias.load_model(path)
+
+
+def test_an_isolation_forest_is_refused():
+    with pytest.raises(UnsupportedModelError, match="isolation forest"):
+        loaded("isolation")
+
+
+def test_deep_files_need_no_recursion():
+    depth = 20_000
+    node = '<Node score="{}"><SimplePredicate field="x" operator="lessThan" value="{}"/>'
+    inside = "".join(node.format(-k, -k) for k in range(1, depth))
+    root = f'<Node score="0"><True/>{inside}{"</Node>" * (depth - 1)}</Node>'
+    model = PmmlModel(simple(pmml.tree(pmml.schema(["x"]), root, noTrueChildStrategy="returnLastPrediction")))
+    found = predicted(model, pd.DataFrame({"x": [1.0, -0.5, -1.5, -19_999.5]}))[""]
+    np.testing.assert_array_equal(found, [0, 0, -1, -19_999])
+
+
+def test_surrogates_are_for_rows_with_missing_values_which_are_refused():
+    surrogate = (
+        '<CompoundPredicate booleanOperator="surrogate"><SimplePredicate field="x" operator="lessThan" value="0"/>'
+        '<SimplePredicate field="z" operator="lessThan" value="0"/></CompoundPredicate>'
+    )
+    root = f'<Node><True/><Node score="1">{surrogate}</Node><Node score="2"><True/></Node></Node>'
+    fields = [pmml.numbers("x"), pmml.numbers("z")]
+    model = PmmlModel(pmml.file(fields, pmml.numbers("y"), pmml.tree(pmml.schema(["x", "z"]), root)))
+    X = pd.DataFrame({"x": [-1.0, 1.0] * 10, "z": [1.0, -1.0] * 10})
+    np.testing.assert_array_equal(predicted(model, X)[""], [1, 2] * 10)
+    with pytest.raises(RowsError, match="rows with missing values"):
+        debias.score(model, X.assign(x=np.nan), X["z"], rows="held-out")
