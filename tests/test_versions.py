@@ -12,7 +12,7 @@ RECORDS = versions_table.records()
 TESTED = {
     each.distribution: each.tested
     for each in libraries()
-    if all(each.distribution in record["packages"] for record in RECORDS)
+    if each.distribution is not None and all(each.distribution in record["packages"] for record in RECORDS)
 }
 
 

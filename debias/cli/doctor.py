@@ -223,7 +223,7 @@ def _packages(declared: list[Library]) -> dict[str, Any]:
     """Return the version of each package that debias needs or can use; None if it is not installed and not needed."""
     from debias.testing.installed import installed, requirements, too_old
 
-    modules = {library.distribution: library.module for library in declared}
+    modules = {each.distribution: each.module for each in declared if each.distribution is not None}
     versions: dict[str, str | None] = {}
     wrong: list[str] = []
     for name, requirement in requirements().items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Library:
-    """A model library, as its adapter declares it.
+    """A model library, or a format of model files, as its adapter declares it.
 
     The oldest version that works is not declared here: it is that of the requirement in the metadata of the adapter's
     distribution.
@@ -24,8 +24,8 @@ class Library:
     ----------
     name : str
         Its name, as users write it. Error messages list it among the libraries that are supported.
-    distribution : str
-        What to pass to pip to install it.
+    distribution : str or None
+        What to pass to pip to install it; None for a format of files that the adapter reads without any package.
     train : callable or str
         ``train(X, y)`` returns a fitted model, or the model and the X and y it was trained on, if it takes others. X
         has shape (n_rows, 4), and y (n_rows,) has numbers. It imports the library, and needs less than a second.
@@ -49,7 +49,7 @@ class Library:
     """
 
     name: str
-    distribution: str
+    distribution: str | None
     train: Callable[[NDArray[np.float64], NDArray[np.float64]], Any] | str
     module: str | None = None
     tested: tuple[str, str] | None = None

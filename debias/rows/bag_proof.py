@@ -260,8 +260,8 @@ def units_of_response(
 
     A boosted tree for the squared error predicts a part of the mean of what is left: of y, less the trees before it. If
     y has other units, only the first of the two terms is multiplied, so the ratio of their coefficients shows the
-    factor. The first tree has a constant of its own, because some files keep the start of the boosting there. The values
-    of averaged trees are means or medians of y itself.
+    factor. The first tree has a constant of its own, because some files keep the start of the boosting there. The
+    values of averaged trees are means or medians of y itself.
 
     Returns
     -------

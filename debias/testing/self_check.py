@@ -115,19 +115,24 @@ def main(name: str) -> None:
 
 
 def _finding(library: Library, without: Iterable[str]) -> Finding:
+    if library.distribution is None:
+        return Finding(library.name, None, *_tried(library, without))
     found = installed(library.distribution, library.module)
     if found is None:
         return Finding(library.name, None, "not installed", f"pip install {library.distribution}")
     problem = too_old(found, _minimum(library.distribution))
     if problem is not None:  # its adapter would fail with an error that says less
         return Finding(library.name, found.version, "failed", problem)
-    status, details = (
-        ("not checked", library.train) if isinstance(library.train, str) else _checked_apart(library.name, without)
-    )
+    status, details = _tried(library, without)
     tested = library.tested_versions
     if tested is not None and major_minor(found.version) > major_minor(tested.newest):
         details += f"; newer than the newest tested, {tested.newest}"
     return Finding(library.name, found.version, status, details)
+
+
+def _tried(library: Library, without: Iterable[str]) -> tuple[str, str]:
+    """Return status and details of the check of a library that can be imported."""
+    return ("not checked", library.train) if isinstance(library.train, str) else _checked_apart(library.name, without)
 
 
 def _minimum(distribution: str) -> str | None:

@@ -22,6 +22,9 @@ DATA_TOO = {"pyspark"}
 """Model libraries whose frames the core takes, so that it may import them."""
 
 every_library = pytest.mark.parametrize("library", libraries(), ids=lambda library: library.name)
+every_package = pytest.mark.parametrize(
+    "library", [each for each in libraries() if each.distribution is not None], ids=lambda library: library.name
+)
 
 
 def where(library):
@@ -53,7 +56,7 @@ def test_a_library_has_a_page(library):
     )
 
 
-@every_library
+@every_package
 def test_the_extra_of_a_library_installs_it(library):
     if library.extra is None:
         needed, key = PYPROJECT["project"]["dependencies"], "dependencies"
@@ -73,7 +76,7 @@ def test_the_extra_of_a_library_installs_it(library):
     )
 
 
-@every_library
+@every_package
 def test_the_further_tests_install_a_library(library):
     """`integration` repeats extras by their names: debias-trees[test,docs,...]."""
     installs, left = set(), {"integration"}
@@ -89,7 +92,7 @@ def test_the_further_tests_install_a_library(library):
     )
 
 
-@every_library
+@every_package
 def test_the_checks_of_the_layout_know_a_library(library):
     """The core never imports it, and no module imports it at the top."""
     if library.distribution in DATA_TOO:

@@ -118,6 +118,18 @@ def test_scores_are_those_of_the_model_that_was_converted(name, form):
         assert any("compact" in note for note in ours.warnings) == (form == "plain")
 
 
+@pytest.mark.parametrize("version", ["4.2", "4.3", "4.4.1"])
+def test_older_versions_have_the_same_trees(version):
+    content = (HOME / "forest_two.pmml").read_bytes()
+    namespace = version[:3].replace(".", "_").encode()
+    older = content.replace(b"PMML-4_4", b"PMML-" + namespace).replace(
+        b'version="4.4"', f'version="{version}"'.encode()
+    )
+    X = rows_of(loaded("forest_two"))
+    for label, share in predicted(PmmlModel(older), X).items():
+        np.testing.assert_array_equal(share, predicted(loaded("forest_two"), X)[label])
+
+
 def test_numbers_of_rows_that_add_up_are_weights():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(300, 3)), columns=["x<1", "y&z", "w"])

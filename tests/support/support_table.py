@@ -57,7 +57,8 @@ class Outcomes:
 
 def page(cells: dict[str, dict[str, str]]) -> str:
     """Return the page as Markdown, with the rows of families whose library is not installed here as they were."""
-    found = [*filter(None, (installed(each.distribution, each.module) for each in libraries())), installed("pandas")]
+    packaged = [each for each in libraries() if each.distribution is not None]
+    found = [*filter(None, (installed(each.distribution, each.module) for each in packaged)), installed("pandas")]
     ran = ", ".join(f"{each.distribution} {each.version}" for each in found if each is not None)
     lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, found in cells.items():
@@ -73,10 +74,12 @@ def libraries_section() -> str:
     minimum = {name: requirement.minimum for name, requirement in requirements().items()}
     lines = ["| library | extra | minimum | tested | page |", "|---|---|---|---|---|"]
     for each in libraries():
-        extra = f"`{each.extra}`" if each.extra else "always installed"
+        extra = f"`{each.extra}`" if each.extra else "always installed" if each.distribution else "none is needed"
         tested = " to ".join(dict.fromkeys(each.tested or ("unknown",)))
         page = f"[{(each.page or '').rpartition('/')[2]}]({each.page}.md)"
-        lines.append(f"| {each.name} | {extra} | {minimum[each.distribution]} | {tested} | {page} |")
+        lines.append(
+            f"| {each.name} | {extra} | {minimum.get(each.distribution, each.tested[0])} | {tested} | {page} |"
+        )
     table = "\n".join(lines)
     return f"{HEADING}\n\n{OF_LIBRARIES}\n{table}\n"
 

@@ -13,12 +13,14 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError, with_art
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective
+from debias_adapters.pmml import LIBRARY
 from debias_adapters.pmml.document import SOURCE, to_number, unsupported
 from debias_adapters.pmml.model import PmmlModel, PmmlTrees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.hooks.library import Library
     from debias.trees.in_bag import InBag
     from debias_adapters.pmml.model import Content, Sum
     from debias_adapters.pmml.nodes import PmmlTree
@@ -30,6 +32,12 @@ HEAD = 4096
 """A file is PMML if so many of its first bytes name the element."""
 ROUNDED = 1e-6
 """Largest difference of a number of rows from the sum of those of its parts, as a part of it."""
+
+
+@debias.plugin.hookimpl
+def debias_libraries() -> list[Library]:
+    """Declare the format."""
+    return [LIBRARY]
 
 
 @debias.plugin.hookimpl
@@ -80,6 +88,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         named=True,
         source=SOURCE,
         version=said.version,
+        tested_versions=LIBRARY.tested_versions,
         routing_dtype=np.dtype(np.float64),  # fields of the type float are rounded before
         value=read.value,
         averaging_weight=weight,
@@ -278,10 +287,10 @@ FIELDS: dict[str, Any] = {
 
 
 COMPACT = (
-    "the file has trees in a compact form, which may have other splits than the model that it was made of, or in another "
-    "order. Predictions and scores of leaves (oob_loss, shap_oob, oob_split) are those of that model. Scores of splits "
-    "(mdi_oob) are of the splits in the file. To get those of the model, write the file without this form: in "
-    "sklearn2pmml with pipeline.configure(compact=False)"
+    "the file has trees in a compact form, which may have other splits than the model that it was made of, or in "
+    "another order. Predictions and scores of leaves (oob_loss, shap_oob, oob_split) are those of that model. Scores "
+    "of splits (mdi_oob) are of the splits in the file. To get those of the model, write the file without this form: "
+    "in sklearn2pmml with pipeline.configure(compact=False)"
 )
 
 
