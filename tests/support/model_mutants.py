@@ -77,6 +77,7 @@ def make_models(home):
 
         tree = DecisionTreeRegressor(max_depth=2, random_state=0).fit(np.asarray(X, dtype=np.float32), y)
         onnx.save(skl2onnx.to_onnx(tree, np.asarray(X, dtype=np.float32)[:1]), home / "model.onnx")
+    (home / "model.pmml").write_bytes((OF_H2O.parents[1] / "pmml/light_two.pmml").read_bytes())
     for name in MOJOS:
         (home / name).write_bytes((OF_H2O / name).read_bytes())
     (home / "model.pkl").write_bytes(pickle.dumps(forest))
@@ -331,6 +332,11 @@ def mojos(content, count, seed):
     return found
 
 
+def markup(content, count, seed):
+    """Return mutants of an XML file: of its bytes, and of its lines."""
+    return mutants.damaged(content, count // 3, seed) + mutants.damaged_lines(content, count - count // 3, seed)
+
+
 def descriptions(content, count, seed):
     """Return mutants of MLflow's YAML: of its bytes, and of its lines."""
     return mutants.damaged(content, count // 2, seed) + mutants.damaged_lines(content, count - count // 2, seed)
@@ -347,6 +353,7 @@ FORMATS = {
     "model.cbm": mutants.damaged,
     **({"model.onnx": mutants.damaged} if ONNX_TOO else {}),
     **dict.fromkeys(MOJOS, mojos),
+    "model.pmml": markup,
     "MLmodel": descriptions,
     "model.pkl": mutants.damaged,
 }
