@@ -84,7 +84,7 @@ def tree_of(model: Element, predicate_of: Callable[[Element], Predicate]) -> Pmm
     if root is None:
         raise damaged("a tree has no Node")
     tree = PmmlTree([], [], [], [], [], [], on_missing, otherwise == "returnLastPrediction")
-    names = list[dict[str, int]]()
+    names, wanted = list[dict[str, int]](), list[str | None]()
     waiting: list[tuple[Element, int]] = [(root, -1)]
     while waiting:
         element, parent = waiting.pop()
@@ -92,57 +92,51 @@ def tree_of(model: Element, predicate_of: Callable[[Element], Predicate]) -> Pmm
         if parent >= 0:
             tree.children[parent].append(number)
             names[parent][element.get("id", "")] = number
-        _add(tree, element, predicate_of)
         names.append({})
-        waiting += [(each, number) for each in reversed(element.findall("Node"))]
-        tree.default.append(-1)
+        wanted.append(element.get("defaultChild"))
+        waiting += [(each, number) for each in _add(tree, element, predicate_of)]
     if any(not (tree.children[k] or tree.shares[k] or tree.score[k]) for k in range(len(tree.score))):
         raise damaged("a node without children has no score")
-    if on_missing == "defaultChild":
-        _set_defaults(tree, root, names)
+    for name, of_children in zip(wanted, names, strict=True):
+        if on_missing == "defaultChild" and of_children and name not in of_children:
+            raise damaged(f"a node has the defaultChild {name!r}, which is none of its children")
+        tree.default.append(of_children.get(name or "", -1) if on_missing == "defaultChild" else -1)
     return tree
 
 
-def _add(tree: PmmlTree, element: Element, predicate_of: Callable[[Element], Predicate]) -> None:
-    own = [each for each in element if each.tag in PREDICATES]
-    if len(own) != 1:
-        raise damaged(f"a node has {len(own)} predicates")
-    odd = next((each.tag for each in element if each.tag not in KNOWN), None)
-    if odd is not None:
-        raise unsupported(f"{odd} in a node")
-    count, shares = float("nan"), dict[str, float]()
+def _add(tree: PmmlTree, element: Element, predicate_of: Callable[[Element], Predicate]) -> list[Element]:
+    """Add a node, and return its children, the last one first."""
+    predicates: list[Element] = []
+    shares: list[Element] = []
+    children: list[Element] = []
+    for part in element:
+        if part.tag == "Node":
+            children.append(part)
+        elif part.tag in PREDICATES:
+            predicates.append(part)
+        elif part.tag == "ScoreDistribution":
+            shares.append(part)
+        elif part.tag not in ("Extension", "Partition"):
+            raise unsupported(f"{part.tag} in a node")
+    if len(predicates) != 1:
+        raise damaged(f"a node has {len(predicates)} predicates")
+    weight = "probability" if all("probability" in each.attrib for each in shares) else "recordCount"
     try:
-        if "recordCount" in element.attrib:
-            count = float(element.attrib["recordCount"])
-        for each in element.iterfind("ScoreDistribution"):
-            label = each.get("value", "")
-            if label in shares:
-                raise damaged(f"a node has two shares of the class {label!r}")
-            shares[label] = float(each.attrib["probability" if "probability" in each.attrib else "recordCount"])
+        weights = {each.get("value", ""): float(each.attrib[weight]) for each in shares}
+        count = float(element.get("recordCount", "nan"))
     except (KeyError, ValueError) as error:
         raise damaged(f"a node has a number that is none ({error})") from error
-    tree.predicates.append(predicate_of(own[0]))
+    if len(weights) < len(shares):
+        raise damaged("a node has two shares of one class")
+    tree.predicates.append(predicate_of(predicates[0]))
     tree.children.append([])
     tree.score.append(element.get("score"))
     tree.counts.append(count)
-    tree.shares.append(shares)
-
-
-def _set_defaults(tree: PmmlTree, root: Element, names: list[dict[str, int]]) -> None:
-    waiting, number = [root], 0
-    while waiting:  # the same order as before
-        element = waiting.pop()
-        if tree.children[number]:
-            name = element.get("defaultChild")
-            if name not in names[number]:
-                raise damaged(f"a node has the defaultChild {name!r}, which is none of its children")
-            tree.default[number] = names[number][name]
-        number += 1
-        waiting += reversed(element.findall("Node"))
+    tree.shares.append(weights)
+    return children[::-1]
 
 
 PREDICATES = ("True", "False", "SimplePredicate", "SimpleSetPredicate", "CompoundPredicate")
-KNOWN = (*PREDICATES, "Node", "ScoreDistribution", "Extension", "Partition")
 
 
 def predicate_of(element: Element, column_of: Callable[[str], int], value_of: Callable[[str, str], float]) -> Predicate:
