@@ -24,6 +24,18 @@ settings.load_profile("repeatable")
 collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: hooks/test_plugin_dist.py
 
 
+TAKE_MINUTES = (
+    "test_site.py",
+    "test_rows_attack.py",
+    "test_model_files.py",
+    "test_on_a_cluster.py",
+    "test_on_spark.py",
+    "test_spark.py",
+    "test_mlflow.py",
+)
+"""Files of tests marked integration, the longest first, as measured on two cores."""
+
+
 def pytest_sessionstart():
     """Refuse to run on kernels that an editable install compiled from other sources than those of the checkout."""
     compiled = Path(_cython_shared.__file__).with_name("kernels.sha256")  # beside what the build made
@@ -35,6 +47,12 @@ def pytest_sessionstart():
         if digests != dict(reversed(line.split()) for line in compiled.read_text().splitlines()):
             pytest.exit("kernels changed after they were compiled: run pip install -e .", returncode=1)
     gc.disable()  # while more than a million objects are made that stay
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take minutes, so that no process is left with one of them in the end."""
+    place = {name: number for number, name in enumerate(TAKE_MINUTES)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))  # stable: the others keep their order
 
 
 def pytest_collection_finish():
