@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,13 @@ class Field:
         What happens to other values: one of `TREATMENTS`.
     replacement : str or None
         What missing values are replaced by.
+    takes_missing : bool
+        False if a missing value is invalid, and its row has no prediction.
+
+    Attributes
+    ----------
+    codes : dict of str to int
+        The codes of the categories, also of those that only predicates name.
     """
 
     name: str
@@ -54,6 +62,12 @@ class Field:
     intervals: tuple[tuple[float, float, bool, bool], ...] = ()
     invalid: str = "returnInvalid"
     replacement: str | None = None
+    takes_missing: bool = True
+    codes: dict[str, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for label in self.labels or ():
+            self.codes.setdefault(self.spelled(label), len(self.codes))
 
     def values(self, column: Sequence[Any]) -> Floats:
         """Return the values of the column of a table as numbers: codes of categories, and NaN where one is missing.
@@ -64,6 +78,8 @@ class Field:
             A value is no number, or one for which the model gives no prediction.
         """
         found = self._numbers(column) if self.labels is None else self._codes(column)
+        if not self.takes_missing:
+            self._refuse(np.isnan(found), column)
         if self.replacement is not None:
             found[np.isnan(found)] = self.value_of(self.replacement)
         return self.rounded(found)
@@ -72,7 +88,7 @@ class Field:
         """Return a text of the file as a value of this column; NaN for a category that it does not have."""
         if self.labels is None:
             return float(self.rounded(np.array([to_number(text, f"a value of the field {self.name}")]))[0])
-        return float(self.labels.index(text)) if text in self.labels else float("nan")
+        return float(self.codes.get(self.spelled(text), np.nan))
 
     def rounded(self, values: Floats) -> Floats:
         """Return numbers in the precision of the field."""
@@ -80,11 +96,16 @@ class Field:
 
     def _numbers(self, column: Sequence[Any]) -> Floats:
         array = np.asarray(column)
-        if array.dtype.kind in "fiub" and not self.missing:
+        if array.dtype.kind in "fiub":
             found = array.astype(np.float64)
         else:
             found = np.array([self._number(each) for each in column], dtype=np.float64)
+        found[np.isin(found, [_number_or_nan(text) for text in self.missing])] = np.nan  # -9 may be written as -9.0
         outside = np.zeros(found.size, dtype=bool)
+        if self.type == "integer":
+            outside = found != np.floor(found)
+            outside &= ~np.isnan(found)
+            self._refuse(outside, column)
         if self.intervals:
             outside = ~np.isnan(found)
             for low, high, with_low, with_high in self.intervals:
@@ -104,35 +125,39 @@ class Field:
 
     def _codes(self, column: Sequence[Any]) -> Floats:
         assert self.labels is not None
-        code = {label: k for k, label in enumerate(self.labels)} | dict.fromkeys(self.missing, -1)
-        found = np.array([self._code(each, code) for each in column], dtype=np.float64)
-        unknown = found == len(self.labels)
+        code = self.codes | {self.spelled(text): -1 for text in self.missing}
+        other = len(self.codes)
+        found = np.array(
+            [-1 if is_missing(each) else code.get(self.spelled(each), other) for each in column], dtype=np.float64
+        )
+        unknown = found == other
         found[found < 0] = np.nan
         return self._without_invalid(found, unknown & self.closed, column)
 
-    def _code(self, value: Any, code: dict[str, int]) -> int:
-        if is_missing(value):
-            return -1
-        return code.get(self._spelled(value), len(code) if not self.missing else len(self.labels or ()))
-
-    def _spelled(self, value: Any) -> str:
-        """Return a value as the file writes it: true for True, 3 for 3.0 in a column of whole numbers."""
-        if self.type == "boolean" and not isinstance(value, str):
-            return "true" if value else "false"
-        if self.type == "integer" and not isinstance(value, str) and float(value).is_integer():
-            return str(int(value))
+    def spelled(self, value: Any) -> str:
+        """Return a category in one spelling: true for True and 1, and 3.0 for 3 where categories are numbers."""
+        if self.type == "boolean":
+            return {"true": "true", "1": "true", "false": "false", "0": "false"}.get(str(value).lower(), str(value))
+        if self.type in NUMBERS:
+            with suppress(ValueError):
+                return str(float(value))
         return str(value)
 
     def _without_invalid(self, values: Floats, invalid: NDArray[np.bool_], column: Sequence[Any]) -> Floats:
         if invalid.any() and self.invalid == "asMissing":
             return np.where(invalid, np.nan, values)
-        if invalid.any() and self.invalid == "returnInvalid":
+        if self.invalid == "returnInvalid":
+            self._refuse(invalid, column)
+        return values
+
+    def _refuse(self, invalid: NDArray[np.bool_], column: Sequence[Any]) -> None:
+        """Raise a RowsError if there are values for which the model gives no prediction."""
+        if invalid.any():
             row = int(np.argmax(invalid))
             raise RowsError(
                 f"column {self.name!r} has the value {column[row]!r} in row {row}, for which the {SOURCE} gives "
                 f"no prediction ({int(invalid.sum())} such rows): leave these rows out"
             )
-        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,16 +189,20 @@ class Fields:
         The columns of the user, in the order of the file.
     derived : dict of str to Derived
         In an order in which each is made of earlier ones.
+    other_names : dict of str to str
+        Derived fields that are a column of the user under another name.
     """
 
     inputs: list[Field]
     derived: dict[str, Derived] = field(default_factory=dict)
+    other_names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._by_name = {each.name: each for each in self.inputs}
 
     def find(self, name: str | None) -> Field:
         """Return a column by its name."""
+        name = self.other_names.get(name or "", name)
         found = self._by_name.get(name or "") or (self.derived[name].as_field if name in self.derived else None)
         if found is None:
             raise damaged(f"it uses the field {name!r}, which it does not define")
@@ -181,18 +210,17 @@ class Fields:
 
     def code_of(self, name: str, text: str) -> float:
         """Return a text of the file as a value of a column; a category that the file does not list becomes one."""
+        name = self.other_names.get(name, name)
         found = self.find(name)
-        if found.labels is not None and text not in found.labels:
-            if name in self.derived or found.closed:
+        if found.labels is not None and np.isnan(found.value_of(text)):
+            if found.closed and found.invalid != "asIs":
                 return float("nan")
-            found = replace(found, labels=(*found.labels, text))
-            self._by_name[name] = found
-            self.inputs[[each.name for each in self.inputs].index(name)] = found
+            found.codes[found.spelled(text)] = len(found.codes)
         return found.value_of(text)
 
     def origin(self, name: str) -> tuple[int, ...]:
         """Return the positions of the user's columns that a column is made of."""
-        names = self.derived[name].of if name in self.derived else (name,)
+        names = _inputs_of(self, name)
         return tuple(sorted(k for k, each in enumerate(self.inputs) if each.name in names))
 
     def columns(self, X: Any, names: Sequence[str]) -> Floats:
@@ -201,7 +229,7 @@ class Fields:
         for name, each in self.derived.items():
             with np.errstate(all="ignore"):  # of missing and huge values
                 found[name] = each.as_field.rounded(np.asarray(each.compute(found), dtype=np.float64))
-        return np.column_stack([found[name] for name in names])
+        return np.column_stack([found[self.other_names.get(name, name)] for name in names])
 
     def _taken(self, X: Any) -> list[Sequence[Any]]:
         """Return the columns of a table by name, or those of an array by position."""
@@ -220,6 +248,13 @@ class Fields:
                 f"X has the shape {array.shape}, and the {SOURCE} takes {len(names)} columns: {listed(names)}"
             )
         return list(array.T)
+
+
+def _number_or_nan(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def is_missing(value: Any) -> bool:
@@ -287,7 +322,7 @@ def inputs_of(model: Element, dictionary: dict[str, Field]) -> tuple[list[Field]
         elif usage == "active":
             inputs.append(_as_used(each, dictionary[name]))
     if not inputs:
-        raise damaged("its model takes no columns")
+        raise unsupported("a model that takes no columns, whose trees have no splits")
     return inputs, response
 
 
@@ -297,7 +332,12 @@ def _as_used(element: Element, found: Field) -> Field:
         raise unsupported(f"invalidValueTreatment={treatment!r} of the field {found.name!r}")
     if element.get("outliers", "asIs") != "asIs":
         raise unsupported(f"outliers={element.get('outliers')!r} of the field {found.name!r}")
-    return replace(found, invalid=treatment, replacement=element.get("missingValueReplacement"))
+    return replace(
+        found,
+        invalid=treatment,
+        replacement=element.get("missingValueReplacement"),
+        takes_missing=element.get("missingValueTreatment") != "returnInvalid",
+    )
 
 
 def add_derived(fields: Fields, elements: Iterable[Element]) -> None:
@@ -307,22 +347,30 @@ def add_derived(fields: Fields, elements: Iterable[Element]) -> None:
         expressions = [each for each in element if each.tag not in ("Extension", "Value")]
         if len(expressions) != 1:
             raise damaged(f"the derived field {name!r} has {len(expressions)} expressions")
-        if name in fields.derived and fields.derived[name] is not None:
+        if name in fields.derived or name in fields.other_names:
             raise unsupported(f"two derived fields with the name {name!r}")
         kind, categorical = element.get("dataType", ""), element.get("optype") in ("categorical", "ordinal")
         (expression,) = expressions
         if categorical:
-            if expression.tag != "FieldRef":
-                raise unsupported(f"the derived categories {name!r} by {expression.tag}")
-            source = fields.find(expression.get("field"))
-            labels = source.labels
-        else:
-            labels = None
-            if kind not in ("double", "float") and not (kind == "integer" and expression.tag in WHOLE):
-                raise unsupported(f"the derived field {name!r} of the type {kind!r}")
-        compute, used = _expression(fields, expression, categorical)
-        of = dict.fromkeys(each for used_name in used for each in _inputs_of(fields, used_name))
-        fields.derived[name] = Derived(Field(name, kind, labels, closed=labels is not None), tuple(of), compute)
+            _add_other_name(fields, name, kind, expression)
+            continue
+        if kind not in ("double", "float") and not (kind == "integer" and expression.tag in WHOLE):
+            raise unsupported(f"the derived field {name!r} of the type {kind!r}")
+        made = _expression(fields, expression)
+        if kind == "integer" and made.type != "integer" and expression.tag == "FieldRef":
+            raise unsupported(f"the derived field {name!r}, which makes whole numbers of others")
+        of = dict.fromkeys(each for used in made.used for each in _inputs_of(fields, used))
+        fields.derived[name] = Derived(Field(name, kind, None), tuple(of), made.compute)
+
+
+def _add_other_name(fields: Fields, name: str, kind: str, expression: Element) -> None:
+    """Add derived categories: a column of categories under another name."""
+    if expression.tag != "FieldRef" or expression.get("mapMissingTo") is not None:
+        raise unsupported(f"the derived categories {name!r} by {expression.tag}")
+    source = fields.find(expression.get("field"))
+    if source.labels is None or source.type != kind:
+        raise unsupported(f"the derived categories {name!r} of the type {kind!r}, made of the type {source.type!r}")
+    fields.other_names[name] = source.name
 
 
 WHOLE = ("FieldRef", "NormDiscrete")
@@ -330,35 +378,48 @@ WHOLE = ("FieldRef", "NormDiscrete")
 
 
 def _inputs_of(fields: Fields, name: str) -> tuple[str, ...]:
+    name = fields.other_names.get(name, name)
     return fields.derived[name].of if name in fields.derived else (name,)
 
 
-_Computed = tuple["Callable[[dict[str, Floats]], Floats]", tuple[str, ...]]
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    """An expression: a function of the values of all columns, the columns in it, and the type of its result."""
+
+    compute: Callable[[dict[str, Floats]], Floats]
+    used: tuple[str, ...]
+    type: str
 
 
-def _expression(fields: Fields, element: Element, categorical: bool = False) -> _Computed:
-    """Return a function that computes an expression, and the fields in it."""
+def _expression(fields: Fields, element: Element) -> _Computed:
+    """Return what an expression computes."""
     if element.tag == "Constant":
-        constant = to_number(element.text, "a Constant")
-        return lambda found: np.full(len(next(iter(found.values()))), constant), ()
+        return _constant(element)
     if element.tag == "Apply":
         return _apply(fields, element)
     if element.tag not in ("FieldRef", "NormDiscrete", "NormContinuous"):
         raise unsupported(f"a derived field by {element.tag}")
-    name = element.get("field", "")
-    source = fields.find(name)
+    source = fields.find(element.get("field", ""))
+    name = source.name
     if element.get("mapMissingTo") is not None:
         raise unsupported(f"mapMissingTo in an expression of {name!r}")
     if element.tag == "FieldRef":
-        if (source.labels is not None) != categorical:
-            raise unsupported(
-                f"an expression that takes the field {name!r} as {'labels' if categorical else 'numbers'}"
-            )
-        return lambda found: found[name], (name,)
+        if source.labels is not None:
+            raise unsupported(f"an expression that takes the field {name!r} as numbers")
+        return _Computed(lambda found: found[name], (name,), source.type)
     if element.tag == "NormDiscrete":
         code = fields.code_of(name, element.get("value", ""))
-        return lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,)
-    return _scaling(element, source), (name,)
+        return _Computed(lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,), "double")
+    return _Computed(_scaling(element, source), (name,), "double")
+
+
+def _constant(element: Element) -> _Computed:
+    value = to_number(element.text, "a Constant")
+    kind = element.get("dataType", "integer" if value.is_integer() and "." not in (element.text or "") else "double")
+    if kind not in NUMBERS:
+        raise unsupported(f"a Constant of the type {kind!r}")
+    constant = float(np.float32(value)) if kind == "float" else value
+    return _Computed(lambda found: np.full(len(next(iter(found.values()))), constant), (), kind)
 
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -376,9 +437,18 @@ def _apply(fields: Fields, element: Element) -> _Computed:
     parts = [_expression(fields, each) for each in element if each.tag != "Extension"]
     if len(parts) != 2:
         raise damaged(f"the function {function!r} has {len(parts)} arguments")
-    (first, of_first), (second, of_second) = parts
-    operation = OPERATIONS[function]
-    return lambda found: operation(first(found), second(found)), (*of_first, *of_second)
+    first, second = parts
+    kinds = {first.type, second.type}
+    kind = next(each for each in NUMBERS if each in kinds)
+    if kind == "integer" and function == "/":
+        raise unsupported("a division of whole numbers in a derived field")
+
+    def compute(found: dict[str, Floats]) -> Floats:
+        made = OPERATIONS[function](first.compute(found), second.compute(found))
+        # One operation in 64 bits that is rounded to 32 is this operation in 32 bits.
+        return made.astype(np.float32).astype(np.float64) if kind == "float" else made
+
+    return _Computed(compute, (*first.used, *second.used), kind)
 
 
 def _scaling(element: Element, source: Field) -> Callable[[dict[str, Floats]], Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.library import Library
+    from debias.hooks.wrapping import Labels
     from debias.trees.in_bag import InBag
+    from debias_adapters.pmml.fields import Fields
     from debias_adapters.pmml.model import Content, Sum
     from debias_adapters.pmml.nodes import PmmlTree
     from debias_adapters.pmml.splits import Splits
@@ -62,8 +65,18 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
         return None
     said = model.said
     origins = [said.fields.origin(name) for name in said.columns]
-    inner = Inner(model.trees, "trees", transform=model.trees.transform, columns=origins)
+    labels = partial(_labels, said.fields)
+    inner = Inner(model.trees, "trees", transform=model.trees.transform, columns=origins, labels=labels)
     return Unwrapped(SOURCE, (inner,), feature_names=model.names, named=True, rewrap=_refuse_refit)
+
+
+def _labels(fields: Fields, _: Labels) -> Labels:
+    """Return the labels of the columns of texts, by which tables in text are read: "01" is no number there."""
+    return {
+        k: list(each.labels) if each.closed else None
+        for k, each in enumerate(fields.inputs)
+        if each.labels is not None and each.type == "string"
+    }
 
 
 def _refuse_refit(*_: object) -> NoReturn:
@@ -102,7 +115,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         notes=(
             "the model was read from a file, so its predictions were not compared with those of another program",
             *read.notes,
-            *((COMPACT,) if any(map(_is_compact, nodes)) else ()),
+            *said.notes,
         ),
         **_arrays(made),
     )
@@ -175,7 +188,8 @@ def _reading(model: PmmlTrees) -> _Reading:
         for node, of_nodes in zip((np.array(each.node) for each in model.made[0]), model.scores, strict=True)
     ]
     if said.link != "none":
-        return _added(said, scores, *OF_LINK[said.link])
+        objective, guess = OF_LINK[said.link]
+        return _added(said, scores, objective, None if said.is_classifier else guess)
     (found,) = said.sums
     if said.is_classifier and (found.method == "sum" or (found.factor, found.constant) != (1.0, 0.0)):
         raise unsupported("classes whose scores are added, or rescaled by Targets")
@@ -190,11 +204,12 @@ def _reading(model: PmmlTrees) -> _Reading:
     return _Reading(value, of_trees, np.zeros(value.shape[1]), True, SQUARED_ERROR, 1)
 
 
-OF_LINK: dict[str, tuple[Objective, tuple[str, str] | None]] = {
+OF_LINK = {
     "exp": (Objective("poisson", (0.0,)), ("Poisson loss", "an exponential")),
-    "logit": (Objective("logistic", (1.0,)), None),
+    "logit": (Objective("logistic", (1.0,)), ("logistic loss", "a logistic function")),
     "softmax": (Objective("softmax"), None),
 }
+"""Of a function of the sums: the loss, and what is said of it in a regression, where it is a guess."""
 
 
 def _added(said: Content, scores: list[Floats], objective: Objective, guess: tuple[str, str] | None) -> _Reading:
@@ -284,19 +299,6 @@ FIELDS: dict[str, Any] = {
     "right": np.int32,
     "missing_left": np.bool_,
 }
-
-
-COMPACT = (
-    "the file has trees in a compact form, which may have other splits than the model that it was made of, or in "
-    "another order. Predictions and scores of leaves (oob_loss, shap_oob, oob_split) are those of that model. Scores "
-    "of splits (mdi_oob) are of the splits in the file. To get those of the model, write the file without this form: "
-    "in sklearn2pmml with pipeline.configure(compact=False)"
-)
-
-
-def _is_compact(tree: PmmlTree) -> bool:
-    """Whether nodes have one child, or more than two, or predict although they have children."""
-    return any(len(children) not in (0, 2) for children in tree.children)
 
 
 def _weights(trees: list[PmmlTree], made: list[Splits]) -> Floats | None:

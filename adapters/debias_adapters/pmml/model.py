@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.text import listed
 from debias_adapters.pmml.document import SOURCE, damaged, number, root_of, to_number, unsupported
 from debias_adapters.pmml.fields import Fields, add_derived, dictionary_of, inputs_of
 from debias_adapters.pmml.nodes import predicate_of, tree_of, winners
@@ -69,6 +70,8 @@ class Content:
     labels : tuple of str
         Classes in the order of the outputs; empty in regression. With "logit" the sum is of the second.
     version, writer : str
+    notes : tuple of str
+        What a reader of scores must know.
     """
 
     fields: Fields
@@ -80,6 +83,7 @@ class Content:
     labels: tuple[str, ...]
     version: str
     writer: str
+    notes: tuple[str, ...]
 
     @cached_property
     def in_order(self) -> list[tuple[int, PmmlTree]]:
@@ -154,7 +158,7 @@ class PmmlTrees:
         """Splits of all trees, and whether some have no prediction for rows with missing values."""
         said = self.model.said
         found = [said.fields.find(name) for name in said.columns]
-        n_labels = [0 if each.labels is None else len(each.labels) for each in found]
+        n_labels = [len(each.codes) for each in found]
         closed = [each.closed and each.invalid != "asIs" for each in found]
         splitter = Splitter(n_labels, closed, said.columns)
         return [splitter.splits_of(tree) for _, tree in said.in_order], splitter.no_missing
@@ -239,7 +243,20 @@ def _content(root: Element) -> Content:
         tuple(labels),
         root.get("version", ""),
         " ".join(str(each) for each in by),
+        _notes(model),
     )
+
+
+def _notes(model: Element) -> tuple[str, ...]:
+    """Return a note if the file computes further results from its prediction."""
+    further = [
+        each.get("name", "")
+        for each in model.iterfind("Output/OutputField")
+        if each.get("feature") in ("transformedValue", "decision")
+    ]
+    if not further:
+        return ()
+    return (f"scores are of the prediction itself, and not of what the file computes from it ({listed(further)})",)
 
 
 OTHER_MODELS = ("NeuralNetwork", "Scorecard")
@@ -283,6 +300,7 @@ class _Reader:
     def chain(self, model: Element) -> tuple[list[Sum], str, tuple[str, ...]]:
         """Read sums whose results a last model turns into a prediction: outputs, link and classes."""
         self._local(model)
+        _refuse_targets(model)
         found = [_of_segment(each) for each in model.iterfind("Segmentation/Segment")]
         if not found or found[-1].tag != "RegressionModel":
             raise unsupported("a chain of models whose last one is no RegressionModel")
@@ -329,10 +347,10 @@ class _Reader:
     def _local(self, model: Element) -> None:
         """Read the columns that a model derives, and refuse one that changes columns by its MiningSchema."""
         add_derived(self.fields, model.iterfind("LocalTransformations/DerivedField"))
+        known = {each.name: each.replacement for each in self.fields.inputs}
         for each in model.iterfind("MiningSchema/MiningField"):
             name = each.get("name", "")
             changed = each.get("missingValueReplacement"), each.get("outliers", "asIs")
-            known = {each.name: each.replacement for each in self.fields.inputs}
             if changed not in ((None, "asIs"), (known.get(name), "asIs")):
                 raise unsupported(f"values of {name!r} that a model inside replaces")
 
@@ -364,6 +382,11 @@ def _rescaled(model: Element) -> tuple[float, float]:
     return number(targets[0], "rescaleFactor", 1.0), number(targets[0], "rescaleConstant", 0.0)
 
 
+def _refuse_targets(model: Element) -> None:
+    if _rescaled(model) != (1.0, 0.0):
+        raise unsupported("Targets that change the result of a chain of models")
+
+
 def _output(model: Element) -> str:
     """Return the name under which a model of a chain hands on its result."""
     found = model.findall("Output/OutputField")
@@ -374,6 +397,7 @@ def _output(model: Element) -> str:
 
 def _linked(model: Element, sums: dict[str, Sum]) -> tuple[list[Sum], str, tuple[str, ...]]:
     """Return the outputs in the order of the classes: each is one sum times its coefficient, plus the intercept."""
+    _refuse_targets(model)
     method = model.get("normalizationMethod", "none")
     tables = model.findall("RegressionTable")
     parts = [_of_table(each, sums) for each in tables]
@@ -382,13 +406,15 @@ def _linked(model: Element, sums: dict[str, Sum]) -> tuple[list[Sum], str, tuple
     if len(used) != len(sums):
         raise unsupported("a chain of models in which a result is used twice or never")
     if model.get("functionName") == "regression":
-        if len(parts) != 1 or len(used) != 1 or method not in ("none", "exp"):
+        if len(parts) != 1 or len(used) != 1 or method not in ("none", "exp", "logit"):
             raise unsupported(f"a regression with {len(parts)} tables and the normalizationMethod {method!r}")
         return used, method, ()
     if method == "logit" and len(tables) == 2 and parts[0] is not None and parts[1] is None:
         if number(tables[1], "intercept", 0.0) != 0:
             raise unsupported("a logistic function of two sums")
         return used, "logit", (labels[1], labels[0])
+    if len({len(each.trees) for each in used}) > 1:
+        raise unsupported("classes with different numbers of trees, so that the rounds are not known")
     if method == "softmax" and len(used) == len(tables) > 1:
         return used, "softmax", labels
     raise unsupported(f"{len(tables)} classes of {len(used)} sums with the normalizationMethod {method!r}")

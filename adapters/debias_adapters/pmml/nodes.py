@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 TRUE, FALSE, UNKNOWN = 1, 0, -1
 Predicate = tuple[Any, ...]
 """``("le", column, number)`` and other comparisons, ``("in", column, numbers)``, ``("missing", column)``, ``("and",
-predicates)``, ``("or", predicates)``, ``("first", predicates)`` (surrogates), ``("true",)``, ``("false",)``."""
+predicates)``, ``("or", predicates)``, ``("xor", predicates)``, ``("first", predicates)`` (surrogates), ``("true",)``,
+``("false",)``."""
 COMPARISONS = {
     "lessThan": "lt",
     "lessOrEqual": "le",
@@ -27,7 +28,7 @@ COMPARISONS = {
     "equal": "eq",
     "notEqual": "ne",
 }
-COMPOUND = {"and": "and", "or": "or", "surrogate": "first"}
+COMPOUND = {"and": "and", "or": "or", "xor": "xor", "surrogate": "first"}
 EXACT_MISSING = ("none", "defaultChild", "lastPrediction")
 """Strategies for missing values that give one leaf."""
 STRATEGIES = (*EXACT_MISSING, "nullPrediction", "weightedConfidence", "aggregateNodes")
@@ -213,32 +214,12 @@ def texts_of(text: str) -> list[str]:
     return found
 
 
-def column_alone(predicate: Predicate) -> int | None:
-    """Return the only column in a predicate; None if there are several, or none."""
-    if predicate[0] in ("true", "false"):
-        return None
-    if isinstance(predicate[1], tuple):
-        columns = {column_alone(each) for each in predicate[1] if each[0] not in ("true", "false")}
-        return columns.pop() if len(columns) == 1 else None
-    return int(predicate[1])
-
-
-def holds(predicate: Predicate, value: float) -> int:
-    """Return whether a predicate of one column holds for a value of it: TRUE, FALSE or UNKNOWN. NaN is missing."""
-    kind = predicate[0]
-    if kind in _TESTS:
-        return UNKNOWN if value != value else int(_TESTS[kind](value, predicate[2]))  # noqa: PLR0124
-    if kind in ("missing", "present"):
-        return int((value != value) == (kind == "missing"))  # noqa: PLR0124
-    if kind in ("true", "false"):
-        return int(kind == "true")
-    parts = [holds(each, value) for each in predicate[1]]
-    return _joined(kind, parts)
-
-
-def _joined(kind: str, parts: list[int]) -> int:
+def joined(kind: str, parts: list[int]) -> int:
+    """Return what "and", "or", "xor" and "first" make of TRUE, FALSE and UNKNOWN."""
     if kind == "first":
         return next((each for each in parts if each != UNKNOWN), UNKNOWN)
+    if kind == "xor":
+        return UNKNOWN if UNKNOWN in parts else sum(parts) % 2
     decides = FALSE if kind == "and" else TRUE
     return decides if decides in parts else UNKNOWN if UNKNOWN in parts else 1 - decides
 
@@ -293,7 +274,7 @@ def _of_rows(predicate: Predicate, X: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.full(len(X), int(kind == "true"))
     if isinstance(predicate[1], tuple):
         parts = np.array([_of_rows(each, X) for each in predicate[1]])
-        return np.array([_joined(kind, column) for column in parts.T.tolist()], dtype=np.int64)
+        return np.array([joined(kind, column) for column in parts.T.tolist()], dtype=np.int64)
     x = X[:, predicate[1]]
     missing = np.isnan(x)
     if kind in ("missing", "present"):

@@ -1,19 +1,18 @@
-"""The trees of a PMML file as binary splits: nodes with several children become chains of splits, in the same order.
+"""The trees of a PMML file as binary splits that give the same leaf for every row, also with missing values.
 
-Which values of a column lead where is found by trying all values between which an answer can differ. So any predicate
-of one column gives exact splits: limits that are exceeded or reached, intervals, sets of categories, missing values.
+Children are tried in turn, so they become a chain of splits. What the splits before have told of the columns answers
+later tests: where ``x <= 1`` does not hold, ``x > 1`` needs no split. A predicate of several columns becomes several
+splits, below which parts of the tree may stand twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nan, nextafter
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from debias_adapters.pmml.document import damaged, unsupported
-from debias_adapters.pmml.nodes import EXACT_MISSING, TRUE, UNKNOWN, column_alone, holds
+from debias_adapters.pmml.nodes import EXACT_MISSING, FALSE, TRUE, UNKNOWN, joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 MOST = 8
 """A tree that becomes this many times as large is refused."""
-LARGEST = float(np.finfo(np.float64).max)
-State = tuple[Any, ...]
-"""Where a row is: ``("enter", node)``, ``("next", node, child)`` (the children before do not hold), ``("leaf", node)``,
-``("test", predicate, state if it holds, state if not)``, ``("split", column, items, missing)`` or ``("none",)``."""
 
 
 @dataclass
@@ -51,6 +46,118 @@ class Splits:
     sets: list[tuple[int, ...] | None]
     node: list[int]
 
+    def add(self, test: Test | None, every: tuple[int, ...] | None, missing_left: bool, node: int) -> int:
+        """Add a split, or a leaf, and return its position. `every` are all codes of the column of categories."""
+        if test is None:
+            column, limit, codes = -1, 0.0, None
+        else:
+            column, limit, codes = test.column, inf, every  # a test for missing values: all others go left
+            if test.kind == "le":
+                limit = test.argument
+            elif test.kind == "in":
+                codes = tuple(sorted(test.argument))
+        self.feature.append(column)
+        self.threshold.append(limit if codes is None else 0.0)
+        self.left.append(-1)
+        self.right.append(-1)
+        self.missing_left.append(missing_left)
+        self.sets.append(codes)
+        self.node.append(node)
+        return len(self.feature) - 1
+
+
+class Test(NamedTuple):
+    """A question about one column.
+
+    Parameters
+    ----------
+    kind : {"le", "in", "missing"}
+    column : int
+    argument : float, frozenset of int, or None
+        The largest number for which the answer is yes, or the codes for which it is.
+    sense : bool
+        False if the predicate holds where the answer is no.
+    """
+
+    kind: str
+    column: int
+    argument: Any
+    sense: bool
+
+
+class Compound(NamedTuple):
+    """Several predicates joined by "and", "or", "xor" or "first"."""
+
+    kind: str
+    parts: tuple[Any, ...]
+
+
+Question = int | Test | Compound
+"""What a predicate asks: ``TRUE`` and ``FALSE`` ask nothing."""
+
+
+class Known(NamedTuple):
+    """What the splits before have told of a column.
+
+    Parameters
+    ----------
+    low, high : float
+        Numbers are above the one and up to the other; `low` is NaN if there is no such limit.
+    codes : frozenset of int, or None
+        Codes that it can have; None for numbers.
+    present, missing : bool
+        Whether there can be a value, and whether it can be missing.
+    """
+
+    low: float
+    high: float
+    codes: frozenset[int] | None
+    present: bool
+    missing: bool
+
+
+class Place(NamedTuple):
+    """Where rows are: at the predicate of the child `child` of `node`, before the test `test`; or at the leaf `node`.
+
+    `node` is -1 above the root. At a leaf, `child` is -1 and `test` is None.
+    """
+
+    node: int
+    child: int
+    test: Test | None
+
+
+NOWHERE = Place(-1, -1, None)
+"""Rows without a prediction."""
+
+
+class Way(NamedTuple):
+    """What follows for an answer to a test.
+
+    Parameters
+    ----------
+    place : Place
+        Where its rows come.
+    column : int
+        The column of the test.
+    told : Known or None
+        What is known of it then; None if there was no test.
+    takes_missing : bool
+        Whether missing values go this way.
+    """
+
+    place: Place
+    column: int
+    told: Known | None
+    takes_missing: bool
+
+
+class Meeting(NamedTuple):
+    """Where missing values come to the rows with an answer."""
+
+    answer: Known
+    place: Place
+
 
 class Splitter:
     """Makes splits of the trees of a file.
@@ -71,192 +178,243 @@ class Splitter:
     """
 
     def __init__(self, n_labels: Sequence[int], closed: Sequence[bool], names: Sequence[str]) -> None:
-        self.n_labels, self.closed, self.names = n_labels, closed, names
-        self.no_missing = False
+        self.names, self.no_missing = names, False
+        self._every = [tuple(range(n + 1)) if n else None for n in n_labels]
+        codes = [frozenset(range(n + (not whole))) if n else None for n, whole in zip(n_labels, closed, strict=True)]
+        self._first = [Known(float("nan"), inf, each, present=True, missing=True) for each in codes]
 
     def splits_of(self, tree: PmmlTree) -> Splits:
-        """Return the splits of a tree."""
-        made = Splits([], [], [], [], [], [], [])
-        most = MOST * len(tree.predicates) + 64
-        waiting: list[tuple[int, bool, State]] = [(-1, False, self._begin(tree))]
-        while waiting:
-            parent, is_right, state = waiting.pop()
-            while state[0] not in ("leaf", "split", "none"):
-                state = self._expanded(tree, state)
-            number = len(made.feature)
-            if number > most:
-                raise unsupported(f"a tree whose predicates would need more than {most} splits")
-            if parent >= 0:
-                (made.right if is_right else made.left)[parent] = number
-            if state[0] == "none":
-                raise damaged("a tree gives no prediction for some rows without missing values")
-            if state[0] == "leaf":
-                self._add(made, -1, 0.0, False, None, state[1])
-                continue
-            _, column, items, missing = state
-            limit, first = items[0]
-            rest = items[1][1] if len(items) == 2 else ("split", column, items[1:], missing - 1)
-            is_set = isinstance(limit, tuple)
-            self._add(made, column, 0.0 if is_set else limit, missing == 0, limit if is_set else None, -1)
-            waiting += [(number, True, rest), (number, False, first)]
+        """Return the splits of a tree.
+
+        Raises
+        ------
+        UnsupportedModelError
+            A row without missing values has no prediction, or the splits are too many.
+        """
+        asked = [self._question(each) for each in tree.predicates]
+        if tree.on_missing not in EXACT_MISSING:
+            self.no_missing |= any(isinstance(each, (Test, Compound)) for each in asked)
+        else:
+            made = self._made(_Walk(tree, asked, self._first))
+            if made is not None:
+                return made
+            self.no_missing = True
+        made = self._made(_Walk(tree, asked, [each._replace(missing=False) for each in self._first]))
+        if made is None:
+            raise damaged("a tree gives no prediction for some rows without missing values")
         return made
 
-    def _begin(self, tree: PmmlTree) -> State:
-        if tree.predicates[0][0] == "true":
-            return ("enter", 0)
-        return ("test", tree.predicates[0], ("enter", 0), ("none",))
-
-    def _add(
-        self, made: Splits, column: int, limit: float, missing_left: bool, codes: tuple[int, ...] | None, node: int
-    ) -> None:
-        made.feature.append(column)
-        made.threshold.append(limit)
-        made.left.append(-1)
-        made.right.append(-1)
-        made.missing_left.append(missing_left)
-        made.sets.append(codes)
-        made.node.append(node)
-
-    def _expanded(self, tree: PmmlTree, state: State) -> State:
-        """Return what a state comes to: one of the next level, or a leaf or a split."""
-        if state[0] == "enter":
-            return ("next", state[1], 0) if tree.children[state[1]] else ("leaf", state[1])
-        if state[0] == "test":
-            return self._tested(tree, *state[1:])
-        _, node, position = state
-        children = tree.children[node]
-        if position == len(children):
-            return _own(tree, node) if tree.keeps_last else ("none",)
-        predicate = tree.predicates[children[position]]
-        if predicate[0] in ("true", "false"):
-            return ("enter", children[position]) if predicate[0] == "true" else ("next", node, position + 1)
-        column = column_alone(predicate)
-        if column is None:
-            return ("test", predicate, ("enter", children[position]), ("next", node, position + 1))
-        end = position + 1
-        while end < len(children) and column_alone(tree.predicates[children[end]]) == column:
-            end += 1
-        group = children[position:end]
-        rest = self._expanded(tree, ("next", node, end)) if end == len(children) else ("next", node, end)
-        steps = [(tree.predicates[child], ("enter", child)) for child in group]
-        if tree.on_missing == "defaultChild":
-            unknown: State | None = ("enter", tree.default[node])
-        elif tree.on_missing == "lastPrediction":
-            unknown = _own(tree, node)
-        else:
-            unknown = None
-        return self._split(tree, column, steps, rest, unknown)
-
-    def _tested(self, tree: PmmlTree, predicate: Predicate, then: State, otherwise: State) -> State:
-        """Return the state for a predicate of any columns."""
+    def _question(self, predicate: Predicate) -> Question:
+        """Return what a predicate asks: comparisons as ``le`` and its opposite, sets as codes."""
         kind = predicate[0]
         if kind in ("true", "false"):
-            return then if kind == "true" else otherwise
-        column = column_alone(predicate)
-        if column is not None:
-            return self._split(tree, column, [(predicate, then)], otherwise, None)
-        first, *others = predicate[1]
-        if kind == "first":  # the others are for rows in which this one's column is missing
-            self.no_missing = True
-            return ("test", first, then, otherwise)
-        if tree.on_missing != "none":
-            self.no_missing = True
-        joined = others[0] if len(others) == 1 else (kind, tuple(others))
-        if kind == "and":
-            return ("test", first, ("test", joined, then, otherwise), otherwise)
-        return ("test", first, then, ("test", joined, then, otherwise))
+            return TRUE if kind == "true" else FALSE
+        if isinstance(predicate[1], tuple):
+            return Compound(kind, tuple(self._question(each) for each in predicate[1]))
+        column = predicate[1]
+        if kind in ("missing", "present"):
+            return Test("missing", column, None, kind == "missing")
+        argument = predicate[2]
+        if self._every[column] is not None:
+            listed = argument if kind in ("in", "out") else (argument,)
+            if kind not in ("in", "out", "eq", "ne"):
+                raise unsupported(
+                    f"a test whether the label of {self.names[column]!r} is smaller or larger than another"
+                )
+            codes = frozenset(int(code) for code in listed if code == code)  # noqa: PLR0124 - NaN is no label
+            return Test("in", column, codes, kind in ("in", "eq"))
+        if kind in ("in", "out"):
+            parts = tuple(self._question(("eq" if kind == "in" else "ne", column, each)) for each in sorted(argument))
+            return Compound("or" if kind == "in" else "and", parts)
+        below = nextafter(argument, -inf)
+        if kind in ("eq", "ne"):
+            sides = Test("le", column, argument, kind == "eq"), Test("le", column, below, kind == "ne")
+            return Compound("and" if kind == "eq" else "or", sides)
+        return Test("le", column, argument if kind in ("le", "gt") else below, kind in ("le", "lt"))
 
-    def _split(
-        self,
-        tree: PmmlTree,
-        column: int,
-        steps: list[tuple[Predicate, State]],
-        rest: State,
-        unknown: State | None,
-    ) -> State:
-        """Return a split by predicates of one column, which are tried in turn.
+    def _made(self, walk: _Walk) -> Splits | None:
+        """Return the splits; None if some rows have no prediction."""
+        made = Splits([], [], [], [], [], [], [])
+        most = MOST * len(walk.asked) + 64
+        waiting: list[tuple[Way, int, list[int] | None, int]] = [(Way(walk.on(-1, 0), -1, None, False), 0, None, 0)]
+        while waiting:
+            way, known_before, links, parent = waiting.pop()
+            walk.forget(known_before)
+            if way.place == NOWHERE:
+                return None
+            if len(made.node) > most:
+                raise unsupported(f"a tree whose predicates would need more than {most} splits")
+            if way.told is not None:
+                walk.tell(way.column, way.told)
+            if way.place.test is None:
+                here = made.add(None, None, False, way.place.node)
+                if links is not None:
+                    links[parent] = here
+                continue
+            test, ways = walk.ways(way.place)
+            known_now = walk.n_told
+            if len(ways) == 1:  # all values that are left go one way, and missing ones with them
+                waiting.append((ways[0], known_now, links, parent))
+                continue
+            here = made.add(test, self._every[test.column], ways[0].takes_missing, -1)
+            if links is not None:
+                links[parent] = here
+            for each, side in zip(reversed(ways), (made.right, made.left), strict=True):
+                waiting.append((each, known_now, side, here))
+        return made
 
-        Parameters
-        ----------
-        tree : PmmlTree
-        column : int
-        steps : list of (Predicate, State)
-        rest : State
-            If none of them holds.
-        unknown : State or None
-            If one of them is not known, and none before it holds; None if the next is tried then.
-        """
 
-        def outcome(value: float) -> State:
-            for predicate, state in steps:
-                truth = holds(predicate, value)
-                if truth == TRUE:
-                    return state
-                if truth == UNKNOWN and unknown is not None:
-                    return unknown
-            return rest
+class _Walk:
+    """The rules by which rows go through a tree of a file.
 
-        items = self._of_labels(column, outcome) if self.n_labels[column] else self._of_numbers(column, steps, outcome)
-        if tree.on_missing in EXACT_MISSING or all(holds(each, nan) != UNKNOWN for each, _ in steps):
-            missing = outcome(nan)
-        else:
-            missing = ("none",)
-        if missing[0] == "none":
-            self.no_missing = True
-            missing = items[0][1]
-        if len(items) == 1 and items[0][1] == missing:
-            return items[0][1]
-        place = next((k for k, (_, state) in enumerate(items) if state == missing), None)
-        if place is None:  # only missing values lead there
-            known = items[0][1] if len(items) == 1 else ("split", column, items, -1)
-            every = tuple(range(self.n_labels[column] + 1)) if self.n_labels[column] else LARGEST
-            return ("split", column, [(every, known), (None, missing)], 1)
-        return ("split", column, items, place)
+    Parameters
+    ----------
+    tree : PmmlTree
+    asked : list of Question
+        Of each node.
+    first : list of Known
+        What is known of each column before any split.
+    """
 
-    def _of_numbers(self, column: int, steps: list[tuple[Predicate, State]], outcome: Any) -> list[tuple[Any, State]]:
-        """Return intervals with one outcome each: the upper limits, which belong to them, and the outcomes."""
-        limits = sorted({limit for predicate, _ in steps for limit in _limits(predicate)})
-        found: list[tuple[Any, State]] = []
-        for k, limit in enumerate(limits):
-            cells = [(limit, limit)]
-            if k == 0 or nextafter(limits[k - 1], inf) < limit:
-                below = nextafter(limit, -inf)
-                cells.insert(0, (below, below))
-            for upper, value in cells:
-                state = outcome(value)
-                if found and found[-1][1] == state:
-                    found[-1] = (upper, state)
-                else:
-                    found.append((upper, state))
-        last = outcome(nextafter(limits[-1], inf) if limits else 0.0)
-        if found and found[-1][1] == last:
-            found[-1] = (inf, last)
-        else:
-            found.append((inf, last))
+    def __init__(self, tree: PmmlTree, asked: list[Question], first: list[Known]) -> None:
+        self.tree, self.asked, self._known = tree, asked, list(first)
+        self._before: list[tuple[int, Known]] = []
+
+    @property
+    def n_told(self) -> int:
+        """How many answers are known."""
+        return len(self._before)
+
+    def tell(self, column: int, known: Known) -> None:
+        """Note what an answer has told of a column."""
+        self._before.append((column, self._known[column]))
+        self._known[column] = known
+
+    def forget(self, n_told: int) -> None:
+        """Forget all but the first answers."""
+        while len(self._before) > n_told:
+            column, known = self._before.pop()
+            self._known[column] = known
+
+    def _on_if(self, column: int, known: Known, place: Place, until: Place | None = None) -> Place:
+        """Return where rows come if something is known of a column."""
+        self.tell(column, known)
+        found = self.on(place.node, place.child, until)
+        self.forget(self.n_told - 1)
         return found
 
-    def _of_labels(self, column: int, outcome: Any) -> list[tuple[Any, State]]:
-        """Return sets of codes with one outcome each; the last is for all other codes."""
-        n_labels = self.n_labels[column]
-        codes = dict[State, list[int]]()
-        for code in range(n_labels + (not self.closed[column])):
-            codes.setdefault(outcome(float(code)), []).append(code)
-        states = list(codes)
-        if not self.closed[column]:  # unknown labels go where no split lists them
-            states.append(states.pop(states.index(outcome(float(n_labels)))))
-        return [(tuple(codes[state]), state) for state in states]
+    def on(self, node: int, child: int, until: Place | None = None) -> Place:
+        """Return where rows are after all predicates whose answer is known; `until` if they come there."""
+        tree = self.tree
+        while True:
+            if until is not None and until.test is not None and node == until.node and child == until.child:
+                return until
+            if child < 0:
+                return Place(node, child, None)
+            children = tree.children[node] if node >= 0 else [0]
+            if not children:
+                return Place(node, -1, None)
+            if child == len(children):
+                return self._own(node) if tree.keeps_last and node >= 0 else NOWHERE
+            answer = self._answer(self.asked[children[child]])
+            if isinstance(answer, Test):
+                return Place(node, child, answer)
+            if answer == TRUE:
+                node, child = children[child], 0
+            elif answer == FALSE or tree.on_missing == "none" or node < 0:
+                child += 1
+            elif tree.on_missing == "lastPrediction":
+                return self._own(node)
+            elif tree.on_missing == "defaultChild":
+                node, child = tree.default[node], 0
+            else:
+                return NOWHERE
+
+    def _own(self, node: int) -> Place:
+        """Return the prediction of a node with children, which need not have one."""
+        has = self.tree.score[node] is not None or self.tree.shares[node]
+        return Place(node, -1, None) if has else NOWHERE
+
+    def ways(self, place: Place) -> tuple[Test, list[Way]]:
+        """Return a test to make at a place, and what follows for the answers yes and no that can be."""
+        test = place.test
+        assert test is not None
+        known = self._known[test.column]
+        answers, meeting = _after(known, test), None
+        if known.missing:
+            meeting = self._meeting(place, test, answers)
+            if meeting is None:
+                test = Test("missing", test.column, None, True)
+                answers = known._replace(missing=False) if known.present else None, known._replace(present=False)
+        found = []
+        for each in answers:
+            if each is None:
+                continue
+            if meeting is not None and each is meeting.answer:
+                told, start, takes = each._replace(missing=True), meeting.place, True
+            else:
+                told, start, takes = each, place, False
+            found.append(Way(self._on_if(test.column, told, start), test.column, told, takes))
+        return test, found
+
+    def _meeting(self, place: Place, test: Test, answers: tuple[Known | None, Known | None]) -> Meeting | None:
+        """Return where missing values come to rows with an answer to a test; None if they have a way of their own."""
+        absent = self._known[test.column]._replace(present=False)
+        for each in reversed(answers) if test.kind != "missing" else ():
+            if each is None:
+                continue
+            there = self._on_if(test.column, each, place)
+            if there[:2] != place[:2] and self._on_if(test.column, absent, place, there) == there:
+                return Meeting(each, there)
+        return None
+
+    def _answer(self, question: Question) -> int | Test:
+        """Return TRUE, FALSE or UNKNOWN, or a test that has to be made first."""
+        if isinstance(question, int):
+            return question
+        if isinstance(question, Test):
+            known = self._known[question.column]
+            if known.present and known.missing:
+                return question
+            if question.kind == "missing":
+                return int(known.missing == question.sense)
+            if not known.present:
+                return UNKNOWN
+            yes, no = _after(known, question)
+            if yes is not None and no is not None:
+                return question
+            return int((yes is not None) == question.sense)
+        answers = [self._answer(each) for each in question.parts]
+        if question.kind == "first":
+            return next((each for each in answers if each != UNKNOWN), UNKNOWN)
+        known_ones = [each for each in answers if not isinstance(each, Test)]
+        if len(known_ones) == len(answers):
+            return joined(question.kind, known_ones)
+        decides = {"and": FALSE, "or": TRUE, "xor": UNKNOWN}[question.kind]
+        if decides in known_ones:
+            return decides
+        return next(each for each in answers if isinstance(each, Test))
 
 
-def _own(tree: PmmlTree, node: int) -> State:
-    """Return the prediction of a node with children, which need not have one."""
-    return ("leaf", node) if tree.score[node] is not None or tree.shares[node] else ("none",)
+def _present(known: Known) -> Known | None:
+    return known._replace(missing=False) if known.present else None
 
 
-def _limits(predicate: Predicate) -> list[float]:
-    """Return the numbers at which the answer of a predicate of one column can change."""
-    kind = predicate[0]
-    if kind in ("in", "out"):
-        return list(predicate[2])
-    if kind in ("missing", "present", "true", "false"):
-        return []
-    return [limit for each in predicate[1] for limit in _limits(each)] if len(predicate) == 2 else [predicate[2]]
+def _after(known: Known, test: Test) -> tuple[Known | None, Known | None]:
+    """Return what is known of values for which the answer is yes, and no; None if there are none."""
+    if not known.present:
+        return None, None
+    low, high, codes, _, _ = known
+    if test.kind == "missing":
+        return None, Known(low, high, codes, True, False)
+    if test.kind == "le":
+        limit = test.argument
+        yes = None if low >= limit else Known(low, min(high, limit), None, True, False)
+        no = None if high <= limit else Known(limit if not low > limit else low, high, None, True, False)
+        return yes, no
+    assert codes is not None
+    inside, outside = codes & test.argument, codes - test.argument
+    return (
+        Known(low, high, inside, True, False) if inside else None,
+        Known(low, high, outside, True, False) if outside else None,
+    )
