@@ -131,6 +131,14 @@ class TreeScorer(Scorer, Protocol):
         """
         return False
 
+    @property
+    def allows_lines(self) -> bool:
+        """Whether it is defined for trees with lines in their leaves (LightGBM's ``linear_tree``).
+
+        It then needs only splits, values of leaves and the response at the constant start. Others are refused.
+        """
+        return False
+
     @abstractmethod
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number for each feature, and details.

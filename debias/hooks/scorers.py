@@ -88,6 +88,7 @@ class FunctionTreeScorer(_FunctionScorer):
     needs_rows: bool = True
     needs_running_loss: bool = False
     compared: bool = False
+    allows_lines: bool = False
     node_weight_function: OfNodes | None = None
     effects_function: OfEffects | None = None
 
@@ -135,6 +136,7 @@ def scorer_plugin(
     needs_rows: bool = True,
     needs_running_loss: bool = False,
     compared: bool = False,
+    allows_lines: bool = False,
     node_weight: OfNodes | None = None,
     effects: OfEffects | None = None,
 ) -> Callable[[ScoreFunction], FunctionTreeScorer]:
@@ -153,6 +155,9 @@ def scorer_plugin(
     compared : bool
         Whether :func:`debias.compare` shows it by default. Where it raises a `CompositionError` for a model, it is left
         out of the comparison.
+    allows_lines : bool
+        Whether it is defined for trees with lines in their leaves: it then needs only splits, values of leaves and the
+        response at the constant start.
     node_weight : callable, optional
         For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
         ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
@@ -185,6 +190,7 @@ def scorer_plugin(
             needs_rows=needs_rows,
             needs_running_loss=needs_running_loss,
             compared=compared,
+            allows_lines=allows_lines,
             node_weight_function=node_weight,
             effects_function=effects,
         )
