@@ -59,8 +59,9 @@ whether the file does harm |
 | a model of R | its file: [recipes](elsewhere.md) | those of the file | `ranger`, `randomForest`, `grf` are not read |
 | trees of another program | an adapter of your own: [writing plugins](writing-plugins.md) | as the adapter says | |
 
-Trees with linear models in their leaves (LightGBM's `linear_tree`) and models without trees (`gblinear`) are refused by
-name. [Files](files.md) says what each format keeps and how it is checked.
+LightGBM's trees with lines in their leaves (`linear_tree`) are scored without the lines
+([which scores](models-boosters.md#lines-in-leaves)); treelite does not read them. Models without trees (`gblinear`) are
+refused by name. [Files](files.md) says what each format keeps and how it is checked.
 
 """
 MEANING = """\
