@@ -18,6 +18,7 @@ from debias.api.row_facts import FactsOfRows, FactsOfSums
 from debias.errors import CompositionError, DebiasError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
+from debias.lines_note import LINES
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested, with_reason
 from debias.results.vocabulary import RowsKind
@@ -108,6 +109,8 @@ class Prepared(ABC):
         returned = values_and_details(scorer, scorer.score(self.ensemble, self.rows), self.ensemble)
         rows = self.rows if scorer.needs_rows else None
         scores = scores_of(scorer, returned, self.ensemble, self.grouping, self.log, self.request.seed, rows=rows)
+        if scorer.lines == "used":  # the note is about those that leave lines out
+            scores = replace(scores, warnings=tuple(text for text in scores.warnings if text != LINES))
         # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
         if rows is None or self.member.positions is None:
             return scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 C = TypeVar("C")
+Lines = Literal["refused", "left out", "used"]
+"""What a scorer does with lines in the leaves of trees."""
 
 
 class Gives(enum.Flag):
@@ -132,12 +134,13 @@ class TreeScorer(Scorer, Protocol):
         return False
 
     @property
-    def allows_lines(self) -> bool:
-        """Whether it is defined for trees with lines in their leaves (LightGBM's ``linear_tree``).
+    def lines(self) -> Lines:
+        """What it does with lines in the leaves of trees (LightGBM's ``linear_tree``).
 
-        It then needs only splits, values of leaves and the response at the constant start. Others are refused.
+        "refused": such trees are refused. "left out": it needs only splits, values of leaves and the response at the
+        constant start, and is defined without the lines; a note says so. "used": it is about the model with its lines.
         """
-        return False
+        return "refused"
 
     @abstractmethod
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:

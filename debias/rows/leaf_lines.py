@@ -23,10 +23,10 @@ def refuse_lines(ensemble: TreeEnsemble) -> None:
 
 
 def refuse_scorer(scorer: Scorer, ensemble: TreeEnsemble) -> None:
-    """Raise a CompositionError if leaves have lines, and a scorer of trees does not say that it allows them."""
-    if ensemble.has_lines and not (isinstance(scorer, TreeScorer) and scorer.allows_lines):
+    """Raise a CompositionError if leaves have lines, and a scorer of trees refuses them."""
+    if ensemble.has_lines and not (isinstance(scorer, TreeScorer) and scorer.lines != "refused"):
         raise CompositionError(
             f"{scorer.name} is about leaves that are constant, and this {ensemble.source} has lines in its leaves "
-            "(linear_tree). Use mdi_oob, oob_split, ufi, mdi, honest_effects, honest_splits, gain, cover, split_count "
-            "or native; or train the model without linear_tree"
+            "(linear_tree). Use mdi_oob, oob_split, ufi, mdi, honest_effects, honest_splits, gain, cover, split_count, "
+            "native or permutation; or train the model without linear_tree"
         )

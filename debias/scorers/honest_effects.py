@@ -62,7 +62,7 @@ def _effects(
     "honest_effects",
     unit="standard errors; with kind=, covariance of fit and response",
     effects=_effects,
-    allows_lines=True,
+    lines="left out",
 )
 def honest_effects(
     ensemble: TreeEnsemble,

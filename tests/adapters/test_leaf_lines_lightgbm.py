@@ -13,6 +13,8 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
+from sklearn.inspection import permutation_importance
 from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -46,7 +48,7 @@ VARIANTS = {
     "binary": {"objective": "binary"},
     "classes": {"objective": "multiclass", "num_class": 3},
 }
-ALLOWED = {
+LEFT_OUT = {
     "mdi", "mdi_oob", "ufi", "oob_split", "honest_effects", "honest_splits", "gain", "cover", "split_count", "native",
 }  # fmt: skip
 
@@ -318,14 +320,56 @@ def test_a_pipeline_is_read_as_its_model(fresh):
     assert mean == pytest.approx(model.predict(held.assign(a=at)).mean(), rel=1e-9)
 
 
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2"])
+def test_permutation_is_that_of_scikit_learn(wrapper, fresh, scoring):
+    X, y = fresh
+    theirs = permutation_importance(wrapper, X, y, scoring=scoring, n_repeats=3, random_state=4)
+    ours = debias.score(wrapper, X, y, "permutation", metric=scoring, n_repeats=3, random_state=4)
+    np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=1e-9, atol=1e-12)
+    assert ours.details["baseline"] == pytest.approx(
+        r2_score(y, wrapper.predict(X)) if scoring == "r2" else -np.mean((y - wrapper.predict(X)) ** 2), rel=1e-9
+    )
+    assert LINES not in ours.warnings
+
+
+def test_permutation_of_classes_is_that_of_scikit_learn():
+    X, latent = draw()
+    settings = {"n_estimators": 4, "num_leaves": 6, "n_jobs": 1, "verbose": -1}
+    model = lightgbm.LGBMClassifier(**settings, linear_tree=True).fit(X, response("classes", latent))
+    held, y = draw(1)
+    y = response("classes", y)
+    theirs = permutation_importance(model, held, y, scoring="neg_log_loss", n_repeats=2, random_state=0)
+    ours = debias.score(
+        model, held, y, "permutation", metric="neg_log_loss", n_repeats=2, random_state=0, rows="held-out"
+    )
+    np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=1e-9, atol=1e-12)
+
+
+def test_columns_that_are_permuted_together_predict_with_their_lines(wrapper, fresh):
+    X, y = fresh
+    options = {"metric": "neg_mean_squared_error", "n_repeats": 1, "random_state": 0, "together": {"ab": ["a", "b"]}}
+    found = debias.score(wrapper, X, y, "permutation", **options)
+    generator = np.random.RandomState(np.random.RandomState(0).randint(np.iinfo(np.int32).max + 1))
+    order = np.arange(len(y))
+    generator.shuffle(order)
+    changed = X.copy()
+    changed[["a", "b"]] = X[["a", "b"]].to_numpy()[order]
+    saved = (y - wrapper.predict(changed)) ** 2 - (y - wrapper.predict(X)) ** 2
+    assert found.details["together"]["ab"] == pytest.approx(saved.mean(), rel=1e-9)
+    tested = debias.score(wrapper, X, y, "permutation", **options, p_values=True)
+    assert tested.z[0] == pytest.approx(ttest_1samp(saved, 0).statistic, rel=1e-9)  # its p-value has fewer degrees
+
+
 # --- what is refused -------------------------------------------------------------------------------------
 
 
-def test_scorers_of_trees_either_allow_lines_or_are_refused_by_name(wrapper, fresh):
+def test_scorers_of_trees_either_say_how_they_treat_lines_or_are_refused_by_name(wrapper, fresh):
     of_trees = {name: each for name, each in offered_scorers().items() if isinstance(each, TreeScorer)}
-    assert {name for name, each in of_trees.items() if each.allows_lines} == ALLOWED
-    assert len(of_trees) > len(ALLOWED) + 5
-    for name in of_trees.keys() - ALLOWED:
+    assert {name for name, each in of_trees.items() if each.lines == "left out"} == LEFT_OUT
+    assert {name for name, each in of_trees.items() if each.lines == "used"} == {"permutation"}
+    refused = {name for name, each in of_trees.items() if each.lines == "refused"}
+    assert len(refused) > 5
+    for name in refused:
         with pytest.raises(CompositionError, match=rf"{name} is about leaves that are constant.*\(linear_tree\)"):
             debias.score(wrapper, *fresh, name)
         with pytest.raises(CompositionError, match=rf"{name} is about leaves that are constant"):
@@ -498,7 +542,7 @@ def noise_scores(seed, names):
     return np.array([each.values for each in scores])
 
 
-NULL = ["mdi_oob", "ufi", "honest_effects(kind='linear')", "honest_splits"]
+NULL = ["mdi_oob", "ufi", "honest_effects(kind='linear')", "honest_splits", "permutation"]
 
 
 def z_of_noise(n_sets, names):
