@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from debias.trees.ensemble import TreeEnsemble
 
+LEAVES_AT_ONCE = 2**18
+"""So many leaves of rows are added at once, in some ten megabytes."""
+
 
 def check_leaf_lines(ensemble: TreeEnsemble) -> None:
     """Raise an ExtractionError if the arrays of lines do not fit each other, the nodes or the features."""
@@ -57,22 +60,28 @@ def add_lines(
     raw : array of float64 of shape (n_rows, n_outputs)
         It is changed.
     """
+    at_once = max(1, LEAVES_AT_ONCE // ensemble.n_trees)
+    for begin in range(0, len(leaves), at_once):
+        rows = slice(begin, begin + at_once)
+        added = _added(ensemble, X[rows], leaves[rows])
+        for output in range(ensemble.n_outputs):
+            raw[rows, output] += added[:, ensemble.tree_output == output].sum(axis=1)
+
+
+def _added(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return what the lines add to the values of the leaves, shape (n_rows, n_trees)."""
     start, feature = ensemble.line_start, ensemble.line_feature
     slope, offset = ensemble.line_slope, ensemble.line_offset
     assert start is not None
     assert feature is not None
     assert slope is not None
     assert offset is not None
-    nodes = leaves + ensemble.tree_start[:-1]
-    first, n_terms = start[nodes], start[nodes + 1] - start[nodes]
-    added, missing = offset[nodes], np.zeros(nodes.shape, dtype=bool)
+    nodes = (leaves + ensemble.tree_start[:-1]).ravel()
+    n_terms = start[nodes + 1] - start[nodes]
+    leaf = np.repeat(np.arange(nodes.size), n_terms)  # the leaf of each term
+    term = np.arange(leaf.size) + np.repeat(start[nodes] - (np.cumsum(n_terms) - n_terms), n_terms)
+    x = X[leaf // ensemble.n_trees, feature[term]]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values of X give what they give in the library
-        for term in range(int(n_terms.max(initial=0))):
-            row, tree = np.nonzero(n_terms > term)
-            at = first[row, tree] + term
-            x = X[row, feature[at]].astype(np.float64)
-            missing[row, tree] |= np.isnan(x)
-            added[row, tree] += slope[at] * x
-        added[missing] = 0.0
-        for output in range(ensemble.n_outputs):
-            raw[:, output] += added[:, ensemble.tree_output == output].sum(axis=1)
+        added = offset[nodes] + np.bincount(leaf, weights=slope[term] * x, minlength=nodes.size)
+    added[leaf[np.isnan(x)]] = 0.0
+    return added.reshape(leaves.shape)

@@ -559,4 +559,4 @@ def test_noise_scores_0_on_average():
 
 @pytest.mark.slow
 def test_noise_scores_0_on_average_over_many_sets():
-    assert (np.abs(z_of_noise(400, NULL)) < 3).all()
+    assert (np.abs(z_of_noise(200, NULL)) < 3).all()
