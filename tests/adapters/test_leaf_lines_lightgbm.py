@@ -26,6 +26,7 @@ from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.registry import scorers as offered_scorers
 from debias.lines_note import LINES
 from debias.models.extraction import gaps
+from debias.testing.adapters import check_adapter
 from debias.trees.fingerprint import trees_digest
 from debias.trees.routing import raw_output, route
 from debias_adapters.lightgbm.changed_leaves import were_changed
@@ -204,6 +205,11 @@ def test_lines_that_were_read_wrongly_are_found(wrapper, fresh, monkeypatch):
     )
     with pytest.raises(ExtractionError, match="predict otherwise than the library"):
         debias.score(wrapper, *fresh)
+
+
+def test_the_adapter_keeps_its_contract(wrapper):
+    X, y = draw()
+    assert {"debias_leaves", "debias_predict_raw", "debias_predict_native"} <= set(check_adapter(wrapper, X, y))
 
 
 # --- the scores ------------------------------------------------------------------------------------------
