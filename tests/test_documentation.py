@@ -396,6 +396,7 @@ RAISES_NOTHING = {
     "debias.rows.dependent_columns.dependent_features", "debias.rows.without.child_shares",
     "debias.rows.without.effects", "debias.rows.without.outputs_without",
     "debias.child_process.command", "debias.cli.output.terminal", "debias.trees.routing.tree_nodes",
+    "debias.trees.leaf_lines.add_lines",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"

@@ -209,6 +209,7 @@ def audit(
         params=of_refits.params,
         random_state=random_state,
         n_jobs=n_jobs,
+        takes_lines=True,
     )
     return _audited(request, scorers, tested, Tests.asked(test, dependence, error_rate), of_refits)
 

@@ -421,7 +421,7 @@ class ContributionsDisplay:
             audit = audit_model(model, X, y, **settings)
         shared = {name: settings[name] for name in OF_CONTRIBUTIONS if name in settings}
         phi = contributions(model, X, y, audit.tested_scorer, **shared)
-        request = Request.of(model, X, level=settings.get("level"))
+        request = Request.of(model, X, level=settings.get("level"), takes_lines=True)
         seen_by_trees = request.level_of_columns == "model" and len(request.members) == 1
         return cls(phi, audit, request.members[0].X if seen_by_trees else request.X).plot(
             ax, row=row, max_features=max_features

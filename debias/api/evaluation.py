@@ -18,6 +18,7 @@ from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_o
 from debias.results.policy import PROVENANCE
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
+from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.preparation import prepare_data
 from debias.warning_log import WarningLog
 
@@ -51,6 +52,8 @@ def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Score
             f"{scorer.name} refits the model, and a ranker cannot be refitted: its queries are not passed on. Use a "
             "scorer that does not refit, such as mdi_oob"
         )
+    for member in request.members:
+        refuse_scorer(scorer, member.ensemble)
     observed = score_trees(replace(request, params=None), innermost(scorer))
     experiment = Experiment.of(request, observed, engine)
     values, details = values_and_details(scorer, scorer.score(experiment), experiment)

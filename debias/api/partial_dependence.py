@@ -168,7 +168,7 @@ class ColumnChanger:
         n_rows = len(passed.X) if is_one_column(passed.X) else Table(passed.X).n_rows
         self.rows = _drawn(n_rows, max_rows, seed_of(random_state) or 0)
         sample = _some_rows(passed.X, self.rows)
-        request = Request.of(model, Dataset(sample, feature_names=passed.feature_names), level=level)
+        request = Request.of(model, Dataset(sample, feature_names=passed.feature_names), level=level, takes_lines=True)
         if not is_one(request.members):
             raise CompositionError(
                 f"this {request.members[0].path[0]} combines several outputs of models of trees, and debias draws the "

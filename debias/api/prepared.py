@@ -18,9 +18,11 @@ from debias.api.row_facts import FactsOfRows, FactsOfSums
 from debias.errors import CompositionError, DebiasError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
+from debias.lines_note import LINES
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested, with_reason
 from debias.results.vocabulary import RowsKind
+from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import why_untested
 from debias.significance.contributions import contributions
@@ -103,9 +105,12 @@ class Prepared(ABC):
             raise CompositionError(
                 f"{scorer.name} cannot score a model: inherit from debias.plugin.TreeScorer or DataScorer"
             )
+        refuse_scorer(scorer, self.ensemble)
         returned = values_and_details(scorer, scorer.score(self.ensemble, self.rows), self.ensemble)
         rows = self.rows if scorer.needs_rows else None
         scores = scores_of(scorer, returned, self.ensemble, self.grouping, self.log, self.request.seed, rows=rows)
+        if scorer.lines == "used":  # the note is about those that leave lines out
+            scores = replace(scores, warnings=tuple(text for text in scores.warnings if text != LINES))
         # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
         if rows is None or self.member.positions is None:
             return scores
@@ -132,6 +137,7 @@ class Prepared(ABC):
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
         """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups)."""
+        refuse_scorer(scorer, self.ensemble)
         effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
         if effects is not None:
             return self.grouping.sum_columns(effects.contributions(self.rows.n_rows))

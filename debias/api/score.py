@@ -164,6 +164,7 @@ def score(
         params=of_refits.params,
         random_state=random_state,
         n_jobs=n_jobs,
+        takes_lines=True,
     )
     refuse_features([scorer], request.X)
     if isinstance(scorer, (list, tuple)):
@@ -240,6 +241,7 @@ def contributions(
         sample_weight=sample_weight,
         level=level,
         n_jobs=n_jobs,
+        takes_lines=True,
     )
     chosen = read_scorer(scorer)
     request.passed.refuse_batches("debias.contributions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 C = TypeVar("C")
+Lines = Literal["refused", "left out", "used"]
+"""What a scorer does with lines in the leaves of trees."""
 
 
 class Gives(enum.Flag):
@@ -130,6 +132,15 @@ class TreeScorer(Scorer, Protocol):
         Where it raises a `CompositionError` for a model, it is left out of the comparison.
         """
         return False
+
+    @property
+    def lines(self) -> Lines:
+        """What it does with lines in the leaves of trees (LightGBM's ``linear_tree``).
+
+        "refused": such trees are refused. "left out": it needs only splits, values of leaves and the response at the
+        constant start, and is defined without the lines; a note says so. "used": it is about the model with its lines.
+        """
+        return "refused"
 
     @abstractmethod
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:

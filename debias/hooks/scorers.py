@@ -9,12 +9,12 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, TreeScorer, scorer_kind
+from debias.hooks.contracts import DataScorer, Gives, Lines, RefitScorer, Scorer, TreeScorer, scorer_kind
 from debias.hooks.failures import noting
 from debias.wrong_arguments import instead_of
 
@@ -88,6 +88,7 @@ class FunctionTreeScorer(_FunctionScorer):
     needs_rows: bool = True
     needs_running_loss: bool = False
     compared: bool = False
+    lines: Lines = "refused"
     node_weight_function: OfNodes | None = None
     effects_function: OfEffects | None = None
 
@@ -135,6 +136,7 @@ def scorer_plugin(
     needs_rows: bool = True,
     needs_running_loss: bool = False,
     compared: bool = False,
+    lines: Lines = "refused",
     node_weight: OfNodes | None = None,
     effects: OfEffects | None = None,
 ) -> Callable[[ScoreFunction], FunctionTreeScorer]:
@@ -153,6 +155,8 @@ def scorer_plugin(
     compared : bool
         Whether :func:`debias.compare` shows it by default. Where it raises a `CompositionError` for a model, it is left
         out of the comparison.
+    lines : {"refused", "left out", "used"}
+        What it does with lines in the leaves of trees, see :class:`debias.plugin.TreeScorer`.
     node_weight : callable, optional
         For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
         ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
@@ -176,6 +180,8 @@ def scorer_plugin(
     >>> depth_of_first_use.name
     'depth_of_first_use'
     """
+    if lines not in get_args(Lines):
+        raise CompositionError(f"lines={lines!r} is not one of {', '.join(map(repr, get_args(Lines)))}")
 
     def decorate(function: ScoreFunction) -> FunctionTreeScorer:
         return FunctionTreeScorer(
@@ -185,6 +191,7 @@ def scorer_plugin(
             needs_rows=needs_rows,
             needs_running_loss=needs_running_loss,
             compared=compared,
+            lines=lines,
             node_weight_function=node_weight,
             effects_function=effects,
         )

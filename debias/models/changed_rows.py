@@ -59,7 +59,9 @@ class ChangedRows:
                 routed = route(ensemble, rows.reshape(-1, X.shape[1]), changed)
                 leaves[: len(block), :, changed] = routed.reshape(len(block), len(X), changed.size)
             flat = leaves[: len(block)].reshape(-1, ensemble.n_trees)
-            raw[begin : begin + len(block)] = raw_output(ensemble, flat).reshape(len(block), len(X), -1)
+            raw[begin : begin + len(block)] = raw_output(ensemble, flat, rows.reshape(-1, X.shape[1])).reshape(
+                len(block), len(X), -1
+            )
         return raw.transpose(1, 0, 2)
 
     def _trees_on(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -115,6 +117,7 @@ class TransformedRows:
             rows, source = np.tile(every_row, block.size), np.repeat(block, self._n_rows)
             (member,) = unwrap(self._model, with_column_from(self._X, position, rows, source))
             table = Table(member.X).aligned_to(self._ensemble, WarningLog(quiet=True))
-            raw = raw_output(self._ensemble, route(self._ensemble, table.matrix(self._ensemble)))
+            matrix = table.matrix(self._ensemble)
+            raw = raw_output(self._ensemble, route(self._ensemble, matrix), matrix)
             parts.append(raw.reshape(block.size, self._n_rows, -1))
         return np.concatenate(parts).transpose(1, 0, 2)

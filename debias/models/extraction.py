@@ -72,7 +72,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
             f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does "
             f"({where}). {REPORT}"
         )
-    output = raw_output(ensemble, ours)
+    output = raw_output(ensemble, ours, X)
     try:
         expected = native_output(model, ensemble, table, rows)
     except DebiasError:
@@ -100,6 +100,8 @@ def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[
         return np.full(len(output), np.inf)
     precision = max(float(np.finfo(ensemble.output_dtype).eps), CLOSE)
     largest_step = float(max(ensemble.value.max(), -ensemble.value.min()))
+    if ensemble.has_lines:
+        return _gaps_of_lines(ensemble, output, expected, precision, largest_step)
     scale = np.abs(ensemble.base).max() + np.abs(expected).max() + largest_step
     difference: NDArray[np.float64] = np.abs(output - expected).max(axis=1)
     difference[np.isnan(difference)] = np.inf
@@ -108,6 +110,23 @@ def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[
     # One rounding error per tree is allowed.
     gap: NDArray[np.float64] = difference / (precision * scale * (4 + ensemble.n_trees))
     return np.where(np.isnan(gap), np.inf, gap)
+
+
+def _gaps_of_lines(
+    ensemble: TreeEnsemble,
+    output: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    precision: float,
+    largest_step: float,
+) -> NDArray[np.float64]:
+    """Return what `gaps` does, row by row: the output of lines has no bounds, and may be infinite."""
+    same = (output == expected) | (np.isnan(output) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        scale = np.abs(ensemble.base).max() + np.abs(expected) + largest_step
+        gap = np.abs(output - expected) / (precision * scale * (4 + ensemble.n_trees))
+    gap[np.isnan(gap)] = np.inf
+    largest: NDArray[np.float64] = np.where(same, 0.0, gap).max(axis=1)
+    return largest
 
 
 def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArray[np.int64]) -> Any:

@@ -201,7 +201,7 @@ def _answer(call: Callable[[], Any]) -> Any:
 
 def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
     our_leaves = route(ensemble, X)
-    ours = raw_output(ensemble, our_leaves)
+    ours = raw_output(ensemble, our_leaves, X)
     tolerance = 1e-3 * (np.abs(ours).max() + np.abs(ensemble.value).max())
     same_leaves = leaves is not None and np.array_equal(leaves, our_leaves)
     if not same_leaves or raw is None or raw.shape != ours.shape or not (np.abs(raw - ours) <= tolerance).all():

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.report.figures import MOST_DRAWN, drawn_features, drawn_of_scores
-from debias.results.sentences import doubts, headline, headline_of_folds, of_rest, of_stopping, rows_of, scored_on
+from debias.results.sentences import (
+    doubts,
+    headline,
+    headline_of_folds,
+    of_lines,
+    of_rest,
+    of_stopping,
+    rows_of,
+    scored_on,
+)
 from debias.results.tables import Table, plain, rows_named
 from debias.results.vocabulary import GateStatus, displayed
 from debias.text import counted, escaped, shortened
@@ -206,7 +215,7 @@ def short_audit(audit: Audit) -> str:
     names += ["finding"] if audit.tested else []
     performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
     of = ", ".join(filter(None, [rows_of(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
-    first_of_all = [*doubts(audit), *of_stopping(audit)]
+    first_of_all = [*doubts(audit), *of_lines(audit), *of_stopping(audit)]
     lines = [
         f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}",
         *first_of_all,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.early_stopping import NOTES_OF_STOPPING
+from debias.lines_note import LINES
 from debias.results import untested
 from debias.results.vocabulary import (
     DEPENDENCE,
@@ -82,9 +83,10 @@ def summary(audit: Audit) -> list[str]:
         nothing = "The scores and shares of these rows say nothing about the features."
         return [*doubt, test_summary(audit), *rows, nothing]
     if audit.tested_scores.rows == RowsKind.TRAIN or not audit.tested:
-        return [*doubt, test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
+        return [*doubt, *of_lines(audit), test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
     what_matters = [
         *doubt,
+        *of_lines(audit),
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
@@ -99,6 +101,11 @@ def to_look_at(audit: Audit) -> list[str]:
     """Return what a reader should look at: untested features, a leak, nearly the same columns, a bias."""
     alike = [*_near_duplicates(audit), *_twins(audit)]
     return [*of_untested(audit.untested_features), *_leak(audit), *alike, *_too_high(audit)]
+
+
+def of_lines(audit: Audit) -> list[str]:
+    """Return that leaves have lines, if so, of which scores and tests see nothing."""
+    return [_sentence(text) for text in audit.tested_scores.warnings if text == LINES]
 
 
 def of_stopping(audit: Audit) -> list[str]:

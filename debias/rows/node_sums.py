@@ -14,6 +14,7 @@ from debias.errors import RowsError, with_article
 from debias.models.wrappers import extract
 from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
+from debias.rows.leaf_lines import refuse_lines
 from debias.rows.node_totals import NodeTotals
 from debias.rows.preparation import batch_rows
 from debias.rows.sealed import Damage, Foreign, OtherVersion, Sealed, seal
@@ -83,6 +84,8 @@ class NodeSums(NodeTotals):
     def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.ensemble.refuse_parts()
+        if running_loss:
+            refuse_lines(self.ensemble)
         self.model = None if isinstance(model, TreeEnsemble) else model
         self.n_jobs = threads(n_jobs)
         self.notes = WarningLogOnce(self.ensemble.notes)

@@ -170,7 +170,11 @@ class _AddedUp(PassedRows, ABC):
         if streams[0].once and tested:
             raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
         for stream in streams:
-            yield stream.member, stream.rows(running_loss_needed(scorers)), stream.log
+            yield (
+                stream.member,
+                stream.rows(running_loss_needed(scorers) and not stream.member.ensemble.has_lines),
+                stream.log,
+            )
 
     @abstractmethod
     def _stream(self, request: Request, member: Member, number: int, log: WarningLog) -> Stream:

@@ -14,6 +14,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
 from debias.positions import evenly_spaced
+from debias.rows.leaf_lines import refuse_lines
 from debias.rows.loss_parts import KeptRows, loss_parts, metric_of
 from debias.rows.node_sums import KEPT, NodeSums
 from debias.rows.provenance import without_bags
@@ -113,6 +114,7 @@ class PeriodSums(NodeSums):
         self, model: Any, *, n_jobs: int | None = None, loss_rows: int | None = LOSS_ROWS, kept_rows: int = 0
     ) -> None:
         super().__init__(model, n_jobs=n_jobs)
+        refuse_lines(self.ensemble)
         self._q = np.zeros(0)  # no score of a history needs squares of the response
         self._e = np.zeros_like(self._s)
         self._variances = np.zeros((5, self.ensemble.n_features))

@@ -19,6 +19,7 @@ from debias.models.refitting import with_params
 from debias.models.wrappers import Member, require_one_scale, unwrap
 from debias.parallel import threads
 from debias.random_state import seed_of
+from debias.rows.leaf_lines import refuse_lines
 from debias.rows.passed_rows import PassedRows
 from debias.text import listed
 
@@ -55,6 +56,8 @@ class Request:
         Number of threads.
     fold : FoldProof, or None
         What is known about the rows, if they are the test rows of a fold.
+    takes_lines : bool
+        Whether the question is answered for models with lines in their leaves. Others refuse such models.
     """
 
     model: Any
@@ -73,6 +76,7 @@ class Request:
     seed: int | None = None
     n_jobs: int = 1
     fold: FoldProof | None = None
+    takes_lines: bool = False
 
     @classmethod
     def of(
@@ -97,7 +101,7 @@ class Request:
         params : mapping or estimator, optional
             As for :class:`debias.Refits`.
         **passed
-            The other fields: `rows`, `groups`, `level`.
+            The other fields: `rows`, `groups`, `level`, `takes_lines`.
 
         Raises
         ------
@@ -156,9 +160,13 @@ class Request:
         Raises
         ------
         UnsupportedModelError
-            The model cannot be audited, or its members give outputs on different scales.
+            The model cannot be audited, or its members give outputs on different scales; or it has lines in its
+            leaves, and the question is not answered for such models.
         """
         found = unwrap(self.model, *self.passed.as_wrappers_take_them(), self.train, self.rows)
+        if not self.takes_lines:
+            for member in found:
+                refuse_lines(member.ensemble)
         members = [member.at(self.level_of_columns, self.feature_names) for member in found]
         if len(members) > 1:
             require_one_scale(members)

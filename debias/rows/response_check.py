@@ -72,7 +72,9 @@ def warn_of_another_response(
     ensemble, response = rows.ensemble, rows.response
     if rows.margins is None or rows.n_rows < ROWS_AT_LEAST:
         return
-    used = np.flatnonzero(~np.isnan(rows.margins[:, 0]))
+    used = np.flatnonzero(np.isfinite(rows.margins).all(axis=1))  # lines in leaves may predict infinite values
+    if not used.size:
+        return
     raw, response = rows.margins[used], response.part(used)
     start = ensemble.base if response.margin is None else response.margin
     predicted = raw - start

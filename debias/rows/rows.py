@@ -16,6 +16,7 @@ from debias.rows.effects import LinearEffects
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
+from debias.trees.leaf_lines import add_lines
 from debias.trees.routing import Router, add_leaf_values, route, row_blocks
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class EvaluationRows(ABC):
         unscored = objective.why_unscored(has_queries=True)
         if unscored is not None:
             raise CompositionError(unscored)
+        if self.ensemble.has_lines:
+            raise CompositionError(
+                f"the leaves of this {self.ensemble.source} have lines, so its loss is not that of the values of "
+                "leaves: use mdi_oob"
+            )
         if not objective.has_loss:
             raise CompositionError(
                 f"oob_loss needs the loss of each row of this {self.ensemble.source}, and {objective.no_loss}: use "
@@ -113,7 +119,7 @@ class EvaluationRows(ABC):
     @property
     def can_run_loss(self) -> bool:
         """Whether `running_loss` is defined for these rows."""
-        return self.ensemble.objective.has_loss and self.in_bag is None
+        return self.ensemble.objective.has_loss and self.in_bag is None and not self.ensemble.has_lines
 
     @property
     def in_bag_weight(self) -> NDArray[np.float64]:
@@ -252,6 +258,9 @@ class Rows(EvaluationRows):
             return None
         raw = np.zeros((self.n_rows, ensemble.n_outputs))
         self._passed(sums=self.needs_sums, loss=self._runs_loss, raw=raw)
+        if ensemble.has_lines:
+            for rows, router in self.blocks_to_route(ensemble.n_trees):
+                add_lines(ensemble, router.X, router.leaves(np.arange(ensemble.n_trees)), raw[rows])
         if ensemble.averaged:
             with np.errstate(invalid="ignore"):  # NaN without any tree
                 raw /= self._n_trees_of_rows()[:, None]

@@ -58,7 +58,12 @@ def _effects(
     )
 
 
-@scorer_plugin("honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects)
+@scorer_plugin(
+    "honest_effects",
+    unit="standard errors; with kind=, covariance of fit and response",
+    effects=_effects,
+    lines="left out",
+)
 def honest_effects(
     ensemble: TreeEnsemble,
     rows: Rows,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
-@scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
+@scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response", lines="left out")
 def honest_splits(
     ensemble: TreeEnsemble,
     rows: Rows,

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
-@scorer_plugin("split_count", unit="splits", needs_rows=False)
+@scorer_plugin("split_count", unit="splits", needs_rows=False, lines="left out")
 def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the number of splits on each feature: "weight" in XGBoost, "split" in LightGBM."""
     return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
 
 
-@scorer_plugin("gain", unit="total gain", needs_rows=False)
+@scorer_plugin("gain", unit="total gain", needs_rows=False, lines="left out")
 def gain(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the sum of the library's split gains: "total_gain" in XGBoost, "gain" in LightGBM."""
     return _total(ensemble, ensemble.gain, "gain")
 
 
-@scorer_plugin("cover", unit="total cover", needs_rows=False)
+@scorer_plugin("cover", unit="total cover", needs_rows=False, lines="left out")
 def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Return the sum of the cover of splits: "total_cover" (hessians) in XGBoost, training rows in LightGBM."""
     return _total(ensemble, ensemble.cover, "cover")
 
 
-@scorer_plugin("native", unit="as the library reports it", needs_rows=False)
+@scorer_plugin("native", unit="as the library reports it", needs_rows=False, lines="left out")
 def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return the importance the model itself reports: ``feature_importances_``, or the default of a Booster.
 

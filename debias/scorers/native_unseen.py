@@ -296,6 +296,10 @@ def _refuse_losses(ensemble: TreeEnsemble) -> None:
         raise CompositionError(
             f"the gains and leaf values for the loss {objective.name} are not those of its gradients"
         )
+    if ensemble.has_lines:
+        raise CompositionError(
+            "leaves have lines, so the margins before each tree are not those of the values of leaves"
+        )
     if ensemble.rescaled:
         raise CompositionError("trees were scaled after their growth, so the margins before each tree are not known")
     if ensemble.value.shape[1] > 1:

@@ -34,7 +34,7 @@ SPLITS_PER_THREAD = 10_000
 """A thread is worth its cost for at least this many splits."""
 
 
-@scorer_plugin("mdi", unit="impurity decrease a tree", needs_rows=False)
+@scorer_plugin("mdi", unit="impurity decrease a tree", lines="left out", needs_rows=False)
 def mdi(
     ensemble: TreeEnsemble,
     rows: Rows | None,
@@ -101,7 +101,7 @@ def _mdi_oob_node_weight(
     return factor * rows.in_bag_weight / (rows.in_bag_weight + shrinkage) if shrinkage else factor
 
 
-@scorer_plugin("mdi_oob", unit="covariance of tree and response", node_weight=_mdi_oob_node_weight)
+@scorer_plugin("mdi_oob", unit="covariance of tree and response", node_weight=_mdi_oob_node_weight, lines="left out")
 def mdi_oob(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -157,7 +157,7 @@ def mdi_oob(
     return _by_feature(ensemble, terms, scale), details
 
 
-@scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity")
+@scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity", lines="left out")
 def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the unbiased feature importance (Zhou and Hooker, arXiv 1903.05179): mean 0 for noise.
 
@@ -179,7 +179,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return _by_feature(ensemble, terms, scale), details
 
 
-@scorer_plugin("oob_split", unit="impurity decrease on evaluation rows")
+@scorer_plugin("oob_split", unit="impurity decrease on evaluation rows", lines="left out")
 def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Return the impurity decrease on evaluation rows alone: never negative, so biased (Li et al. 2019, section 3.2).
 

@@ -420,7 +420,7 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     expected = hook.debias_predict_raw(model=model, X=seen)
     require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
             "debias cannot check the trees, and refuses to score them")  # fmt: skip
-    _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
+    _check_raw(ensemble, raw_output(ensemble, ours, X), np.asarray(expected))
 
 
 def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
@@ -432,7 +432,8 @@ def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
         raise AssertionError(f"debias_predict_native fails for the training rows: {error}") from error
     if expected is None:
         return False
-    ours = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
+    X = table.matrix(ensemble, rows)
+    ours = raw_output(ensemble, route(ensemble, X), X)
     require(
         expected.shape == ours.shape,
         f"debias_predict_native returns shape {expected.shape}, not {ours.shape}: the output of debias_predict_raw, "

@@ -16,7 +16,9 @@ import numpy as np
 from debias.early_stopping import PERHAPS_STOPPED_EARLY as PERHAPS_STOPPED_EARLY  # for adapters
 from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
+from debias.lines_note import LINES
 from debias.parallel import over_parts, worth
+from debias.trees.leaf_lines import check_leaf_lines
 from debias.trees.routing import Bins
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ NODE_ARRAYS: dict[str, Any] = {
     "zero_is_missing": np.bool_,
     "category_set": np.int32,
     "native_node": np.int32,
+    "line_offset": np.float64,
 }
 OTHER_ARRAYS: dict[str, Any] = {
     "tree_start": np.int64,
@@ -59,6 +62,9 @@ OTHER_ARRAYS: dict[str, Any] = {
     "category_start": np.int64,
     "category_codes": np.int32,
     "listed_left": np.bool_,
+    "line_start": np.int64,
+    "line_feature": np.int32,
+    "line_slope": np.float64,
 }
 
 
@@ -160,6 +166,15 @@ class TreeEnsemble:
     listed_left : array of bool of shape (n_sets,), or None
         True if listed codes go left and all others right, also negative and unknown ones; False if listed codes go
         right and all others left. `missing_left` says where missing values go.
+    line_start : array of int64 of shape (n_nodes + 1,), or None
+        For leaves with lines (LightGBM's ``linear_tree``): the terms of the line of node ``t`` are
+        ``line_start[t]:line_start[t + 1]``; inner nodes have none. None if leaves are constant.
+    line_feature : array of int32, or None
+    line_slope : array of float64, or None
+        Feature and slope of each term.
+    line_offset : array of float64 of shape (n_nodes,), or None
+        A leaf adds ``value + line_offset + sum of slope times feature`` to the raw output; its value alone for a row in
+        which one of these features is missing.
     category_labels : dict of int to array, or None
         For features that the model saw as labels: feature index -> labels. The position of a label is the code that
         the model splits on. Features that are codes already are not listed.
@@ -241,6 +256,10 @@ class TreeEnsemble:
     category_start: NDArray[np.int64] | None = None
     category_codes: NDArray[np.int32] | None = None
     listed_left: NDArray[np.bool_] | None = None
+    line_start: NDArray[np.int64] | None = None
+    line_feature: NDArray[np.int32] | None = None
+    line_slope: NDArray[np.float64] | None = None
+    line_offset: NDArray[np.float64] | None = None
     category_labels: dict[int, NDArray[Any]] | None = None
     unknown_label: float = np.nan
     n_train: int | None = None
@@ -262,7 +281,7 @@ class TreeEnsemble:
             self._set(name, dtype)
         for name in ("routing_dtype", "output_dtype"):
             object.__setattr__(self, name, np.dtype(getattr(self, name)))
-        for check in (check_shapes, check_classes, check_trees, check_categories):
+        for check in (check_shapes, check_classes, check_trees, check_categories, check_leaf_lines):
             check(self)
         nodes = (self.left, self.right, self.value, _averaging_weight(self))
         over_parts(
@@ -272,12 +291,19 @@ class TreeEnsemble:
         )
         if self.averaging_weight is None and PLAIN_MEANS not in self.notes:
             object.__setattr__(self, "notes", (*self.notes, PLAIN_MEANS))
+        if self.has_lines and LINES not in self.notes:
+            object.__setattr__(self, "notes", (LINES, *self.notes))
         self._freeze()
 
     @property
     def version_doubt(self) -> str | None:
         """What a reader of scores must know of the version of the library; None if the adapter was tested with it."""
         return None if self.tested_versions is None else self.tested_versions.doubt(self.version)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether leaves have lines, so that values of leaves are not what the model predicts."""
+        return self.line_start is not None
 
     @property
     def n_trees(self) -> int:

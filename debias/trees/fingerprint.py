@@ -35,6 +35,8 @@ _NOT_THE_TREES = {
     "cover_factor",
 }
 
+_OF_LINES = ("line_start", "line_feature", "line_slope", "line_offset")
+"""They are added for trees with lines only, so that the fingerprints of others stay those of earlier versions."""
 NODES_AT_ONCE = 2**16
 _OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "category_set"}
 _OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # the entries of other nodes follow from the leaves
@@ -56,7 +58,7 @@ def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
         averaging is not None and weight is not None and np.array_equal(averaging, weight)
     )
     for field in fields(ensemble):
-        if field.name not in _NOT_THE_TREES:
+        if field.name not in _NOT_THE_TREES and field.name not in _OF_LINES:
             value = getattr(ensemble, field.name)
             if field.name == "averaging_weight" and equal_weights:
                 value = None
@@ -65,6 +67,8 @@ def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
             else:
                 feed(digest, value)
     feed(digest, np.packbits(ensemble.left < 0))
+    for name in _OF_LINES if ensemble.has_lines else ():
+        feed(digest, getattr(ensemble, name))
 
 
 def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[Any]) -> None:

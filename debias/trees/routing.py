@@ -12,6 +12,7 @@ import numpy as np
 from debias.errors import ExtractionError, RowsError
 from debias.parallel import n_allowed, over_parts, worth
 from debias.positions import evenly_spaced
+from debias.trees.leaf_lines import add_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -457,16 +458,24 @@ def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
     return ensemble.category_set, (ensemble.category_start, ensemble.category_codes, ensemble.listed_left)
 
 
-def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+def raw_output(
+    ensemble: TreeEnsemble, leaves: NDArray[np.int32], X: NDArray[np.floating[Any]] | None = None
+) -> NDArray[np.float64]:
     """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs).
 
-    In an averaged model a leaf may be -1, if the row is not used for the tree: the output is the mean over the other
-    trees, and NaN if there are none.
+    X, as for :class:`Router`, is needed if leaves have lines. In an averaged model a leaf may be -1, if the row is not
+    used for the tree: the output is the mean over the other trees, and NaN if there are none.
     """
     least = -1 if ensemble.averaged else 0
     leaves = checked_leaves(ensemble, leaves, np.arange(ensemble.n_trees), len(leaves), least)
     raw = np.zeros((len(leaves), ensemble.n_outputs))
     add_leaf_values(ensemble, leaves, raw)
+    if ensemble.has_lines:
+        if X is None:
+            raise ExtractionError(
+                f"{ensemble.source}: leaves have lines, so its output needs the rows and not only leaves"
+            )
+        add_lines(ensemble, X, leaves, raw)
     if ensemble.averaged:
         with np.errstate(invalid="ignore"):  # NaN without any tree
             raw /= np.count_nonzero(leaves >= 0, axis=1)[:, None]

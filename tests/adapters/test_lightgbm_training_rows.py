@@ -139,13 +139,6 @@ def test_early_stopping_hides_no_training_rows():
     assert said_of(model, *draw("plain", 1)) == ""
 
 
-def test_a_model_of_linear_trees_is_refused_as_a_whole():
-    X, y = draw("plain", 0)
-    model = lightgbm.train(COMMON, lightgbm.Dataset(X, y, params={"linear_tree": True}), 3)
-    with pytest.raises(debias.UnsupportedModelError, match="linear models in its leaves"):
-        debias.score(model, X, y)
-
-
 # --- Booster.refit: leaf values of other rows than the counts ------------------------------------------
 
 NOT_TOLD = ("lambda_l1", "max_delta_step", "quantized, renewed", "absolute", "quantile", "percentage", "stumps")

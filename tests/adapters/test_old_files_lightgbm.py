@@ -14,13 +14,22 @@ FOLDER = Path(__file__).parents[1] / "old_files" / "lightgbm"
 FILES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.glob("*/*.txt"))
 REFUSED = {
     "custom": "with a function as its objective.*text files do not",
-    "linear_tree": "this LightGBM Booster has linear models in its leaves",
 }
 READ = [name for name in FILES if name.partition("/")[2] not in REFUSED]
 NOT_TOLD = "cannot check whether these rows contain training rows"
 MORE_COLUMNS = {"labels": ["label"], "codes": ["code"]}
-SAME_AFTER_REFIT = ("regression", "binary", "multiclass", "rf", "dart", "zero_as_missing", "labels", "codes")
-"""Models that newer versions train in the same way, to the last digit but a few."""
+SAME_AFTER_REFIT = (
+    "regression",
+    "binary",
+    "multiclass",
+    "rf",
+    "dart",
+    "zero_as_missing",
+    "labels",
+    "codes",
+    "linear_tree",
+)
+"""Models that newer versions train in the same way, to the last digit but a few; lines to those of float32."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +68,8 @@ def test_a_file_predicts_what_its_version_predicted(name, rows):
 @pytest.mark.filterwarnings("ignore:y varies .* as much as the predictions:debias.DebiasWarning")
 @pytest.mark.parametrize("name", READ)
 def test_a_file_is_audited_on_fresh_rows(name, rows):
-    audit = debias.audit(load(name), *of(name, rows, "fresh"), ["mdi_oob", "oob_loss", "shap"], rows="held-out")
+    scorers = ["mdi_oob", "oob_split"] if "linear_tree" in name else ["mdi_oob", "oob_loss", "shap"]
+    audit = debias.audit(load(name), *of(name, rows, "fresh"), scorers, rows="held-out")
     for scores in audit.scores.values():
         assert scores.feature_names[:4] == ("a", "b", "c", "d")
         signal, noise = scores.values[:2], np.abs(scores.values[2:4])
@@ -86,7 +96,7 @@ def test_a_file_keeps_what_a_refit_needs(name, rows):
     model = load(name)
     again = debias.refit(model, *of(name, rows, "train"))
     X, _ = of(name, rows, "fresh")
-    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-5 if "linear_tree" in name else 1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in READ])

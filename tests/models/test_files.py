@@ -159,7 +159,7 @@ def test_a_file_that_ends_the_process_ends_the_child(tmp_path):
 def test_what_the_trees_do_not_predict_is_refused_in_the_child(home, monkeypatch):
     """A native reader that reads beyond an end need not crash: its predictions are then not those of the trees."""
     load_and_predict(home / "model.txt")
-    monkeypatch.setattr("debias.models.loading.raw_output", lambda ensemble, leaves: np.ones((len(leaves), 1)) * 1e3)
+    monkeypatch.setattr("debias.models.loading.raw_output", lambda ensemble, leaves, X: np.ones((len(leaves), 1)) * 1e3)
     with pytest.raises(debias.errors.ExtractionError, match=r"model\.txt is damaged: its library does not predict"):
         load_and_predict(home / "model.txt")
 

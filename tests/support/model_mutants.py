@@ -68,6 +68,7 @@ def make_models(home):
     booster.save_model(home / "model.json")
     booster.save_model(home / "model.ubj")
     gbm.booster_.save_model(home / "model.txt")
+    lightgbm.LGBMRegressor(**small, verbose=-1, linear_tree=True).fit(X, y).booster_.save_model(home / "lines.txt")
     catboost.CatBoostRegressor(iterations=2, depth=2, thread_count=1, silent=True, allow_writing_files=False).fit(
         X, y
     ).save_model(home / "model.cbm")
@@ -350,6 +351,7 @@ FORMATS = {
     "model.json": documents,
     "model.ubj": binary_documents,
     "model.txt": texts,
+    "lines.txt": texts,
     "model.cbm": mutants.damaged,
     **({"model.onnx": mutants.damaged} if ONNX_TOO else {}),
     **dict.fromkeys(MOJOS, mojos),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias_adapters.lightgbm.leaf_lines import line_arrays
 from debias_adapters.lightgbm.reading import Trees, blocks_of, lines_of, read_trees
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000
 _WHOLE = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count", "internal_count")
+_WHOLE_OF_LINES = ("num_features", "leaf_features")
 _SETS = ("cat_boundaries", "cat_threshold")
 _REAL = ("split_gain", "threshold", "leaf_value", "leaf_weight", "internal_value", "internal_weight")
+_REAL_OF_LINES = ("leaf_const", "leaf_coeff")
 _ONE = ("num_leaves", "num_cat", "is_linear", "shrinkage")
-_LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
 _DECISIONS = 12
 """Number of decision types: two bits, and three ways to treat missing values."""
 
@@ -65,6 +67,7 @@ def checked(text: str, source: str) -> str:
         trees = read_trees(lines_by_tree, "LightGBM Booster")
         trees.hessians()
         _check_structure(trees, n_features)
+        _check_leaf_lines(trees, n_features)
         _check_settings(after_trees)
     except _Wrong as error:
         raise UnsupportedModelError(f"{source} is damaged: {error}") from None
@@ -130,17 +133,16 @@ def _checked_lines(block: str, number: int) -> Block:
     _require("\n\n" not in content.rstrip("\n"), f"{where} has an empty line inside")
     lines = _lines(content)
     for name, text in lines.items():
-        if name in _WHOLE:
+        if name in _WHOLE + _WHOLE_OF_LINES:
             form = r"[-0-9 ]*"
         elif name in _SETS:
             form = r"[0-9 ]*"
-        elif name in _REAL:
+        elif name in _REAL + _REAL_OF_LINES:
             form = r"[-+0-9.eEinfa ]*"
         elif name in _ONE:
             form = r"[-0-9.e]+"
         else:
-            _require(name in _LINEAR, f"{where} has a line {name[:40]!r}")
-            continue
+            raise _Wrong(f"{where} has a line {name[:40]!r}")
         _require(re.fullmatch(form, text), f"{name} of {where} has words that are not numbers")
     linear = lines.get("is_linear", "0")
     _require(linear in ("0", "1"), f"is_linear of {where} is {linear}")
@@ -184,6 +186,18 @@ def _check_structure(trees: Trees, n_features: int) -> None:
         not wrong_feature.size,
         f"tree {wrong_feature.min(initial=tree.size)} splits on a feature the model does not have",
     )
+
+
+def _check_leaf_lines(trees: Trees, n_features: int) -> None:
+    """Refuse lines in leaves that LightGBM would read beyond its rows, or whose numbers are not finite."""
+    lines = line_arrays(trees)
+    if not lines:
+        return
+    feature = lines["line_feature"]
+    inside = not feature.size or (feature.min() >= 0 and feature.max() < n_features)
+    _require(inside, "a line in a leaf uses a feature the model does not have")
+    finite = np.isfinite(lines["line_slope"]).all() and np.isfinite(lines["line_offset"]).all()
+    _require(finite, "a line in a leaf has a number that is not finite")
 
 
 def _check_settings(after_trees: str) -> None:

@@ -23,6 +23,7 @@ from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnse
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters.lightgbm import LIBRARY, bags, changed_leaves, file_checks, refit
+from debias_adapters.lightgbm.leaf_lines import line_arrays
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     objective = text.objective(source) or _own_objective(model, source)
     averaged = _averages(text, objective)
     leaves_changed = changed_leaves.were_changed(text)
+    lines = line_arrays(text.trees)
+    if lines and text.is_forest:
+        raise UnsupportedModelError(
+            f"this {source} is a forest (boosting='rf') with linear models in its leaves (linear_tree), so its output "
+            "is a mean of lines: train it without linear_tree, or with another boosting"
+        )
     base = np.zeros(text.n_outputs) if averaged else take_base(text)
     trees, names = text.trees, text.head["feature_names"].split()
     value = trees.value[:, None]
@@ -124,6 +131,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         sampled_share=text.sampled_share,
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),
+        **lines,
     )
     if weight is None:
         return ensemble

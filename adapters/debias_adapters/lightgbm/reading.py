@@ -54,7 +54,10 @@ UNSCORED = {
     "cross_entropy_lambda": "row weights are part of its link, and the model does not keep them",
 }
 MISSING_NONE, MISSING_ZERO = 0, 1
-WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count")
+WHOLE = (
+    *("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count"),
+    *("num_features", "leaf_features"),
+)
 TEXT_AT_ONCE = 2**20
 """Bytes of the first buffer of LightGBM's Python package; it writes a longer text twice."""
 FRAME_AT_MOST = TEXT_AT_ONCE // 8
@@ -315,10 +318,8 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
     Raises
     ------
     UnsupportedModelError
-        Leaves have linear models, or a field does not have as many entries as its tree has nodes.
+        A field does not have as many entries as its tree has nodes.
     """
-    if any(int(block.get("is_linear", 0)) for block in blocks):
-        raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
     n_leaves = np.array([int(block["num_leaves"]) for block in blocks], dtype=np.int64)
     n_inner = n_leaves - 1
 

@@ -29,7 +29,7 @@ NO_INTERVAL = (
 )
 
 
-@debias.plugin.scorer_plugin("permutation", unit="decrease of the metric", compared=True)
+@debias.plugin.scorer_plugin("permutation", unit="decrease of the metric", compared=True, lines="used")
 def permutation(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -220,7 +220,7 @@ def _together(
     """
     at = np.arange(rows.n_rows)
     trees = range(ensemble.n_trees)
-    used = np.unique(group[ensemble.feature[ensemble.splits]])
+    used = np.unique(group[_features_used(ensemble)])
     drop = np.zeros((n_repeats, int(group.max()) + 1))
     unchanged = _outputs(ensemble, trees, X, at, at[None, :], group, used[:0])
     before = float(score(unchanged, at)[0])
@@ -265,7 +265,8 @@ def _outputs(
 
     The shape is (len(which), len(at), n_outputs). If `which` is empty, there is one output with nothing permuted.
     """
-    from debias.trees.routing import tree_nodes
+    from debias.trees.leaf_lines import add_lines
+    from debias.trees.routing import route, tree_nodes
     from debias_plugins.scorers.kernels import permutation as kernels
 
     number = np.full(int(group.max()) + 1, -1)
@@ -275,9 +276,22 @@ def _outputs(
         value = ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
         nodes = tree_nodes(ensemble, tree)
         kernels.add_permuted_outputs(X, at, donors, nodes, value, int(ensemble.tree_output[tree]), number[group], raw)
+    if ensemble.has_lines:
+        for k in range(raw.shape[1]):
+            changed = np.array(X[at])
+            if which.size:
+                columns = group == which[k]
+                changed[:, columns] = X[donors[k if len(donors) > 1 else 0]][:, columns]
+            add_lines(ensemble, changed, route(ensemble, changed), raw[:, k])
     if ensemble.averaged:
         raw /= len(trees)
     return raw.transpose(1, 0, 2)
+
+
+def _features_used(ensemble: TreeEnsemble) -> NDArray[np.int32]:
+    """Return the features of all splits, and of the lines in leaves, if there are any."""
+    of_splits = ensemble.feature[ensemble.splits]
+    return of_splits if ensemble.line_feature is None else np.concatenate([of_splits, ensemble.line_feature])
 
 
 def _donors(at: NDArray[np.int64], shuffled: NDArray[np.int64], strata: NDArray[np.int32] | None) -> NDArray[np.int64]:
