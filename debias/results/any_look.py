@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 ANY = "any"
 """The value of `looks` for any number of looks."""
-NOT_AT_ANY_LOOK = 'not judged at any look: this test holds for planned looks. Pass a number, such as looks=365'
+NOT_AT_ANY_LOOK = "its tests hold for a planned number of looks only, such as 365"
+"""Why something is not judged with any number of looks."""
 MOST_NAMED = 5
 
 
@@ -57,7 +58,7 @@ class Starts:
     prior: float
 
     def above(self, limit: float = 0.0) -> tuple[float, int]:
-        """Return the p-value, at any look, of a rise by more than a limit, and the position of the start that has it."""
+        """Return the p-value, at any look, of a rise by more than a limit, and the position of its start."""
         return self._smallest(self.difference - limit, upward=True)
 
     def below(self) -> tuple[float, int]:
@@ -86,7 +87,7 @@ class Starts:
         return cls(**fields)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AnyLook:
     """What was looked at, and what of it holds at any look.
 
@@ -121,5 +122,5 @@ class AnyLook:
             f"{counted(self.n_periods, 'period')} after the reference ({span}), with "
             f"{counted(self.n_starts, 'start')}, one a week. {units}.",
             "Not judged at any look: the response to single features, shifts of the rows, causes of a higher loss, and "
-            "rows without responses. Their tests hold for planned looks: pass a number, such as looks=365.",
+            "rows without responses. Their tests hold for a planned number of looks only, such as 365.",
         ]

@@ -11,7 +11,7 @@ import numpy as np
 from debias.results.any_look import Starts
 from debias.results.fields import Malformed, plain_numbers
 from debias.results.vocabulary import LossKind, LossVerdict
-from debias.text import feature_index
+from debias.text import escaped, feature_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -226,6 +226,12 @@ class LossChange:
             "named",
         )
 
+    def cost_in_words(self, k: int) -> str:
+        """Return what a feature costs more, with a blank before it; with ``looks="any"`` since when."""
+        if not self.since or self.cost_since is None:
+            return f" {self.statistics['cost'][k]:+.3g}"
+        return f" {self.cost_since[k]:+.3g} since {escaped(self.since[k])}"
+
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, the largest cost first.
 
@@ -279,7 +285,7 @@ class LossChange:
         for name in ("loss", "base"):
             part = fields[name]
             starts = None if part.get("starts") is None else Starts.read(part["starts"])
-            own[name] = PartOfLoss(*(part[each] for each in ("before", "after", "error", "freedom")), starts)
+            own[name] = PartOfLoss(part["before"], part["after"], part["error"], part["freedom"], starts)
         found = cls(
             feature_names=feature_names,
             since=fields.get("since", ()),  # an earlier version wrote none
@@ -287,7 +293,8 @@ class LossChange:
             **own,
         )
         n_features, statistics = len(feature_names), found.statistics
-        if found.since and {len(found.since), np.size(found.cost_since)} != {n_features}:
+        n_since = 0 if found.cost_since is None else found.cost_since.size
+        if (len(found.since), n_since) not in ((0, 0), (n_features, n_features)):
             raise Malformed(f"loss.since and loss.cost_since do not have {n_features} entries")
         if set(statistics) != set(cls.STATISTICS) or any(values.size != n_features for values in statistics.values()):
             raise Malformed(

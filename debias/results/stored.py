@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
+from debias.results.any_look import ANY
 from debias.results.fields import (
     AGREE,
     Malformed,
@@ -189,6 +190,8 @@ def check_read_changes(changes: Changes, verdict: list[str]) -> None:
         raise Malformed("shift_split does not have one split for each feature")
     if changes.compared == (changes.not_compared_because is not None):
         raise Malformed("statistics contradict not_compared_because")
+    if (changes.looks == ANY) != (changes.any_look is not None) and changes.compared:
+        raise Malformed("any_look contradicts looks")
     if verdict != changes.verdict:
         raise Malformed("verdict does not follow from statistics")
 

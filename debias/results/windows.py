@@ -41,7 +41,7 @@ class MeanOfPeriods:
     most : str
         The recent period that deviates most.
     since : str or None
-        With ``looks="any"``, the first period of the start with the smallest p-value, which is that of all periods since
+        With ``looks="any"``, the first period of the start with the smallest p-value, which is of all periods since
         then. None otherwise.
     """
 

@@ -71,10 +71,13 @@ class Evidence:
         One for each mean; None if it is not judged.
     of_weeks : array of bool of shape (n_values,)
         Whether its units are weeks.
+    n_units : tuple of int
+        Number of periods of the reference, and of its complete weeks.
     """
 
     starts: Sequence[Starts | None]
     of_weeks: NDArray[np.bool_]
+    n_units: tuple[int, int]
 
     def p_values(self, upward: bool) -> tuple[Array, Array, list[str]]:
         """Return p-values, differences since the start that has them, and the first periods of these starts.
@@ -134,13 +137,14 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     """
     usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
     weekly = memory_of(before.values) > MEMORY
+    weeks = _joined(before, usual)
     of_periods = _Units.of(before, after, TARGET)
-    of_weeks = _Units.of(_joined(before, usual), _joined(after, usual), TARGET / max(usual, 1)) if weekly.any() else None
+    of_weeks = _Units.of(weeks, _joined(after, usual), TARGET / usual) if weekly.any() else None
     starts: list[Starts | None] = []
     for k, is_weekly in enumerate(weekly):
         units = of_weeks if is_weekly else of_periods
         starts.append(None if units is None else units.starts(k, after.week, names))
-    return Evidence(starts, weekly)
+    return Evidence(starts, weekly, (len(before.weight), len(weeks.weight)))
 
 
 def memory_of(values: Array) -> Array:
@@ -179,7 +183,7 @@ def shares_of(start: Integers) -> Array:
 def _joined(periods: PeriodValues, usual: int) -> PeriodValues:
     """Return the means of weeks. The last week is left out if it has fewer periods than a week usually has."""
     week, at, count = np.unique(periods.week, return_inverse=True, return_counts=True)
-    weight = np.bincount(at, periods.weight, week.size)
+    weight: Array = np.bincount(at, periods.weight, week.size).astype(np.float64)
     sums = np.zeros((week.size, periods.values.shape[1]))
     np.add.at(sums, at, periods.weight[:, None] * periods.values)
     complete = slice(week.size - bool(week.size and count[-1] < usual))
@@ -221,8 +225,8 @@ class _Units:
             squares_before > floor,
             difference,
             squares_before + np.maximum(squares - sums * difference, 0.0),
-            1 / of_before.sum() + 1 / total[:, 0],
-            len(of_before) + len(of_after) - first - 2.0,
+            np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
+            (len(of_before) + len(of_after) - first - 2).astype(np.float64),
             prior_of(1 / of_before.sum(), target),
         )
 

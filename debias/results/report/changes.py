@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.any_look import ANY
 from debias.results.fleet import headline_of
 from debias.results.provisional import UNSEEN
 from debias.results.report.figures import (
@@ -233,7 +234,7 @@ def _provenance(changes: Changes) -> list[tuple[str, str]]:
         facts[name] = span
     facts |= {
         "family-wise error rate": f"{100 * changes.alpha:g}%",
-        "comparisons that share it": changes.looks,
+        "comparisons that share it": "any number" if changes.looks == ANY else changes.looks,
         "least change of the slope": changes.least,
         "standard errors": changes.method,
     }
