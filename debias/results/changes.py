@@ -221,8 +221,9 @@ class Changes(ReportedResult):
         ``response_error``, ``p_value``, ``p_adjusted`` (Holm) of ``response_change``; ``informative_before``,
         ``informative_after``; ``shift`` (effect size w of the difference between the rows of the windows at the splits
         on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with
-        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict``:
-        :attr:`not_compared_because` says why.
+        a category that the model never saw); and ``verdict``. With ``looks="any"`` also ``cost``, ``cost_since``,
+        ``since``, ``cost_p_adjusted`` and ``cost_verdict`` of the loss (:meth:`LossChange.to_frame`), which are judged
+        then. If nothing was compared, only ``verdict``: :attr:`not_compared_because` says why.
         """
         import pandas as pd
 
@@ -233,6 +234,9 @@ class Changes(ReportedResult):
         frame = pd.DataFrame(
             {name: self.statistics[name] for name in self.STATISTICS if name not in left_out}, index=index
         )
+        if self.any_look is not None and self.loss is not None:
+            costs = self.loss.to_frame()[["cost", "cost_since", "since", "p_adjusted", "verdict"]]
+            frame = frame.join(costs.rename(columns={"p_adjusted": "cost_p_adjusted", "verdict": "cost_verdict"}))
         frame["verdict"] = list(map(str, self.verdict))
         size = -np.abs(self.statistics["response_change"])
         order = np.lexsort((-self.statistics["before"], size, self.statistics["p_value"]))  # NaN comes last

@@ -194,6 +194,8 @@ class FeatureCost:
         As ``saved_before``, ``saved_after``, ``cost`` and ``error`` of :meth:`LossChange.to_frame`.
     costs_more : bool or None
         By more than chance; None if that was not tested.
+    since : str or None
+        With ``looks="any"``, the first period of the start with the smallest p-value. None otherwise.
     """
 
     feature: str
@@ -202,6 +204,7 @@ class FeatureCost:
     cost: float
     error: float
     costs_more: bool | None
+    since: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +242,8 @@ class FleetLine:
         Its mean in both windows, the difference, and the standard error of that; NaN if it is not known.
     trend : {"rose", "fell", "may be chance"} or None
         None if it was not tested.
+    loss_since : str or None
+        With ``looks="any"``, the first period of the start with the smallest p-value of that. None otherwise.
     worst_feature : str or None
         The feature to look at first; None if none was found.
     cost : float
@@ -271,6 +276,7 @@ class FleetLine:
     loss_change: float = nan
     loss_error: float = nan
     trend: str | None = None
+    loss_since: str | None = None
     worst_feature: str | None = None
     cost: float = nan
     features: tuple[FeatureCost, ...] = ()
@@ -318,6 +324,7 @@ class FleetLine:
             loss_change=loss.change,
             loss_error=loss.error,
             trend=None if isnan(loss.error) else found.loss.direction or "may be chance",
+            loss_since=None if loss.since is None else loss.since[0],
             cost=nan if found.worst is None else found.cost_of(found.worst),
             features=_costs(found.loss),
         )
@@ -352,9 +359,10 @@ def _costs(loss: LossChange) -> tuple[FeatureCost, ...]:
     numbers = zip(*(loss.statistics[name].tolist() for name in names), strict=True)
     more = {LossVerdict.MORE: True, LossVerdict.NO_MORE: False, LossVerdict.UNTESTED: None}
     each = zip(loss.feature_names, numbers, loss.verdict, strict=True)
+    since = [first or None for first in loss.since] or [None] * len(loss.feature_names)
     return tuple(
-        FeatureCost(name, before, recent, cost, error, more[verdict])
-        for name, (before, recent, cost, error), verdict in each
+        FeatureCost(name, before, recent, cost, error, more[verdict], first)
+        for (name, (before, recent, cost, error), verdict), first in zip(each, since, strict=True)
     )
 
 
@@ -382,6 +390,8 @@ def _verdict_in_words(changes: Changes) -> str:
     if reasons:
         return f"This model {verdict.text}: {in_a_row(reasons, MOST_REASONS, '; ')}."
     last = counted(changes.recent.n_periods, "period")
+    if changes.any_look is not None:
+        open_ = [*open_, "the response to single features, and shifts of the rows"]
     if open_:
         return f"Nothing was found in the last {last}, but this was not judged: {'; '.join(open_)}."
     return f"{verdict.text.capitalize()} in the last {last}."

@@ -191,6 +191,8 @@ OF_TABLE = {
 
 
 def _headline(changes: Changes) -> str:
+    if changes.any_look is not None:
+        return "Changes of the response to single features, and shifts of the rows, are not judged at any look."
     n_tested, n_features = int(changes.tested.sum()), len(changes.feature_names)
     n_changed = int(changes.statistics["changed"].sum())
     of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'feature')} tested"
@@ -221,7 +223,9 @@ def _facts(changes: Changes) -> list[tuple[str, str]]:
         ("recent periods", f"{changes.recent.n_periods:,}"),
         ("features", f"{len(changes.feature_names):,}"),
     ]
-    if changes.compared:
+    if changes.any_look is not None:
+        facts += [("starts", f"{changes.any_look.n_starts:,}")]
+    elif changes.compared:
         named = {"changed": "changed", "faded": ChangeVerdict.FADED.text, "shifted": "shifted"}
         facts += [(title, f"{int(changes.statistics[name].sum()):,}") for name, title in named.items()]
     return facts
