@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,6 +109,10 @@ class AnyLook:
     n_periods: int
     n_starts: int
     of_weeks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return asdict(self) | {"of_weeks": list(self.of_weeks)}
 
     def summary(self, alpha: float) -> list[str]:
         """Return what holds at any look, and what is not judged."""

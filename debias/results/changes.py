@@ -280,7 +280,7 @@ class Changes(ReportedResult):
             "loss": None if self.loss is None else self.loss.to_dict(),
             "no_loss_because": self.no_loss_because,
             "provisional": None if self.provisional is None else self.provisional.to_dict(),
-            "any_look": None if self.any_look is None else asdict(self.any_look),
+            "any_look": None if self.any_look is None else self.any_look.to_dict(),
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},

@@ -130,6 +130,7 @@ def test_what_does_not_hold_at_any_look_is_not_judged_and_said_so(changes, histo
         np.testing.assert_array_equal(changes.statistics[name], planned.statistics[name])
 
 
+@pytest.mark.thorough
 def test_every_place_has_the_start(changes, history, tmp_path):
     since = changes.loss.since[0]
     sentence = next(text for text in changes.summary() if text.startswith("The mean squared error rose"))
@@ -162,6 +163,7 @@ def test_the_gate_takes_the_evidence_since_the_start(history):
         assert "planned number of looks" in by_rule[rule].reason
 
 
+@pytest.mark.thorough
 def test_the_result_depends_on_the_rows_and_not_on_when_they_came(model, days, tmp_path, changes):
     """Late days, a day that is corrected, and days that are added twice: the result is that of the rows at last."""
     late = [number for number in range(N_DAYS) if number not in (3, 25, 40)]
@@ -176,6 +178,7 @@ def test_the_result_depends_on_the_rows_and_not_on_when_they_came(model, days, t
     assert history.changes(**GIVEN).to_dict() == history.changes(**GIVEN).to_dict()
 
 
+@pytest.mark.thorough
 def test_missing_days_leave_the_weeks_where_they_are(model, days, tmp_path):
     """Days 21 to 27 and some others did not come: starts and shares are still those of the calendar."""
     came = [number for number in range(N_DAYS) if number not in (5, 33, *range(21, 28))]
@@ -245,6 +248,7 @@ def test_windows_stay(faulty):
     assert windows(faulty, "7d", None).before == range(45)
 
 
+@pytest.mark.thorough
 def test_periods_with_numbers_are_in_weeks_of_seven(model, days, tmp_path):
     history = filled(model, tmp_path / "numbers.history", days, at=lambda number: 3 * number)
     found = windows(history.path, 7, "first 20")
@@ -257,6 +261,7 @@ def test_periods_with_numbers_are_in_weeks_of_seven(model, days, tmp_path):
         history.changes(7, "first 20d", looks="any")
 
 
+@pytest.mark.thorough
 def test_a_fleet_holds_at_any_look(model, days, tmp_path, faulty, changes):
     same = filled(model, tmp_path / "same.history", days, fault=99).path
     fleet = debias.History.fleet([faulty, same], **GIVEN, error_rate=0.1)
@@ -279,3 +284,22 @@ def test_a_fleet_holds_at_any_look(model, days, tmp_path, faulty, changes):
     early = debias.History.fleet(faulty, "7d", looks="any")
     assert early.exit_code == 4
     assert early.reference == "the first 60 days of the model"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda plain: plain.update(any_look=None), "any_look contradicts looks"),
+        (lambda plain: plain.update(looks="often"), "looks is not"),
+        (lambda plain: plain["loss"]["loss"]["starts"].update(share=[1.0]), "as many numbers as starts"),
+        (lambda plain: plain["loss"]["loss"]["starts"].update(prior=-1.0), "not above 0"),
+        (lambda plain: plain["loss"].update(since=["x"]), "do not have 3 entries"),
+        (lambda plain: plain["loss"].update(cost_since=None), "do not have 3 entries"),
+        (lambda plain: plain["any_look"].update(n_starts="many"), "n_starts"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(changes, wrong, said):
+    plain = changes.to_dict()
+    wrong(plain)
+    with pytest.raises(debias.errors.DebiasError, match=said):
+        Changes.from_json(json.dumps(plain))

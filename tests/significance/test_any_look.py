@@ -211,3 +211,26 @@ def test_of_series_in_which_nothing_changes_few_are_ever_found(memory):
     print(f"memory {memory}: a rise {share[0]:.4f} ({error[0]:.4f}), any change {share[1]:.4f} ({error[1]:.4f})")
     assert (share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_series)).all()
     assert (share > 0).all()
+
+
+def delays(values, level):
+    """The number of days after the reference until each column is found to have risen; infinity if never."""
+    delay = np.full(values.shape[1], np.inf)
+    for n_days in range(1, len(values) - N_BEFORE + 1):
+        p = evidence_of(*split(values[: N_BEFORE + n_days])).p_values(True)[0]
+        delay = np.where((p <= level) & np.isinf(delay), n_days, delay)
+    return delay
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("memory", "limit"), [(0.0, 14), (0.3, 63)])
+def test_a_rise_is_found_within_days_however_late_it_begins(memory, limit):
+    """2 standard deviations from day 0, 100 or 300 on, one of ten features: docs/monitoring.md cites the medians."""
+    for begin in (0, 100, 300):
+        values = days(11, N_BEFORE + begin + 90, 200, memory)
+        values[N_BEFORE + begin :] += 2.0
+        found = delays(values, 0.05 / 10) - begin
+        late = found[found > 0]
+        never = np.mean(np.isinf(late))
+        print(f"memory {memory}, from day {begin}: median {np.median(late):.0f}, {never:.3f} not in 90 days")
+        assert np.median(late) <= limit
