@@ -168,7 +168,7 @@ def log_bayes_factor(
     prior: float,
     upward: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the logarithm of the Bayes factor of a t statistic, against no difference (Goenen et al. 2005).
+    """Return the logarithm of the Bayes factor of a t statistic, against no difference (Gönen et al. 2005).
 
     For normal units and a fixed `prior`, 1 / factor is a p-value that holds at any look (Ville 1939).
 
