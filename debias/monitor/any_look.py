@@ -29,7 +29,7 @@ from debias.monitor.times import (
 from debias.p_values import holm
 from debias.results.any_look import ANY, NOT_AT_ANY_LOOK, AnyLook
 from debias.results.windows import MeanOfPeriods
-from debias.significance.any_look import ENOUGH_UNITS, Evidence, PeriodValues, evidence_of
+from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
 from debias.significance.period_means import OF
@@ -278,20 +278,22 @@ class Judged:
         warnings: list[str] = []
         if loss is not None:
             evidence = _of_losses(periods, windows.weeks, names, read)
-            of_weeks += compress(("the loss", "the base", *loss.feature_names), evidence.of_weeks)
+            of_weeks += compress(("the loss", "the base", *loss.feature_names), evidence.judged_by_weeks)
             if evidence.starts[0] is None:
-                loss, no_loss_because = None, _too_few(evidence, 0)
+                loss, no_loss_because = None, too_few(evidence, 0)
             else:
                 unjudged = [
                     starts is None and used for starts, used in zip(evidence.starts[2:], read.used, strict=True)
                 ]
                 if any(unjudged):
                     named = listed([escaped(name) for name in compress(loss.feature_names, unjudged)], MOST_NAMED)
-                    warnings.append(f"what {named} cost is not judged: {_too_few(evidence, 2 + unjudged.index(True))}")
+                    warnings.append(f"what {named} cost is not judged: {too_few(evidence, 2 + unjudged.index(True))}")
                 loss = _loss_at_any_look(loss, evidence, read.used, alpha)
         evidence = _of_means(periods, windows.weeks, names)
         of_weeks += [
-            f"the mean {of}" for of, own in zip(OF, np.split(evidence.of_weeks, len(OF)), strict=True) if own.any()
+            f"the mean {of}"
+            for of, own in zip(OF, np.split(evidence.judged_by_weeks, len(OF)), strict=True)
+            if own.any()
         ]
         means = _means_at_any_look(read, windows, evidence, alpha)
         n_starts = int(np.unique(windows.weeks[1]).size)
@@ -371,14 +373,14 @@ def _means_at_any_look(
     return tuple(found)
 
 
-def _too_few(evidence: Evidence, k: int) -> str:
+def too_few(evidence: Evidence, k: int) -> str:
     """Return why the mean number k is not judged."""
     n_periods, n_weeks = evidence.n_units
     few = f"the reference has {counted(n_periods, 'period')}"
     if n_periods >= ENOUGH_UNITS and evidence.of_weeks[k]:
         few = (
             "periods of the reference depend on those before them, so that weeks are compared, and it has "
-            f"{counted(n_weeks, 'complete week')}"
+            f"{counted(n_weeks, 'complete week')} of {IN_A_WEEK} periods or more"
         )
     elif n_periods >= ENOUGH_UNITS:
         return "it is the same in all periods of the reference"

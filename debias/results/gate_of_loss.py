@@ -55,7 +55,8 @@ def result_of_loss(
         p, at = loss.starts.above(limit)
         rise, since = loss.starts.difference[at], escaped(loss.starts.since[at])
         reason += f"; at any look: {rise:+.3g} since {since}, p of more than the limit = {p:.3g}"
-    if loss.p_above(limit) <= level:
+    # At any look, the loss may have risen by more in the last days of a longer recent window.
+    if (loss.change > limit or loss.starts is not None) and loss.p_above(limit) <= level:
         return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")
     if loss.change <= limit:
         if lacking is not None:

@@ -36,6 +36,8 @@ STARTS = 52
 """Half of the error rate is for the starts of so many weeks, and the rest for all later ones."""
 MEMORY = 0.1
 """Periods have a memory if the correlation of each with the next one is larger in the reference."""
+IN_A_WEEK = 4
+"""Weeks of fewer periods do not join enough of them to lose a memory: such means are not judged."""
 LEVEL, TARGET = 0.05 / 10 / (STARTS + 1), 30
 """The prior makes the difference that is found at this level after so many periods as small as it can be."""
 ROUNDING = 1e-9
@@ -78,6 +80,11 @@ class Evidence:
     starts: Sequence[Starts | None]
     of_weeks: NDArray[np.bool_]
     n_units: tuple[int, int]
+
+    @property
+    def judged_by_weeks(self) -> NDArray[np.bool_]:
+        """For each mean, whether it is judged, and its units are weeks."""
+        return self.of_weeks & np.array([starts is not None for starts in self.starts], dtype=bool)
 
     def p_values(self, upward: bool) -> tuple[Array, Array, list[str]]:
         """Return p-values, differences since the start that has them, and the first periods of these starts.
@@ -137,9 +144,9 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     """
     usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
     weekly = memory_of(before.values) > MEMORY
-    weeks = _joined(before, usual)
+    weeks = _joined(before, usual if usual >= IN_A_WEEK else np.inf)
     of_periods = _Units.of(before, after, TARGET)
-    of_weeks = _Units.of(weeks, _joined(after, usual), TARGET / usual) if weekly.any() else None
+    of_weeks = _Units.of(weeks, _joined(after, usual), max(TARGET / usual, 1.0)) if weekly.any() else None
     starts: list[Starts | None] = []
     for k, is_weekly in enumerate(weekly):
         units = of_weeks if is_weekly else of_periods
@@ -180,8 +187,13 @@ def shares_of(start: Integers) -> Array:
     return STARTS / ((STARTS + start) * (STARTS + start + 1.0))
 
 
-def _joined(periods: PeriodValues, usual: int) -> PeriodValues:
-    """Return the means of weeks. The last week is left out if it has fewer periods than a week usually has."""
+def _joined(periods: PeriodValues, usual: float) -> PeriodValues:
+    """Return the means of weeks. The last week is left out if it has fewer periods than a week usually has.
+
+    There are none if `usual` is infinite.
+    """
+    if np.isinf(usual):
+        return PeriodValues(periods.values[:0], periods.weight[:0], periods.week[:0])
     week, at, count = np.unique(periods.week, return_inverse=True, return_counts=True)
     weight: Array = np.bincount(at, periods.weight, week.size).astype(np.float64)
     sums = np.zeros((week.size, periods.values.shape[1]))

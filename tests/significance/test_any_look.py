@@ -122,6 +122,20 @@ def test_weeks_are_the_same_test_of_weekly_means():
     assert p[0] == p[6] != p[7]
 
 
+def test_periods_with_a_memory_that_weeks_do_not_join_are_not_judged():
+    """Of weekly periods, or three a week, weeks would have the same memory."""
+    values = days(0, 130, 1, memory=0.9)
+    for in_a_week, n_weeks in ((1, 0), (3, 0), (4, 15)):
+        before, after = (
+            PeriodValues(each, np.ones(len(each)), np.arange(len(each)) // in_a_week)
+            for each in (values[:N_BEFORE], values[N_BEFORE:])
+        )
+        found = evidence_of(before, after, ["x"] * len(after.week))
+        assert found.of_weeks.tolist() == [True]
+        assert found.n_units == (N_BEFORE, n_weeks)
+        assert found.judged_by_weeks.tolist() == [found.starts[0] is not None] == [n_weeks > 0]
+
+
 def test_one_start_is_the_plain_bayes_factor():
     values = without_memory(N_BEFORE + 7)
     starts = evidence_of(*split(values)).starts[0]
