@@ -1,21 +1,24 @@
 """``looks="any"`` in a history: windows that stay, what is judged and what is not, and the same words everywhere."""
 
 import json
+import re
 import warnings
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from xgboost import XGBRegressor
 
 import debias
 from debias import Changes
 from debias.errors import CompositionError, HistoryError
-from debias.monitor.any_look import Windows
+from debias.monitor.any_look import Windows, findings_at_any_look, too_few
+from debias.monitor.few_numbers import Summaries
 from debias.monitor.records import Records
 from debias.monitor.store import Store
 from debias.p_values import holm, log_bayes_factor
 from debias.results.fleet import FEW
-from debias.significance.any_look import MEMORY, TARGET, memory_of, prior_of
+from debias.significance.any_look import MEMORY, TARGET, PeriodValues, evidence_of, memory_of, prior_of
 
 from .conftest import FIRST
 
@@ -136,6 +139,7 @@ def test_every_place_has_the_start(changes, history, tmp_path):
     sentence = next(text for text in changes.summary() if text.startswith("The mean squared error rose"))
     assert f"since {since}" in sentence
     assert sentence.count(" since 2026-") == 2  # of the loss and of the feature
+    assert re.search(rf"a  .*{since}  .* costs more", repr(changes))
     page = changes.to_html()
     assert f"<td>{since}</td>" in page.replace(' class="text"', "").replace(' class="word"', "")
     assert ">since<" in page
@@ -303,3 +307,58 @@ def test_a_file_that_contradicts_itself_is_refused(changes, wrong, said):
     wrong(plain)
     with pytest.raises(debias.errors.DebiasError, match=said):
         Changes.from_json(json.dumps(plain))
+
+
+def test_why_a_mean_is_not_judged():
+    alternating, slow, constant = np.tile([0.0, 1.0], 20), np.repeat([0.0, 1.0], 20), np.ones(40)
+    values = np.column_stack([alternating, slow, constant])
+
+    def reasons(n_periods):
+        before, after = (
+            PeriodValues(each, np.ones(len(each)), np.arange(len(each)) // 7)
+            for each in (values[:n_periods], values[:9])
+        )
+        found = evidence_of(before, after, ["x"] * 9)
+        return [None if starts else too_few(found, k) for k, starts in enumerate(found.starts)]
+
+    few = "{}: 8 are needed to show how much they vary. Choose a longer reference"
+    assert reasons(40) == [
+        None,
+        few.format(
+            "periods of the reference depend on those before them, so that weeks are compared, and it has 5 complete "
+            "weeks of 4 periods or more"
+        ),
+        "it is the same in all periods of the reference",
+    ]
+    assert reasons(7) == [few.format("the reference has 7 periods")] * 3
+
+
+@pytest.mark.slow
+def test_of_histories_in_which_nothing_changes_few_are_ever_found(tmp_path):
+    """20 models of 10 features, 60 and 300 days of 100 rows with skewed errors, one look a day."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng([43, seed])
+
+        def rows(n_rows, rng=rng):
+            X = rng.normal(size=(n_rows, 10))
+            return X, X[:, 0] + X[:, 1] * (X[:, 2] > 0) + 0.5 * X[:, 3] + rng.exponential(size=n_rows)
+
+        model = XGBRegressor(n_estimators=40, max_depth=3, random_state=0, n_jobs=1).fit(*rows(2000))
+        history = debias.History(model, tmp_path / f"{seed}.history", kept_rows=0)
+        for number in range(360):
+            history.add(*rows(100), at=number, rows="held-out")
+        with Store.of(history.path, 10).reading() as content:
+            records = Records(content, {})
+            read = Summaries(records, records.latest())
+            alarms = set()
+            for number in range(60, 360):
+                at = (number, number)
+                finding = findings_at_any_look(read, at, None, 0.05)
+                alarms |= {"loss"} if finding.loss.direction else set()
+                alarms |= {"feature"} if finding.loss.costs_more.size else set()
+                alarms |= {"residual"} if finding.residual.changed else set()
+        found.append(alarms)
+    counts = {of: sum(of in alarms for alarms in found) for of in ("loss", "feature", "residual")}
+    print(f"found falsely in 20 histories, each in 300 looks: {counts}")
+    assert max(counts.values()) <= 3  # at a share of 5% each, 4 or more of 20 have a probability of 1.6%
