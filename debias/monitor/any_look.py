@@ -376,12 +376,13 @@ def _means_at_any_look(
 def too_few(evidence: Evidence, k: int) -> str:
     """Return why the mean number k is not judged."""
     n_periods, n_weeks = evidence.n_units
-    few = f"the reference has {counted(n_periods, 'period')}"
-    if n_periods >= ENOUGH_UNITS and evidence.of_weeks[k]:
-        few = (
-            "periods of the reference depend on those before them, so that weeks are compared, and it has "
-            f"{counted(n_weeks, 'complete week')} of {IN_A_WEEK} periods or more"
-        )
-    elif n_periods >= ENOUGH_UNITS:
-        return "it is the same in all periods of the reference"
-    return f"{few}: {ENOUGH_UNITS} are needed to show how much they vary. Choose a longer reference"
+    needed = f"{ENOUGH_UNITS} are needed to show how much they vary. Choose a longer reference"
+    if n_periods < ENOUGH_UNITS:
+        return f"the reference has {counted(n_periods, 'period')}: {needed}"
+    if evidence.of_weeks[k]:
+        weeks = "periods of the reference depend on those before them, so that weeks are compared"
+        if n_weeks < ENOUGH_UNITS:
+            return f"{weeks}, and it has {counted(n_weeks, 'complete week')} of {IN_A_WEEK} periods or more: {needed}"
+        if not evidence.n_later_weeks:
+            return f"{weeks}, and none after the reference is complete so far"
+    return "it is the same in all periods of the reference"

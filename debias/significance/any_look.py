@@ -75,11 +75,14 @@ class Evidence:
         Whether its units are weeks.
     n_units : tuple of int
         Number of periods of the reference, and of its complete weeks.
+    n_later_weeks : int
+        Number of complete weeks after it.
     """
 
     starts: Sequence[Starts | None]
     of_weeks: NDArray[np.bool_]
     n_units: tuple[int, int]
+    n_later_weeks: int
 
     @property
     def judged_by_weeks(self) -> NDArray[np.bool_]:
@@ -145,13 +148,14 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
     weekly = memory_of(before.values) > MEMORY
     weeks = _joined(before, usual if usual >= IN_A_WEEK else np.inf)
+    later_weeks = _joined(after, usual)
     of_periods = _Units.of(before, after, TARGET)
-    of_weeks = _Units.of(weeks, _joined(after, usual), max(TARGET / usual, 1.0)) if weekly.any() else None
+    of_weeks = _Units.of(weeks, later_weeks, max(TARGET / usual, 1.0)) if weekly.any() else None
     starts: list[Starts | None] = []
     for k, is_weekly in enumerate(weekly):
         units = of_weeks if is_weekly else of_periods
         starts.append(None if units is None else units.starts(k, after.week, names))
-    return Evidence(starts, weekly, (len(before.weight), len(weeks.weight)))
+    return Evidence(starts, weekly, (len(before.weight), len(weeks.weight)), len(later_weeks.weight))
 
 
 def memory_of(values: Array) -> Array:
@@ -164,7 +168,8 @@ def memory_of(values: Array) -> Array:
     apart = values - values.mean(axis=0)
     squares = (apart**2).sum(axis=0)
     products = (apart[1:] * apart[:-1]).sum(axis=0)
-    return np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0) + 1 / len(values)
+    correlation = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    return correlation + np.where(squares > 0, 1 / len(values), 0.0)
 
 
 def prior_of(variance: float, target: float) -> float:
