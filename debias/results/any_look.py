@@ -116,7 +116,7 @@ class AnyLook:
 
     def summary(self, alpha: float) -> list[str]:
         """Return what holds at any look, and what is not judged."""
-        units = "Units are single periods"
+        units = "Units, taken as independent and normal, are single periods"
         if self.of_weeks:
             units += f", and weeks for {in_a_row([escaped(name) for name in self.of_weeks], MOST_NAMED)}"
         span = f"{escaped(self.first)} to {escaped(self.last)}" if self.n_periods > 1 else escaped(self.first)
