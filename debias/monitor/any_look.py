@@ -296,6 +296,12 @@ class Judged:
             if own.any()
         ]
         means = _means_at_any_look(read, windows, evidence, alpha)
+        n_outputs = len(evidence.starts) // len(OF)
+        warnings += [
+            f"the mean {mean.of} is not judged: {too_few(evidence, k * n_outputs)}"
+            for k, mean in enumerate(means)
+            if np.isnan(mean.p_value)
+        ]
         n_starts = int(np.unique(windows.weeks[1]).size)
         about = AnyLook(names[0], names[-1], len(names), n_starts, tuple(of_weeks))
         of_loss = () if loss is None else loss.warnings

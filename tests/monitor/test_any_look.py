@@ -128,7 +128,12 @@ def test_what_does_not_hold_at_any_look_is_not_judged_and_said_so(changes, histo
     assert "cost_since,since,cost_p_adjusted,cost_verdict" in csv_table[0]
     assert next(row for row in csv_table if row.startswith("a,")).count(changes.loss.since[0]) == 1
     assert "25 periods after the reference (2026-01-21 to 2026-02-14), with 4 starts" in held
-    assert "Units, taken as independent and normal, are single periods, and weeks for the mean prediction." in held
+    assert held.endswith("Units, taken as independent and normal, are single periods.")
+    (unjudged,) = [text for text in changes.warnings if text.startswith("the mean")]
+    assert unjudged.startswith(
+        "the mean prediction is not judged: periods of the reference depend on those before them"
+    )
+    assert "it has 2 complete weeks of 4 periods or more: 8 are needed" in unjudged
     planned = history.changes(GIVEN["recent"], GIVEN["reference"], looks=365)
     for name in ("before", "after", "change", "shift", "left_after"):  # what is no test stays as it is
         np.testing.assert_array_equal(changes.statistics[name], planned.statistics[name])
