@@ -161,6 +161,46 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
     return adjusted
 
 
+def log_bayes_factor(
+    t: NDArray[np.float64],
+    freedom: NDArray[np.float64] | float,
+    variance: NDArray[np.float64] | float,
+    prior: float,
+    upward: bool = False,
+) -> NDArray[np.float64]:
+    """Return the logarithm of the Bayes factor of a t statistic, against no difference (Gönen et al. 2005).
+
+    For normal units and a fixed `prior`, 1 / factor is a p-value that holds at any look (Ville 1939).
+
+    Parameters
+    ----------
+    t : array
+        The difference of two means over its standard error with a pooled variance.
+    freedom : array or float
+        Its degrees of freedom.
+    variance : array or float
+        Variance of the difference of the means if a unit has variance 1.
+    prior : float
+        Variance of the true difference in the same unit, under the alternative: normal about 0.
+    upward : bool
+        Whether the alternative is an increase only: the upper half of this normal distribution.
+
+    Returns
+    -------
+    array
+    """
+    from scipy.special import stdtr
+
+    c = variance / (variance + prior)
+    squared = t**2 / freedom
+    both: NDArray[np.float64] = 0.5 * np.log(c) + (freedom + 1) / 2 * (np.log1p(squared) - np.log1p(c * squared))
+    if not upward:
+        return both
+    # Twice the probability of an increase after the data, which is that of Student's t.
+    above = stdtr(freedom + 1, t * np.sqrt((1 - c) * (freedom + 1) / (freedom + c * t**2)))
+    return both + np.log(2 * np.maximum(above, 1e-300))
+
+
 @lru_cache(maxsize=16)
 def boundaries(alpha: float, n_draws: int, risk: float) -> Boundaries:
     """Return :class:`Boundaries`, made once: they take as long as a small test."""

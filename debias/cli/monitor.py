@@ -42,6 +42,18 @@ if TYPE_CHECKING:
 
     from debias.monitor.history import History
 
+
+def number_of_looks(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
+    """Return a number of comparisons, or "any"."""
+    from debias.results.any_look import ANY
+
+    if value == ANY:
+        return ANY
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is not a number of comparisons: pass 1 or more, such as 365, or any")
+    return int(value)
+
+
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
 with_comparison = with_options(
     click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
@@ -54,10 +66,11 @@ with_comparison = with_options(
     error_rate_option,
     click.option(
         "--looks",
-        default=1,
+        default="1",
         show_default=True,
-        type=click.IntRange(1),
-        help="Number of comparisons that share --error-rate, such as 365 for one a day in a year.",
+        metavar="N|any",
+        callback=number_of_looks,
+        help="Number of comparisons that share --error-rate, such as 365 for one a day in a year; or any.",
     ),
 )
 with_windows = with_options(

@@ -79,7 +79,8 @@ OPTIONS = (
     (r"\breplace=True\b", "--replace"),
     (r"\bbaseline=(?!\w)", "--baseline"),
     (r"\bpart='\.\.\.'", "--part NAME"),
-    (r"\b(at|label)=(?=')", r"--\1 "),
+    (r"\b(at|label|looks|recent|reference)=(?=')", r"--\1 "),
+    (r"\b(recent|reference)=(?=[0-9])", r"--\1 "),
     # Arguments without a value.
     (r"\b(train|tested|test|groups|blocks|qid|params|level|rows)=(?![\w'\"({\[-])", r"--\1"),
     (r"\b(at|label|looks|series|timeout|recent|reference)=(?![\w'\"({\[-])", r"--\1"),

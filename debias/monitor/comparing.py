@@ -86,14 +86,19 @@ def comparison_of(
     """
     stored = StoredPeriods(records, series)
     comparison = Comparison(stored, reference, {"alpha": alpha, "least": least, "looks": looks}, ensemble)
-    waiting = WaitingPeriods(records, series)
-    newer, found = waiting.newer(stored.periods), comparison.of(recent)
+    found = with_newer(comparison.of(recent), records, series)
+    return replace(found, provisional=comparison.of_waiting(WaitingPeriods(records, series), recent))
+
+
+def with_newer(changes: Changes, records: Records, series: Series) -> Changes:
+    """Return changes with what came after the periods that have responses, of this model and of others."""
+    periods = records.content.periods(series.id)
+    newer = WaitingPeriods(records, series).newer(periods)
     return replace(
-        found,
+        changes,
         newer_waiting=len(newer),
         last_waiting=newer[-1].moment.as_datetime if newer else None,
-        warnings=(*found.warnings, *_of_newer_models(records, series, newer[-1] if newer else stored.periods[-1])),
-        provisional=comparison.of_waiting(waiting, recent),
+        warnings=(*changes.warnings, *_of_newer_models(records, series, newer[-1] if newer else periods[-1])),
     )
 
 
@@ -150,7 +155,7 @@ class Comparison:
         periods, settings = self._source.periods, self._settings
         after = positions_of(periods, recent, "recent", len(periods) - 1)
         before = self._before(after)
-        found = self._changes(before, after, settings)
+        found = self.between(before, after, settings)
         if found.loss is not None:
             found = replace(found, loss=self._with_causes(found.loss, before, after))
         if not found.compared or not _ends_with_the_last(recent):
@@ -164,7 +169,7 @@ class Comparison:
             before = self._before(after, may_overlap=True)
             if len(before) < ENOUGH_PERIODS or before.stop > after.start:
                 break
-            longer.append(self._changes(before, after, settings))
+            longer.append(self.between(before, after, settings))
             undecided = undecided & longer[-1].undecided
         return replace(found, longer=tuple(longer))
 
@@ -226,7 +231,7 @@ class Comparison:
         """Return the positions of the reference of a recent window."""
         return reference_of(self._source.periods, self._reference, after, self._differs, may_overlap)
 
-    def _changes(self, before: range, after: range, settings: dict[str, Any]) -> Changes:
+    def between(self, before: range, after: range, settings: dict[str, Any]) -> Changes:
         """Return what changed between two windows, whose positions are given."""
         source = self._source
         facts: dict[str, Any] = {

@@ -47,7 +47,7 @@ class Summaries:
         ensemble = trees.ensemble
         self.label, self.model = series.label, ensemble.source
         self.periods, self.grouping = records.content.periods(series.id), trees.grouping
-        self._used = (
+        self.used = (
             np.bincount(self.grouping.index[ensemble.feature[ensemble.splits]], None, len(trees.grouping.names)) > 0
         )
         self._records, self._series = records, series
@@ -70,8 +70,10 @@ class Summaries:
         level = alpha / looks
         before = reference_of(self.periods, reference, after, lambda one, other: self._differs(one, other, level))
         because = nothing_to_compare(len(self.periods), len(before), len(after))
-        if because is not None:
-            return because
+        return self.between(before, after, level) if because is None else because
+
+    def between(self, before: range, after: range, level: float) -> Findings:
+        """Return what the periods at some positions show against those at others; there are some of both."""
         windows = self._window(before), self._window(after)
         loss, no_loss_because = self._loss(windows, level)
         means = compare_means(windows[0].means, windows[1].means, level)
@@ -107,15 +109,19 @@ class Summaries:
         return loss is not None and (loss.costs_more.size > 0 or loss.direction is not None)
 
     def _loss(self, windows: tuple[_Window, _Window], level: float) -> tuple[LossChange | None, str | None]:
-        return compare_losses(windows[0].losses, windows[1].losses, self.grouping, self._used, level)
+        return compare_losses(windows[0].losses, windows[1].losses, self.grouping, self.used, level)
+
+    def each(self, positions: range) -> list[PeriodSummary]:
+        """Return the periods at some positions; each is read once."""
+        new = [position for position in positions if position not in self._known]
+        found = self._records.summaries(self._series, [self.periods[position] for position in new])
+        self._known |= dict(zip(new, found, strict=True))
+        return [self._known[position] for position in positions]
 
     def _window(self, positions: range) -> _Window:
-        """Return the window of the periods at some positions; each is read once, and each window is made once."""
+        """Return the window of the periods at some positions; each window is made once."""
         if positions not in self._windows:
-            new = [position for position in positions if position not in self._known]
-            found = self._records.summaries(self._series, [self.periods[position] for position in new])
-            self._known |= dict(zip(new, found, strict=True))
-            self._windows[positions] = _Window.of([self._known[position] for position in positions], self.grouping)
+            self._windows[positions] = _Window.of(self.each(positions), self.grouping)
         return self._windows[positions]
 
     def _n_rows(self, position: int) -> int:

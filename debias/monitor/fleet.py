@@ -13,12 +13,14 @@ from typing import Any
 from urllib.parse import quote
 
 from debias.errors import DebiasError, HistoryError
+from debias.monitor.any_look import default_in_words, findings_at_any_look, refuse_moving
 from debias.monitor.comparing import WaitingPeriods, reference_in_words
 from debias.monitor.few_numbers import Summaries
 from debias.monitor.records import Records
 from debias.monitor.store import Period, Series, Store, Waiting
 from debias.monitor.times import n_missing, parsed, positions_of, time_text
 from debias.progress import task
+from debias.results.any_look import ANY
 from debias.results.fleet import Findings, Fleet, FleetLine
 from debias.results.gate_of_changes import result_of_age
 from debias.results.vocabulary import FleetVerdict, GateStatus
@@ -37,7 +39,7 @@ def fleet_of(
     reference: Any,
     *,
     error_rate: float,
-    looks: int,
+    looks: int | str,
     max_age_days: float | None,
     html: Any,
     timeout: float,
@@ -50,9 +52,15 @@ def fleet_of(
     if max_age_days is not None and not (is_number and max_age_days >= 0):
         raise HistoryError(f"max_age_days={max_age_days!r} is not a number of days")
     files = files_of(paths)
-    shared = looks * len(files)
-    check_settings(error_rate, 0.0, looks)
-    settings = {"recent": recent, "reference": reference, "alpha": error_rate, "looks": shared}
+    settings: dict[str, Any] = {"recent": recent, "reference": reference}
+    if isinstance(looks, str) and looks == ANY:
+        check_settings(error_rate, 0.0, 1)
+        refuse_moving(reference)
+        settings |= {"alpha": error_rate / len(files), "looks": looks}
+    else:
+        check_settings(error_rate, 0.0, looks)
+        assert not isinstance(looks, str)
+        settings |= {"alpha": error_rate, "looks": looks * len(files)}
     pages = Pages(html, files) if html is not None else None
     lines: list[FleetLine] = []
     with task("histories", len(files)) as advance:
@@ -69,7 +77,7 @@ def fleet_of(
         alpha=error_rate,
         looks=looks,
         recent=str(recent),
-        reference=reference_in_words(reference, []),
+        reference=default_in_words([]) if looks == ANY and reference is None else reference_in_words(reference, []),
     )
     if html is not None:
         fleet.to_html(html)
@@ -165,7 +173,10 @@ def _read(
     if read.periods:
         after = positions_of(read.periods, settings["recent"], "recent", len(read.periods) - 1)
         begin = bisect_left(sorted(by_key), read.periods[after.start].key) if after else 0
-        found = read.compared(after, **settings) if compares else None
+        if compares and settings["looks"] == ANY:
+            found = findings_at_any_look(read, settings["recent"], settings["reference"], settings["alpha"])
+        elif compares:
+            found = read.compared(after, **settings)
     else:
         wait = counted(len(came), "period") + (" waits" if len(came) == 1 else " wait")
         found = f"{escaped(read.label)} has no period with responses: {wait} for them"

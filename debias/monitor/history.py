@@ -15,12 +15,14 @@ import numpy as np
 from debias.atomic_files import written
 from debias.data.user_rows import dataset
 from debias.errors import HistoryError
+from debias.monitor.any_look import comparison_at_any_look
 from debias.monitor.comparing import comparison_of
 from debias.monitor.reading import OwnModel
 from debias.monitor.records import About, Records, StoredTrees, merged, packed_trees
 from debias.monitor.scores import frames_of
 from debias.monitor.store import Store
 from debias.monitor.times import Moment, Window, index_of, refuse_far_future, time_text
+from debias.results.any_look import ANY
 from debias.rows.passed_rows import PassedRows
 from debias.rows.period_sums import KEPT_ROWS, LOSS_ROWS, MOST_KEPT
 from debias.significance.change import LEAST
@@ -171,7 +173,7 @@ class History:
         reference: Any = None,
         *,
         error_rate: float = 0.05,
-        looks: int = 1,
+        looks: int | str = 1,
         max_age_days: float | None = None,
         html: Any = None,
         timeout: float = TIMEOUT,
@@ -191,8 +193,8 @@ class History:
             As for :meth:`changes`. By default the reference ends before a week that differs in what is judged.
         error_rate : float
             Family-wise error rate of each test, over all models and all `looks` together.
-        looks : int
-            Number of looks that are planned, such as 365 for one a day in a year.
+        looks : int or "any"
+            Number of looks that are planned, such as 365 for one a day in a year; "any" as for :meth:`changes`.
         max_age_days : float, optional
             A person should look at models whose last period, also one that waits for its responses, is older.
         html : str or Path, optional
@@ -514,7 +516,7 @@ class History:
         reference: Any = None,
         *,
         error_rate: float = 0.05,
-        looks: int = 1,
+        looks: int | str = 1,
         least: float = LEAST,
         series: str | None = None,
     ) -> Changes:
@@ -534,9 +536,11 @@ class History:
             does not differ from the first 30 days either.
         error_rate : float
             Family-wise error rate of each test, of all `looks` comparisons together.
-        looks : int
+        looks : int or "any"
             Number of comparisons that are planned, such as 365 for one a day in a year. Each then has the error rate
-            error_rate / looks.
+            error_rate / looks. "any": `error_rate` is that of any number of looks, whenever they are. Then the loss,
+            what each feature costs, and the means are judged, from all periods after the reference, and nothing else.
+            The reference must stay: by default it is the first 60 days (or periods), as they are.
         least : float
             A change counts if the slope of the response changed by more than this. The slope is 1 if the response
             follows the splits on the feature as the model believes, and 0 if it does not follow them.
@@ -563,6 +567,8 @@ class History:
             if not records.content.periods(chosen.id):
                 raise HistoryError(f"there is no period with responses of {chosen.label!r} in {self.path}")
             settings: dict[str, Any] = {"alpha": error_rate, "least": least, "looks": looks}
+            if isinstance(looks, str) and looks == ANY:
+                return comparison_at_any_look(records, chosen, recent, reference, alpha=error_rate, least=least)
             own = None if self._own is None or self._own.digest != chosen.digest else self._own.ensemble
             return comparison_of(records, chosen, recent, reference, ensemble=own, **settings)
 
@@ -573,7 +579,7 @@ class History:
         reference: Any = None,
         *,
         error_rate: float = 0.05,
-        looks: int = 1,
+        looks: int | str = 1,
         least: float = LEAST,
         series: str | None = None,
     ) -> Gate:

@@ -339,6 +339,12 @@ def positions_of(periods: Sequence[Period | Waiting], window: Any, name: str, la
         return range(bisect_left(keys, first), bisect_right(keys, end))
     if last < 0:
         return range(0)
+    if chosen.span is not None and periods[last].kind not in (LOCAL, ZONED):
+        number = f"{name}='{FIRST}60'" if isinstance(window, str) and window.strip().startswith(FIRST) else f"{name}=7"
+        raise HistoryError(
+            f"{name}={str(window)!r} is a length of time: it needs periods with times, and those of this history are "
+            f"{IN_WORDS[periods[last].kind]}: pass a number of periods, such as {number}"
+        )
     if isinstance(window, str) and window.strip().startswith(FIRST):
         return range(min(_end_of_first(periods, chosen), last + 1))
     return range(chosen.begin([period.key for period in periods], last, periods[last].kind), last + 1)

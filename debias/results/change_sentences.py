@@ -38,12 +38,24 @@ def summary(changes: Changes) -> list[str]:
     if not changes.compared:
         return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes), *newer, *provisional]
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
-    far = (changes.statistics["shifted"] & (changes.statistics["shift"] >= LARGE_SHIFT)).any()
     return [
         *([] if changes.response_predicted is None else [f"{changes.response_predicted}."]),
         *_faults_of_rows(changes),
         *_means(changes),
         *_loss(changes),
+        *(_by_feature(changes) if changes.any_look is None else []),
+        *_no_loss(changes),
+        *_windows(changes),
+        *([_tests(changes)] if changes.any_look is None else changes.any_look.summary(changes.alpha)),
+        *newer,
+        *provisional,
+    ]
+
+
+def _by_feature(changes: Changes) -> list[str]:
+    """Return sentences about the response to single features, and about shifts of the rows."""
+    far = (changes.statistics["shifted"] & (changes.statistics["shift"] >= LARGE_SHIFT)).any()
+    return [
         *_not_tested(changes),
         *([_shifted(changes)] if far else []),
         _changed(changes),
@@ -51,11 +63,6 @@ def summary(changes: Changes) -> list[str]:
         *_reversed(changes),
         *_undetected(changes),
         *([] if far else [_shifted(changes)]),
-        *_no_loss(changes),
-        *_windows(changes),
-        _tests(changes),
-        *newer,
-        *provisional,
     ]
 
 
@@ -93,9 +100,10 @@ def _means(changes: Changes) -> list[str]:
         if found[of].changed
     ]
     also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
+    since = "" if residual.since is None else f", since {escaped(residual.since)}"
     return [
-        f"The mean residual changed, for whatever reason: {residual.before:.3g} before, {residual.after:.3g} recently; "
-        f"{escaped(residual.most)} deviates most.{also}"
+        f"The mean residual changed, for whatever reason{since}: {residual.before:.3g} before, {residual.after:.3g} "
+        f"recently; {escaped(residual.most)} deviates most.{also}"
     ]
 
 
@@ -112,6 +120,8 @@ def _loss(changes: Changes) -> list[str]:
             "periods to tell whether this is chance, and no feature was tested."
         ]
     moved = f"went {ends}, which may be chance" if found.direction is None else f"{found.direction} {ends}"
+    if found.direction is not None and loss.since is not None:
+        moved = f"{found.direction} by {abs(loss.since[1]):.3g} since {escaped(loss.since[0])}; recently it went {ends}"
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)
     others = counted(n_others, "other feature" if named else "feature")
@@ -119,7 +129,12 @@ def _loss(changes: Changes) -> list[str]:
     parts += [f"{others} {'together ' * (n_others > 1)}{cost.sum() - cost[named].sum():+.3g}"] if n_others else []
     if not named:
         return [f"The {metric} {moved}: {', '.join(parts)}. No feature costs more than before by more than chance."]
-    more = in_a_row([f"{_name(changes, k)} {cost[k]:+.3g}" for k in named], MOST_NAMED)
+    more = in_a_row([f"{_name(changes, k)}{found.cost_in_words(k)}" for k in named], MOST_NAMED)
+    if found.since:
+        return [
+            f"The {metric} {moved}. More than before, beyond chance at any look, cost: {more}. The base changed by "
+            f"{found.base.change:+.3g}."
+        ]
     return [
         f"The {metric} {moved}. More than before, beyond chance, cost: {more}. The rest: {', '.join(parts)}.",
         *_causes(found),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias.results import change_sentences, console, stored
+from debias.results.any_look import AnyLook
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION, Malformed, mapping, plain_numbers
 from debias.results.loss_change import LossChange
@@ -45,8 +46,8 @@ class Changes(ReportedResult):
         Family-wise error rate of each test, over all `looks` together.
     least : float
         A change counts if the slope of the response changed by more than this, see :meth:`to_frame`.
-    looks : int
-        Number of comparisons that share `alpha`.
+    looks : int or "any"
+        Number of comparisons that share `alpha`. "any": `any_look` says of which p-values this holds.
     statistics : dict of str to array of shape (n_features,)
         The statistics of the comparison, see :meth:`to_frame`; none if nothing was compared.
     splits : tuple of str
@@ -79,10 +80,17 @@ class Changes(ReportedResult):
         Why the change of the loss is not known, or which periods it lacks; None if it is known, or nothing was
         compared.
     provisional : Provisional or None
-        What the rows tell whose responses are not known yet; None if there are none in the recent window.
+        What the rows tell whose responses are not known yet; None if there are none in the recent window, or
+        ``looks="any"``.
+    any_look : AnyLook or None
+        With ``looks="any"``, what was looked at.
 
     Notes
     -----
+    With ``looks="any"``, the p-values of the loss, of what each feature costs, and of the means hold at any look;
+    docs/monitoring.md says what this rests on. Nothing else is judged then: the p-values of the response and of shifts
+    are NaN, every `verdict` is "not compared", `loss` has no causes, and `provisional` is None.
+
     The test of change is about the response: whether it depends on the feature in another way than before. It is made
     so that other rows (drift in X) are no change. Those are in ``shift``. docs/methods.md has the formulas.
     """
@@ -124,7 +132,7 @@ class Changes(ReportedResult):
     recent: WindowOfPeriods
     alpha: float
     least: float
-    looks: int = 1
+    looks: int | str = 1
     statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
     splits: tuple[str, ...] = ()
     method: str = "none"
@@ -141,6 +149,7 @@ class Changes(ReportedResult):
     loss: LossChange | None = None
     no_loss_because: str | None = None
     provisional: Provisional | None = None
+    any_look: AnyLook | None = None
 
     def __repr__(self) -> str:
         return console.short_changes(self)
@@ -212,8 +221,9 @@ class Changes(ReportedResult):
         ``response_error``, ``p_value``, ``p_adjusted`` (Holm) of ``response_change``; ``informative_before``,
         ``informative_after``; ``shift`` (effect size w of the difference between the rows of the windows at the splits
         on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with
-        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict``:
-        :attr:`not_compared_because` says why.
+        a category that the model never saw); and ``verdict``. With ``looks="any"`` also ``cost``, ``cost_since``,
+        ``since``, ``cost_p_adjusted`` and ``cost_verdict`` of the loss (:meth:`LossChange.to_frame`), which are judged
+        then. If nothing was compared, only ``verdict``: :attr:`not_compared_because` says why.
         """
         import pandas as pd
 
@@ -224,6 +234,9 @@ class Changes(ReportedResult):
         frame = pd.DataFrame(
             {name: self.statistics[name] for name in self.STATISTICS if name not in left_out}, index=index
         )
+        if self.any_look is not None and self.loss is not None:
+            costs = self.loss.to_frame()[["cost", "cost_since", "since", "p_adjusted", "verdict"]]
+            frame = frame.join(costs.rename(columns={"p_adjusted": "cost_p_adjusted", "verdict": "cost_verdict"}))
         frame["verdict"] = list(map(str, self.verdict))
         size = -np.abs(self.statistics["response_change"])
         order = np.lexsort((-self.statistics["before"], size, self.statistics["p_value"]))  # NaN comes last
@@ -267,6 +280,7 @@ class Changes(ReportedResult):
             "loss": None if self.loss is None else self.loss.to_dict(),
             "no_loss_because": self.no_loss_because,
             "provisional": None if self.provisional is None else self.provisional.to_dict(),
+            "any_look": None if self.any_look is None else self.any_look.to_dict(),
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
@@ -284,6 +298,8 @@ class Changes(ReportedResult):
             fields["loss"] = LossChange.read(fields["loss"], fields["feature_names"])
         if fields.get("provisional") is not None:
             fields["provisional"] = Provisional.read(fields["provisional"], fields["feature_names"])
+        if fields.get("any_look") is not None:
+            fields["any_look"] = AnyLook(**fields["any_look"])
         changes = cls(**fields)
         stored.check_read_changes(changes, verdict)
         return changes

@@ -23,6 +23,7 @@ from debias.results.vocabulary import GateStatus, displayed
 from debias.text import counted, escaped, shortened
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
 
     from debias.results.audit import Audit
@@ -45,11 +46,14 @@ TESTED = {"z", "p_adjusted", "verdict", "finding"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
+OF_COSTS_SINCE = ("saved_before", "cost", "cost_since", "since", "p_adjusted", "verdict")
 OF_MODELS = ("saved_baseline", "saved_model", "cost", "error", "p_adjusted", "verdict")
 WIDTH = 80
 """Columns of the prompt,"""
 MOST = 10
 """and the rows of its tables. A line says how many more there are."""
+LEFT_OUT = {"response_change", "rows_change", "saved_before"}
+"""Columns of changes for which the prompt has no room."""
 LONGEST_NAME = 24
 LONGEST_RULE, LONGEST_VALUE = 32, 17
 
@@ -109,9 +113,16 @@ def print_changes(console: Console, changes: Changes) -> None:
     first, *rest = changes.summary()
     _print_lines(console, [first])
     if changes.compared:
-        frame = changes.to_frame()
-        _print_table(console, Table.of(frame[:MOST_DRAWN], OF_CHANGES), len(frame) - MOST_DRAWN)
+        frame, columns = _judged(changes)
+        _print_table(console, Table.of(frame[:MOST_DRAWN], columns), len(frame) - MOST_DRAWN)
     _print_lines(console, rest)
+
+
+def _judged(changes: Changes) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table of the features, and its columns: with any number of looks, only what they cost is judged."""
+    if changes.any_look is not None and changes.loss is not None:
+        return changes.loss.to_frame(), OF_COSTS_SINCE
+    return changes.to_frame(), OF_CHANGES
 
 
 def print_fleet(console: Console, fleet: Fleet) -> None:
@@ -265,8 +276,8 @@ def short_comparison(comparison: Comparison) -> str:
 
 def short_changes(changes: Changes) -> str:
     """Return what changed first, and the features with the strongest evidence."""
-    frame = changes.to_frame()
-    names = [name for name in ("before", "after", "p_adjusted", "shift", "verdict") if name in frame.columns]
+    frame, columns = _judged(changes)
+    names = [name for name in columns if name in frame.columns and name not in LEFT_OUT]
     of = f"{escaped(changes.series)} ({escaped(changes.model)}): {counted(len(frame), 'feature')}"
     return _short([f"Changes of {of}", changes.summary()[0]], Table.of(frame[:MOST], names), len(frame))
 

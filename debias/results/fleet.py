@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import written
+from debias.results.any_look import ANY
 from debias.results.change_sentences import LARGE_SHIFT
 from debias.results.fields import SCHEMA_VERSION
 from debias.results.sentences import in_a_row
@@ -59,7 +60,7 @@ class Findings:
     response_predicted : str or None
         The warning that y seems to be what the model predicts.
     changes : Changes or None
-        The full comparison, if it was made.
+        The full comparison, if it was made; not with ``looks="any"``, which judges no more than the rest.
     """
 
     reference: WindowOfPeriods
@@ -86,7 +87,7 @@ class Findings:
             unseen=(changes.statistics["unseen_before"], changes.statistics["unseen_after"]),
             repeated=changes.repeated,
             response_predicted=changes.response_predicted,
-            changes=changes,
+            changes=changes if changes.any_look is None else None,
         )
 
     @property
@@ -99,16 +100,16 @@ class Findings:
         """Return why a person should look at the model."""
         texts, loss = [], self.loss
         if loss is not None and loss.direction == "rose":
-            change, error = loss.loss.change, loss.loss.error
-            texts.append(f"the {escaped(loss.metric)} rose by {change:.3g} (standard error {error:.2g})")
+            change, about = loss.loss.change, f" (standard error {loss.loss.error:.2g})"
+            if loss.loss.since is not None:
+                change, about = loss.loss.since[1], f" since {escaped(loss.loss.since[0])}"
+            texts.append(f"the {escaped(loss.metric)} rose by {change:.3g}{about}")
         if loss is not None and loss.costs_more.size:
-            cost = loss.statistics["cost"]
-            texts.append(
-                f"features that cost more than before: {self._named(loss.costs_more, lambda k: f' {cost[k]:+.3g}')}"
-            )
+            texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")
         if self.residual is not None and self.residual.changed:
             ends = f"from {self.residual.before:.3g} to {self.residual.after:.3g}"
-            texts.append(f"the mean residual moved {ends}; {escaped(self.residual.most)} deviates most")
+            since = "" if self.residual.since is None else f" since {escaped(self.residual.since)}"
+            texts.append(f"the mean residual moved {ends}{since}; {escaped(self.residual.most)} deviates most")
         if self.more_unseen:
             after = self.unseen[1]
             shares = self._named(self.more_unseen, lambda k: f" ({percent(float(after[k]))} of the recent rows)")
@@ -193,6 +194,8 @@ class FeatureCost:
         As ``saved_before``, ``saved_after``, ``cost`` and ``error`` of :meth:`LossChange.to_frame`.
     costs_more : bool or None
         By more than chance; None if that was not tested.
+    since : str or None
+        With ``looks="any"``, the first period of the start with the smallest p-value. None otherwise.
     """
 
     feature: str
@@ -201,6 +204,7 @@ class FeatureCost:
     cost: float
     error: float
     costs_more: bool | None
+    since: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +242,8 @@ class FleetLine:
         Its mean in both windows, the difference, and the standard error of that; NaN if it is not known.
     trend : {"rose", "fell", "may be chance"} or None
         None if it was not tested.
+    loss_since : str or None
+        With ``looks="any"``, the first period of the start with the smallest p-value of that. None otherwise.
     worst_feature : str or None
         The feature to look at first; None if none was found.
     cost : float
@@ -270,6 +276,7 @@ class FleetLine:
     loss_change: float = nan
     loss_error: float = nan
     trend: str | None = None
+    loss_since: str | None = None
     worst_feature: str | None = None
     cost: float = nan
     features: tuple[FeatureCost, ...] = ()
@@ -317,6 +324,7 @@ class FleetLine:
             loss_change=loss.change,
             loss_error=loss.error,
             trend=None if isnan(loss.error) else found.loss.direction or "may be chance",
+            loss_since=None if loss.since is None else loss.since[0],
             cost=nan if found.worst is None else found.cost_of(found.worst),
             features=_costs(found.loss),
         )
@@ -351,9 +359,10 @@ def _costs(loss: LossChange) -> tuple[FeatureCost, ...]:
     numbers = zip(*(loss.statistics[name].tolist() for name in names), strict=True)
     more = {LossVerdict.MORE: True, LossVerdict.NO_MORE: False, LossVerdict.UNTESTED: None}
     each = zip(loss.feature_names, numbers, loss.verdict, strict=True)
+    since = [first or None for first in loss.since] or [None] * len(loss.feature_names)
     return tuple(
-        FeatureCost(name, before, recent, cost, error, more[verdict])
-        for name, (before, recent, cost, error), verdict in each
+        FeatureCost(name, before, recent, cost, error, more[verdict], first)
+        for (name, (before, recent, cost, error), verdict), first in zip(each, since, strict=True)
     )
 
 
@@ -381,6 +390,8 @@ def _verdict_in_words(changes: Changes) -> str:
     if reasons:
         return f"This model {verdict.text}: {in_a_row(reasons, MOST_REASONS, '; ')}."
     last = counted(changes.recent.n_periods, "period")
+    if changes.any_look is not None:
+        open_ = [*open_, "the response to single features, and shifts of the rows"]
     if open_:
         return f"Nothing was found in the last {last}, but this was not judged: {'; '.join(open_)}."
     return f"{verdict.text.capitalize()} in the last {last}."
@@ -402,14 +413,14 @@ class Fleet:
     lines : tuple of FleetLine
     alpha : float
         Family-wise error rate of each test, over all models and `looks` together.
-    looks : int
+    looks : int or "any"
     recent, reference : str
         The windows, as they were chosen.
     """
 
     lines: tuple[FleetLine, ...]
     alpha: float
-    looks: int
+    looks: int | str
     recent: str
     reference: str
 
@@ -424,6 +435,11 @@ class Fleet:
         """1 if a model needs a look, 4 if none does but one was not judged, 0 if nothing was found."""
         verdicts = {line.verdict for line in self.lines}
         return next((EXIT_CODES[each] for each in FleetVerdict if each in verdicts), 0)
+
+    @property
+    def looks_in_words(self) -> str:
+        """The number of looks that share the error rate."""
+        return "all" if isinstance(self.looks, str) else f"{self.looks:,}"
 
     def name_of(self, line: FleetLine) -> str:
         """Return what a line is called for a reader: the file, and the model if two models of it have a line."""
@@ -483,13 +499,14 @@ class Fleet:
         if newer:
             texts.append(f"The newest periods wait for their responses and are not judged: {newer}.")
         if any(line.judged == FEW and line.recent is not None for line in self.lines):
+            elsewhere = ": the pages of the models judge them, and the command debias monitor changes"
             texts.append(
                 "Judged are the loss and what each feature costs, the mean residual, new categories and repeated rows. "
-                "Shifts of the rows and the response to single features are not: the pages of the models judge them, "
-                "and the command debias monitor changes."
+                "Shifts of the rows and the response to single features are not"
+                f"{' judged at any look' if self.looks == ANY else elsewhere}."
             )
         rate = error_rate_in_words("fwer", self.alpha)
-        looks = "" if self.looks == 1 else f" and {self.looks:,} looks"
+        looks = "" if self.looks == 1 else f" and {self.looks_in_words} looks"
         texts.append(
             f"Compared: the last periods ({escaped(self.recent)}) with {escaped(self.reference)}. Each test: {rate} of "
             f"all models{looks} together."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
+from debias.results.any_look import NOT_AT_ANY_LOOK
 from debias.results.gate_of_loss import RULE as RULE_OF_LOSS
 from debias.results.gate_of_loss import result_of_loss
 from debias.results.gate_outcome import (
@@ -145,7 +146,8 @@ def _biased(changes: Changes) -> Result:
         return Result(
             rule, GateStatus.NOT_JUDGED, "none", wanted, f"{few} to compare with do not show how much means vary"
         )
-    reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g})"
+    since = "" if mean.since is None else f", of all periods since {escaped(mean.since)}"
+    reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g}{since})"
     if mean.changed:
         return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
     return Result(rule, GateStatus.PASSED, ChangeVerdict.UNCHANGED, wanted, reason)
@@ -158,8 +160,7 @@ def _loss(changes: Changes, limit: float) -> Result:
         return _not_compared(RULE_OF_LOSS, changes, allowed)
     if found is None:
         return Result(RULE_OF_LOSS, GateStatus.NOT_JUDGED, "none", allowed, str(changes.no_loss_because))
-    cost = found.statistics["cost"]
-    named = [f"{escaped(found.feature_names[k])} {cost[k]:+.3g}" for k in found.costs_more]
+    named = [f"{escaped(found.feature_names[k])}{found.cost_in_words(int(k))}" for k in found.costs_more]
     by = f"; more than before cost {listed(named, NAMED)}" if named else "; no single feature by more than chance"
     causes = [f"{escaped(cause.feature)} ({cause.kind.text})" for cause in found.causes]
     by += f"; causes: {listed(causes, NAMED)}" if causes else ""
@@ -270,6 +271,8 @@ def _fades_here(changes: Changes, k: int) -> Judged:
     if not statistics["comparable"][k] and statistics["informative_before"][k]:
         reason = "hardly any of the recent rows at its splits can be compared with those before"
         return GateStatus.FAILED, verdict, f"{reason}: the column may be stuck, empty, or in another unit"
+    if changes.any_look is not None:
+        return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
     if verdict is ChangeVerdict.NOT_COMPARED:
         return GateStatus.NOT_JUDGED, verdict, "its change could not be tested"
     if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
@@ -287,6 +290,8 @@ def _fades_here(changes: Changes, k: int) -> Judged:
 
 def _shifts_here(changes: Changes, k: int, limit: float | None) -> Judged:
     size, p_adjusted = changes.statistics["shift"][k], changes.statistics["shift_p_adjusted"][k]
+    if changes.any_look is not None:
+        return GateStatus.NOT_JUDGED, "none", f"not judged at any look: {NOT_AT_ANY_LOOK}"
     if np.isnan(size) or np.isnan(p_adjusted):
         return GateStatus.NOT_JUDGED, "none", NO_ROWS
     reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"

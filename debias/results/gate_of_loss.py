@@ -51,12 +51,15 @@ def result_of_loss(
     if np.isnan(loss.error):
         return Result(RULE, GateStatus.NOT_JUDGED, "none", allowed, f"{reason}; {few}")
     reason += f" (standard error of the difference {loss.error:.2g})"
+    if loss.starts is not None:
+        p, at = loss.starts.above(limit)
+        rise, since = loss.starts.difference[at], escaped(loss.starts.since[at])
+        reason += f"; at any look: {rise:+.3g} since {since}, p of more than the limit = {p:.3g}"
+    # At any look, the loss may have risen by more in the last days of a longer recent window.
+    if (loss.change > limit or loss.starts is not None) and loss.p_above(limit) <= level:
+        return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")
     if loss.change <= limit:
         if lacking is not None:
             return Result(RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; {lacking}")
         return Result(RULE, GateStatus.PASSED, value, allowed, reason)
-    if not loss.p_above(limit) <= level:
-        return Result(
-            RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; more than the limit, but it may be chance"
-        )
-    return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")
+    return Result(RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; more than the limit, but it may be chance")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias.results.any_look import Starts
 from debias.results.fields import Malformed, plain_numbers
 from debias.results.vocabulary import LossKind, LossVerdict
-from debias.text import feature_index
+from debias.text import escaped, feature_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +36,15 @@ class PartOfLoss:
         Standard error of the difference; NaN if it is not known.
     freedom : float
         Its degrees of freedom.
+    starts : Starts or None
+        The evidence of all periods after the reference, with ``looks="any"``. P-values are then those of any look.
     """
 
     before: float
     after: float
     error: float
     freedom: float
+    starts: Starts | None = None
 
     @property
     def change(self) -> float:
@@ -56,7 +60,32 @@ class PartOfLoss:
         """Return the one-sided p-value of an increase by more than a limit; NaN without a standard error."""
         from scipy.special import stdtr
 
+        if self.starts is not None:
+            return self.starts.above(limit)[0]
         return float(stdtr(self.freedom, (limit - self.change) / self.error))
+
+    @property
+    def p_fall(self) -> float:
+        """One-sided p-value of a fall; NaN without a standard error."""
+        return 1 - self.p_value if self.starts is None else self.starts.below()[0]
+
+    @property
+    def since(self) -> tuple[str, float] | None:
+        """First period of the start with the smallest p-value of a rise or a fall, and the change since then.
+
+        None without ``looks="any"``.
+        """
+        if self.starts is None:
+            return None
+        at = min(self.starts.above(), self.starts.below())[1]
+        return self.starts.since[at], float(self.starts.difference[at])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values; ``starts`` only if there are any. Numbers that are not known are None."""
+        names = ("before", "after", "error", "freedom", "p_value")
+        numbers = plain_numbers(np.array([getattr(self, name) for name in names]))
+        starts = {} if self.starts is None else {"starts": self.starts.to_dict()}
+        return dict(zip(names, numbers, strict=True)) | starts
 
 
 @dataclass(frozen=True)
@@ -106,6 +135,11 @@ class LossChange:
         Those features that cost more which the others do not explain, step by step; at most 5.
     no_causes_because : str or None
         Why they are not known; None if they are.
+    since : tuple of str
+        With ``looks="any"``, for each feature the first period of the start with the smallest p-value; "" if it is not
+        tested. Otherwise empty.
+    cost_since : array of shape (n_features,), or None
+        What each feature costs more since then.
 
     Notes
     -----
@@ -135,6 +169,8 @@ class LossChange:
     statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
     causes: tuple[LossCause, ...] = ()
     no_causes_because: str | None = "they were not looked for"
+    since: tuple[str, ...] = ()
+    cost_since: NDArray[np.float64] | None = None
 
     @cached_property
     def verdict(self) -> list[LossVerdict]:
@@ -167,14 +203,14 @@ class LossChange:
     @property
     def direction(self) -> str | None:
         """Whether the loss "rose" or "fell" by more than chance; None if neither is shown."""
-        p, level = self.loss.p_value, self.level / 2
-        return "rose" if p <= level else "fell" if 1 - p <= level else None
+        level = self.level / 2
+        return "rose" if self.loss.p_value <= level else "fell" if self.loss.p_fall <= level else None
 
     @property
     def base_hides(self) -> bool:
         """Whether the base changed far more than the loss, beyond chance, so that a feature may cost more unseen."""
         p, error = self.base.p_value, self.loss.error
-        if np.isnan(p) or not min(p, 1 - p) <= self.level / 2:
+        if np.isnan(p) or not min(p, self.base.p_fall) <= self.level / 2:
             return False
         return abs(self.base.change) > FAR * max(abs(self.loss.change), 2 * error)
 
@@ -190,6 +226,12 @@ class LossChange:
             "named",
         )
 
+    def cost_in_words(self, k: int) -> str:
+        """Return what a feature costs more, with a blank before it; with ``looks="any"`` since when."""
+        if not self.since or self.cost_since is None:
+            return f" {self.statistics['cost'][k]:+.3g}"
+        return f" {self.cost_since[k]:+.3g} since {escaped(self.since[k])}"
+
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, the largest cost first.
 
@@ -198,30 +240,31 @@ class LossChange:
         ``error``. ``cost`` is the sum of ``rows_cost`` (other rows) and ``response_cost`` (the response differs from
         what the model predicts in another way), with ``rows_error`` and ``response_error``. ``p_value`` and
         ``p_adjusted`` (Holm) are of the one-sided test that the cost is above 0. And ``verdict``. All but the p-values
-        have the unit of the loss.
+        have the unit of the loss. With ``looks="any"`` also ``since``, the first period of the start that has this
+        p-value, and ``cost_since``, the cost since then.
         """
         import pandas as pd
 
         frame = pd.DataFrame(self.statistics, index=feature_index(self.feature_names), columns=self.STATISTICS)
+        if self.since:
+            frame["since"], frame["cost_since"] = list(self.since), self.cost_since
         frame["verdict"] = list(map(str, self.verdict))
         return frame.iloc[np.argsort(-frame["cost"].to_numpy(), kind="stable")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values. Numbers that are not known are None."""
-        names = ("before", "after", "error", "freedom", "p_value")
-        parts = {
-            name: dict(zip(names, plain_numbers(np.array([getattr(part, each) for each in names])), strict=True))
-            for name, part in (("loss", self.loss), ("base", self.base))
-        }
         return {
             "metric": self.metric,
-            **parts,
+            "loss": self.loss.to_dict(),
+            "base": self.base.to_dict(),
             "level": self.level,
             "n_periods": list(self.n_periods),
             "n_rows": list(self.n_rows),
             "verdict": self.verdict,
             "causes": [asdict(cause) for cause in self.causes],
             "no_causes_because": self.no_causes_because,
+            "since": list(self.since),
+            "cost_since": None if self.cost_since is None else plain_numbers(self.cost_since),
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
         }
 
@@ -240,9 +283,19 @@ class LossChange:
             raise Malformed("loss.causes has a kind that debias does not write")
         own["causes"] = tuple(LossCause(**each | {"kind": LossKind(each["kind"])}) for each in fields["causes"])
         for name in ("loss", "base"):
-            own[name] = PartOfLoss(*(fields[name][each] for each in ("before", "after", "error", "freedom")))
-        found = cls(feature_names=feature_names, **own)
+            part = fields[name]
+            starts = None if part.get("starts") is None else Starts.read(part["starts"])
+            own[name] = PartOfLoss(part["before"], part["after"], part["error"], part["freedom"], starts)
+        found = cls(
+            feature_names=feature_names,
+            since=fields.get("since", ()),  # an earlier version wrote none
+            cost_since=fields.get("cost_since"),
+            **own,
+        )
         n_features, statistics = len(feature_names), found.statistics
+        n_since = 0 if found.cost_since is None else found.cost_since.size
+        if (len(found.since), n_since) not in ((0, 0), (n_features, n_features)):
+            raise Malformed(f"loss.since and loss.cost_since do not have {n_features} entries")
         if set(statistics) != set(cls.STATISTICS) or any(values.size != n_features for values in statistics.values()):
             raise Malformed(
                 f"loss.statistics does not have {n_features} numbers for each of {', '.join(cls.STATISTICS)}"

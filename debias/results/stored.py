@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
+from debias.results.any_look import ANY
 from debias.results.fields import (
     AGREE,
     Malformed,
@@ -167,7 +168,7 @@ def check_read_folds(audit: FoldsAudit, written: dict[str, Any]) -> None:
 def changes_fields(plain: dict[str, Any], read_changes: Reader) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of changes, and the verdicts that follow from them; `read_changes` reads longer windows."""
     readers = OF_CHANGES | {"longer": lambda value, at: tuple(read_changes(each, at) for each in list_of(value, at))}
-    of_later_versions = ("loss", "no_loss_because", "provisional", "newer_waiting", "last_waiting")
+    of_later_versions = ("loss", "no_loss_because", "provisional", "newer_waiting", "last_waiting", "any_look")
     fields = record(without_version(plain, "changes"), readers, "", optional=of_later_versions)
     verdict = fields.pop("verdict")
     fields.pop("summary")
@@ -189,6 +190,8 @@ def check_read_changes(changes: Changes, verdict: list[str]) -> None:
         raise Malformed("shift_split does not have one split for each feature")
     if changes.compared == (changes.not_compared_because is not None):
         raise Malformed("statistics contradict not_compared_because")
+    if (changes.looks == ANY) != (changes.any_look is not None) and changes.compared:
+        raise Malformed("any_look contradicts looks")
     if verdict != changes.verdict:
         raise Malformed("verdict does not follow from statistics")
 
@@ -382,8 +385,9 @@ def _means(value: Any, at: str) -> list[dict[str, Any]]:
         "p_value": number_or_missing,
         "changed": flag,
         "most": text_of,
+        "since": or_none(text_of),
     }
-    return [record(mapping(each, at), readers, f"{at}.") for each in list_of(value, at)]
+    return [record(mapping(each, at), readers, f"{at}.", optional=("since",)) for each in list_of(value, at)]
 
 
 def _time(value: Any, at: str) -> datetime:
@@ -397,7 +401,7 @@ def _loss(value: Any, at: str) -> dict[str, Any]:
     numbers_of: dict[str, Reader] = dict.fromkeys(("before", "after", "error", "freedom", "p_value"), number_or_missing)
 
     def part(value: Any, at: str) -> dict[str, Any]:
-        return record(mapping(value, at), numbers_of, f"{at}.")
+        return record(mapping(value, at), numbers_of | {"starts": _starts}, f"{at}.", optional=("starts",))
 
     readers: dict[str, Reader] = {
         "metric": text_of,
@@ -409,7 +413,33 @@ def _loss(value: Any, at: str) -> dict[str, Any]:
         "verdict": list_of,
         "causes": _causes,
         "no_causes_because": or_none(text_of),
+        "since": texts,
+        "cost_since": or_none(or_missing),
         "statistics": _statistics_of_changes,
+    }
+    return record(mapping(value, at), readers, f"{at}.", optional=("since", "cost_since"))
+
+
+def _starts(value: Any, at: str) -> dict[str, Any]:
+    names = ("share", "difference", "squares", "variance", "freedom")
+    readers: dict[str, Reader] = {"since": texts, **dict.fromkeys(names, numbers), "prior": number}
+    found = record(mapping(value, at), readers, f"{at}.")
+    if not found["since"] or any(found[name].size != len(found["since"]) for name in names):
+        raise Malformed(f"{at} does not have as many numbers as starts")
+    if found["prior"] <= 0 or any((found[name] <= 0).any() for name in names if name != "difference"):
+        raise Malformed(f"{at} has numbers that are not above 0")
+    return found
+
+
+def _looks(value: Any, at: str) -> int | str:
+    return ANY if value == ANY else whole(value, at)
+
+
+def _any_look(value: Any, at: str) -> dict[str, Any]:
+    readers: dict[str, Reader] = {
+        **dict.fromkeys(("first", "last"), text_of),
+        **dict.fromkeys(("n_periods", "n_starts"), whole),
+        "of_weeks": texts,
     }
     return record(mapping(value, at), readers, f"{at}.")
 
@@ -519,7 +549,7 @@ OF_CHANGES: dict[str, Reader] = {
     "recent": _window,
     "alpha": number,
     "least": number,
-    "looks": whole,
+    "looks": _looks,
     "method": text_of,
     "not_compared_because": or_none(text_of),
     "n_other_series": whole,
@@ -532,6 +562,7 @@ OF_CHANGES: dict[str, Reader] = {
     "loss": or_none(_loss),
     "no_loss_because": or_none(text_of),
     "provisional": or_none(_provisional),
+    "any_look": or_none(_any_look),
     "feature_names": texts,
     "verdict": list_of,
     "statistics": _statistics_of_changes,

@@ -49,6 +49,8 @@ HEADING = {
     "saved_baseline": "saved by the baseline",
     "saved_model": "saved by the model",
     "only_in": "only in",
+    "saved_before": "saved before",
+    "cost_since": "cost since then",
 }
 FIRST = (
     "finding",
@@ -77,6 +79,7 @@ WORDS = (
     "also_dropped",
     "decision",
     "until",
+    "since",
     "trend",
     "worst",
     "why",
@@ -335,6 +338,11 @@ def _as_they_are(values: object) -> list[str]:
     return [str(value) for value in np.asarray(values, dtype=object)]
 
 
+def _labels(values: object) -> list[str]:
+    """Format labels of the user, such as those of periods; "" stands for none."""
+    return [escaped(str(value)) or UNKNOWN for value in np.asarray(values, dtype=object)]
+
+
 def _statuses(values: object) -> list[str]:
     return [DropStatus(value).text for value in np.asarray(values, dtype=object)]
 
@@ -405,6 +413,7 @@ FORMAT = {
     "likeness": _z,
     "together": _as_they_are,
     "only_in": _as_they_are,
+    "since": _labels,
     "expected_p_adjusted": _p_values,
     "may_be_broken": _yes,
 }

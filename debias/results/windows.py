@@ -40,6 +40,9 @@ class MeanOfPeriods:
         It is at most alpha / looks.
     most : str
         The recent period that deviates most.
+    since : str or None
+        With ``looks="any"``, the first period of the start with the smallest p-value, which is of all periods since
+        then. None otherwise.
     """
 
     of: str
@@ -48,6 +51,7 @@ class MeanOfPeriods:
     p_value: float
     changed: bool
     most: str
+    since: str | None = None
 
 
 def waiting_in_words(n_newer: int) -> str:

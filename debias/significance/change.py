@@ -70,6 +70,11 @@ HARDLY = 0.2
 is there."""
 MOST_NAMED = 5
 """A warning names at most this many features."""
+ONE_LOOK = (
+    "alpha is for this comparison alone. If you compare again and again, pass looks=, the number of comparisons, or "
+    "some of them will find a change where there is none"
+)
+"""What a reader of a single comparison must know."""
 ROUNDING = 1e-9
 """A smaller share of the largest score is 0 up to rounding."""
 LEAST_WEIGHT = 1e-9
@@ -887,7 +892,7 @@ def _ratio(numerator: Any, denominator: Any) -> Array:
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=np.abs(denominator) > 0)
 
 
-def check_settings(alpha: float, least: float, looks: int) -> None:
+def check_settings(alpha: float, least: float, looks: int | str) -> None:
     """Raise a CompositionError if a setting of a comparison is out of range."""
     numbers = (int, float, np.integer, np.floating)
     if isinstance(alpha, bool) or not isinstance(alpha, numbers) or not 0 < alpha < 1:
@@ -895,7 +900,7 @@ def check_settings(alpha: float, least: float, looks: int) -> None:
     if isinstance(least, bool) or not isinstance(least, numbers) or not 0 <= least < np.inf:
         raise CompositionError(f"least must be 0 or more, and finite, not {least!r}")
     if isinstance(looks, bool) or not isinstance(looks, (int, np.integer)) or looks < 1:
-        raise CompositionError(f"looks must be a whole number, 1 or more, not {looks!r}")
+        raise CompositionError(f"looks must be a whole number, 1 or more, or 'any' in a history, not {looks!r}")
 
 
 def _warnings(
@@ -953,8 +958,5 @@ def _warnings(
             "compared better"
         )
     if looks == 1:
-        texts.append(
-            "alpha is for this comparison alone. If you compare again and again, pass looks=, the number of "
-            "comparisons, or some of them will find a change where there is none"
-        )
+        texts.append(ONE_LOOK)
     return texts

@@ -152,7 +152,9 @@ def compare_losses(
         "p_value": p_cost,
         "p_adjusted": adjusted,
     }
-    loss, base = (PartOfLoss(*map(float, (*(mean[k] for mean in means), error[k], freedom[k]))) for k in (0, 1))
+    loss, base = (
+        PartOfLoss(float(means[0][k]), float(means[1][k]), float(error[k]), float(freedom[k])) for k in (0, 1)
+    )
     found = LossChange(
         metric=before.metrics[0],
         feature_names=grouping.names,
@@ -186,11 +188,11 @@ def estimates(windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping) ->
         that by the response: shape (2 + 3 n_groups,).
     """
     weights = [window.sums[:, 0] for window in windows]
-    values = [_values(window.sums, grouping) for window in windows]
+    values = [mean_parts(window.sums, grouping) for window in windows]
     means = [weight @ value / weight.sum() for weight, value in zip(weights, values, strict=True)]
     joined = [_joined(window) for window in windows]
     enough = [len(each) >= ENOUGH_PERIODS for each in joined]
-    own = [variance_of_mean(_values(each, grouping), each[:, 0]) for each in joined]
+    own = [variance_of_mean(mean_parts(each, grouping), each[:, 0]) for each in joined]
     variance = own[0][0] + own[1][0]
     if all(enough):
         squares = own[0][0] ** 2 / own[0][1] + own[1][0] ** 2 / own[1][1]
@@ -204,7 +206,7 @@ def estimates(windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping) ->
     return means, own[many][0] + np.fmax(own[few][0], carried), np.full_like(variance, freedom)
 
 
-def _values(sums: Array, grouping: Grouping) -> Array:
+def mean_parts(sums: Array, grouping: Grouping) -> Array:
     """Return the means of periods: loss, base, and for features minus what they save, in all, by rows, by response."""
     n_features = grouping.index.size
     mean = sums / sums[:, :1]

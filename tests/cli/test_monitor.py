@@ -185,6 +185,41 @@ def test_changes_are_those_of_the_library(run):
     assert "Nothing was compared" in run("changes", "kept.history").stdout
 
 
+@pytest.mark.thorough
+def test_any_number_of_looks(run, tmp_path):
+    """The history that `debias monitor add` makes, the changes and the gate of it, and errors that say what to type."""
+    path, (policy, both) = tmp_path / "any.history", (tmp_path / "any.toml", tmp_path / "both.toml")
+    for day in range(1, 13):
+        assert add(run, path, day, "--kept-rows", "0", at=str(day)).exit_code == 0
+    policy.write_text("[history]\nmust_not_be_biased = true\n")
+    both.write_text('[history]\nmust_not_be_biased = true\nmust_not_fade = ["age"]\n')
+    given = ("--looks", "any", "--recent", "2", "--reference", "first 10")
+    expected = debias.History.open(path).changes(2, "first 10", looks="any")
+    done = run("changes", path, *given, "--format", "json")
+    assert json.loads(done.stdout) == expected.to_dict()
+    table = " ".join(run("changes", path, *given).stdout.split())
+    assert "Not judged at any look" in table
+    done = run("check", path, "--policy", policy, *given)
+    assert done.exit_code in (0, 4)  # 4 if the mean residual of these ten periods shows a memory
+    assert done.exit_code == (4 if np.isnan(expected.means[2].p_value) else 0)
+    done = run("check", path, "--policy", both, *given)
+    assert done.exit_code == 4
+    assert "not judged at any look" in " ".join(done.stdout.split())
+    assert run("fleet", path, *given).exit_code in (0, 4)
+    for wrong, code, said in (
+        (("--recent", "2", "--reference", "10"), 3, "--reference 10 moves along with time, and --looks any needs"),
+        (("--recent", "2", "--reference", "10"), 3, "pass the first periods, such as --reference 'first 60d'"),
+        (("--recent", "2"), 0, ""),
+        ((), 3, "--recent 30d is a length of time"),
+        ((), 3, "pass a number of periods, such as --recent 7"),
+        (("--looks", "often"), 2, "'often' is not a number of comparisons: pass 1 or more, such as 365, or any"),
+        (("--looks", "0"), 2, "'0' is not a number of comparisons"),
+    ):
+        done = run("changes", path, "--looks", "any", *wrong)
+        assert done.exit_code == code, done.output
+        assert said in " ".join(done.stderr.split())
+
+
 def test_check_has_the_exit_codes_of_the_gate(run, tmp_path):
     passed = run("check", "kept.history", "--policy", "policy.toml", "--recent", "10d")
     assert passed.exit_code == 0, passed.output

@@ -200,8 +200,8 @@ def test_nothing_to_compare_is_not_judged(model, days, path):
     (line,) = debias.History.fleet(path).lines
     assert line.verdict is FleetVerdict.NOT_JUDGED
     assert line.not_judged == (
-        "a window of a length of time needs periods with times, and those of this history are numbers: pass a number "
-        "of periods, such as 7",
+        "recent='30d' is a length of time: it needs periods with times, and those of this history are numbers: pass a "
+        "number of periods, such as recent=7",
     )
     (line,) = debias.History.fleet(path, 5).lines
     assert line.not_judged == ("this model has 1 period, and a comparison needs two",)

@@ -69,6 +69,10 @@ def test_scores_are_their_largest():
         assert bool(more) == (scores.values.size > 10)
 
 
+def test_the_start_of_a_change_is_a_label_of_the_user():
+    assert cells("since", ["2026-03-02", "", "a\x1b[31m"]) == ["2026-03-02", "-", r"a\x1b[31m"]
+
+
 def test_scores_of_data_have_no_model():
     X = np.random.default_rng(0).normal(size=(60, 2))
     scores = debias.score(None, X, X[:, 0], "guide")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.any_look import ANY
 from debias.results.fleet import headline_of
 from debias.results.provisional import UNSEEN
 from debias.results.report.figures import (
@@ -190,6 +191,8 @@ OF_TABLE = {
 
 
 def _headline(changes: Changes) -> str:
+    if changes.any_look is not None:
+        return "Changes of the response to single features, and shifts of the rows, are not judged at any look."
     n_tested, n_features = int(changes.tested.sum()), len(changes.feature_names)
     n_changed = int(changes.statistics["changed"].sum())
     of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'feature')} tested"
@@ -220,7 +223,9 @@ def _facts(changes: Changes) -> list[tuple[str, str]]:
         ("recent periods", f"{changes.recent.n_periods:,}"),
         ("features", f"{len(changes.feature_names):,}"),
     ]
-    if changes.compared:
+    if changes.any_look is not None:
+        facts += [("starts", f"{changes.any_look.n_starts:,}")]
+    elif changes.compared:
         named = {"changed": "changed", "faded": ChangeVerdict.FADED.text, "shifted": "shifted"}
         facts += [(title, f"{int(changes.statistics[name].sum()):,}") for name, title in named.items()]
     return facts
@@ -233,7 +238,7 @@ def _provenance(changes: Changes) -> list[tuple[str, str]]:
         facts[name] = span
     facts |= {
         "family-wise error rate": f"{100 * changes.alpha:g}%",
-        "comparisons that share it": changes.looks,
+        "comparisons that share it": "any number" if changes.looks == ANY else changes.looks,
         "least change of the slope": changes.least,
         "standard errors": changes.method,
     }

@@ -71,7 +71,7 @@ def fleet_page(fleet: Fleet, title: str | None = None) -> str:
             ("recent periods", fleet.recent),
             ("compared with", fleet.reference),
             ("error rate of each test, over all models", f"{100 * fleet.alpha:g}%"),
-            ("looks that share it", f"{fleet.looks:,}"),
+            ("looks that share it", fleet.looks_in_words),
         ],
     )
 

@@ -41,6 +41,8 @@ OF_TABLE = {
     "p_adjusted": "adjusted p",
 }
 """Columns of numbers of the table, and their headings."""
+SINCE = {"since": "since", "cost_since": "costs more since then"}
+"""Further columns with any number of looks."""
 READING = (
     (
         "Costs more",
@@ -170,10 +172,16 @@ def figure_of_loss(loss: LossChange, styles: Styles) -> dict[str, Any]:
 def table_of_loss(loss: LossChange) -> dict[str, Any]:
     """Return the table of all features as the templates take it."""
     frame = loss.to_frame()
-    table = Table.of(frame, ("verdict", *OF_TABLE), OF_TABLE, unknown=DASH)
+    own = OF_TABLE | (SINCE if loss.since else {})
+    table = Table.of(frame, ("verdict", *own), own, unknown=DASH)
     caption = (
         f"In the unit of the {loss.metric}. What a feature costs more than before is the sum of the parts by the rows "
         f"and by the response. The base changed by {loss.base.change:+.3g}. Features that the model does not use are "
         f"{LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
     )
+    if loss.since:
+        caption += (
+            " P-values hold at any look. Each is of all periods after the reference since the start beside it, one of "
+            "those a week, which gives the smallest."
+        )
     return {"name": "loss", "heading": "What changed the loss", "table": table.to_html(), "caption": caption}

@@ -1,0 +1,267 @@
+"""Tests of means of periods that hold at any look, however often and whenever one looks.
+
+Periods after a fixed reference are compared with it. A change may have begun in any week j = 0, 1, 2, ... after the
+reference. For each of these starts, the Bayes factor BF_j compares the mean of all periods since then with that of the
+reference. Start j has the share 52 / ((52 + j) (53 + j)) of the error rate; these add up to 1 over all j. The p-value
+is the smallest 1 / (share_j BF_j).
+
+If units are independent and normal with one variance and mean, each BF_j is a martingale that begins with 1, so that
+it ever reaches 1 / (share_j alpha) with a probability of at most share_j alpha (Ville 1939). The p-value is then at
+most alpha, at whatever look, with a probability of at most alpha.
+
+A *unit* is a period. Where the periods of the reference depend on those before them, it is a week of periods; that is
+chosen for each mean, from the reference alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.any_look import Starts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+ENOUGH_UNITS = 8
+"""A reference of fewer units does not show how much they vary: nothing is judged then."""
+STARTS = 52
+"""Half of the error rate is for the starts of so many weeks, and the rest for all later ones."""
+MEMORY = 0.1
+"""Periods have a memory if the correlation of each with the next one is larger in the reference."""
+IN_A_WEEK = 4
+"""Weeks of fewer periods do not join enough of them to lose a memory: such means are not judged."""
+LEVEL, TARGET = 0.05 / 10 / (STARTS + 1), 30
+"""The prior makes the difference that is found at this level after so many periods as small as it can be."""
+ROUNDING = 1e-9
+"""Deviations that are smaller, relative to the largest value, are rounding errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodValues:
+    """Means of periods in the order of time.
+
+    Parameters
+    ----------
+    values : array of shape (n_periods, n_values)
+    weight : array of shape (n_periods,)
+        Number of rows of each period, or the sum of their weights.
+    week : array of int64 of shape (n_periods,)
+        Number of the week of each period, from 0, ascending. Of the reference, and of the periods after it, the first
+        week begins where they do.
+    """
+
+    values: Array
+    weight: Array
+    week: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The evidence for a change of each of several means.
+
+    Parameters
+    ----------
+    starts : sequence of (Starts or None)
+        One for each mean; None if it is not judged.
+    of_weeks : array of bool of shape (n_values,)
+        Whether its units are weeks.
+    n_units : tuple of int
+        Number of periods of the reference, and of its complete weeks.
+    n_later_weeks : int
+        Number of complete weeks after it.
+    """
+
+    starts: Sequence[Starts | None]
+    of_weeks: NDArray[np.bool_]
+    n_units: tuple[int, int]
+    n_later_weeks: int
+
+    @property
+    def judged_by_weeks(self) -> NDArray[np.bool_]:
+        """For each mean, whether it is judged, and its units are weeks."""
+        return self.of_weeks & np.array([starts is not None for starts in self.starts], dtype=bool)
+
+    def p_values(self, upward: bool) -> tuple[Array, Array, list[str]]:
+        """Return p-values, differences since the start that has them, and the first periods of these starts.
+
+        Parameters
+        ----------
+        upward : bool
+            Whether the alternative is an increase only.
+
+        Returns
+        -------
+        (array, array, list of str)
+            Each of length n_values: NaN, NaN and "" where nothing is judged.
+        """
+        p, since = np.full((2, len(self.starts)), np.nan)
+        names = [""] * len(self.starts)
+        for k, starts in enumerate(self.starts):
+            if starts is not None:
+                p[k], first = starts.above() if upward else starts.other()
+                since[k], names[k] = starts.difference[first], starts.since[first]
+        return p, since, names
+
+
+def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str]) -> Evidence:
+    """Return the evidence that means changed after the reference.
+
+    Parameters
+    ----------
+    before : PeriodValues
+        The reference.
+    after : PeriodValues
+        All periods after it, up to now.
+    names : sequence of str
+        Of the periods after the reference.
+
+    Returns
+    -------
+    Evidence
+
+    Notes
+    -----
+    The variance of a unit is taken to be larger by the factor size / weight if its weight is below `size`, the mean of
+    the reference. Units of more rows are not taken to vary less: what their rows share does not average out. A mean is
+    not judged if the reference has fewer than 8 units, or does not vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias.significance.any_look import PeriodValues, evidence_of
+    >>> rng = np.random.default_rng(1)
+    >>> days = np.arange(100)
+    >>> values = rng.normal(size=(100, 1)) + 2.0 * (days >= 80)[:, None]
+    >>> before, after = (PeriodValues(values[at], np.ones(at.size), (at - at[0]) // 7) for at in (days[:60], days[60:]))
+    >>> p_value, _, since = evidence_of(before, after, [str(day) for day in days[60:]]).p_values(upward=True)
+    >>> (p_value < 1e-6).tolist(), since
+    ([True], ['81'])
+    """
+    usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
+    weekly = memory_of(before.values) > MEMORY
+    weeks = _joined(before, usual if usual >= IN_A_WEEK else np.inf)
+    later_weeks = _joined(after, usual)
+    of_periods = _Units.of(before, after, TARGET)
+    of_weeks = _Units.of(weeks, later_weeks, max(TARGET / usual, 1.0)) if weekly.any() else None
+    starts: list[Starts | None] = []
+    for k, is_weekly in enumerate(weekly):
+        units = of_weeks if is_weekly else of_periods
+        starts.append(None if units is None else units.starts(k, after.week, names))
+    return Evidence(starts, weekly, (len(before.weight), len(weeks.weight)), len(later_weeks.weight))
+
+
+def memory_of(values: Array) -> Array:
+    """Return the correlation of each period with the next one, shape (n_values,), corrected for its bias.
+
+    Parameters
+    ----------
+    values : array of shape (n_periods, n_values)
+    """
+    apart = values - values.mean(axis=0)
+    squares = (apart**2).sum(axis=0)
+    products = (apart[1:] * apart[:-1]).sum(axis=0)
+    correlation = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    return correlation + np.where(squares > 0, 1 / len(values), 0.0)
+
+
+def prior_of(variance: float, target: float) -> float:
+    """Return the variance of the true difference under the alternative, in units of that of a unit.
+
+    Parameters
+    ----------
+    variance : float
+        Of the mean of the reference.
+    target : float
+        Number of units after which the smallest difference is to be found.
+    """
+    from scipy.special import lambertw
+
+    return float((variance + 1 / target) * (-lambertw(-(LEVEL**2) / np.e, -1).real - 1))
+
+
+def shares_of(start: Integers) -> Array:
+    """Return the share of the error rate of the starts with these numbers: they add up to 1 over 0, 1, 2, ..."""
+    return STARTS / ((STARTS + start) * (STARTS + start + 1.0))
+
+
+def _joined(periods: PeriodValues, usual: float) -> PeriodValues:
+    """Return the means of weeks. The last week is left out if it has fewer periods than a week usually has.
+
+    There are none if `usual` is infinite.
+    """
+    if np.isinf(usual):
+        return PeriodValues(periods.values[:0], periods.weight[:0], periods.week[:0])
+    week, at, count = np.unique(periods.week, return_inverse=True, return_counts=True)
+    weight: Array = np.bincount(at, periods.weight, week.size).astype(np.float64)
+    sums = np.zeros((week.size, periods.values.shape[1]))
+    np.add.at(sums, at, periods.weight[:, None] * periods.values)
+    complete = slice(week.size - bool(week.size and count[-1] < usual))
+    return PeriodValues((sums / weight[:, None])[complete], weight[complete], week[complete])
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Sums of the units after the reference from each start on, for all means at once."""
+
+    week: Integers
+    """First week of each start that has units."""
+    varies: NDArray[np.bool_]
+    """Whether each mean varies in the reference."""
+    difference: Array
+    squares: Array
+    variance: Array
+    freedom: Array
+    prior: float
+
+    @classmethod
+    def of(cls, before: PeriodValues, after: PeriodValues, target: float) -> _Units | None:
+        """Return the sums; None if there are too few units."""
+        if len(before.weight) < ENOUGH_UNITS or not len(after.weight):
+            return None
+        size = before.weight.mean()
+        of_before, of_after = (np.minimum(each.weight / size, 1.0) for each in (before, after))
+        centre = of_before @ before.values / of_before.sum()
+        squares_before = of_before @ (before.values - centre) ** 2
+        floor = len(of_before) * (ROUNDING * np.abs(before.values).max(axis=0)) ** 2
+        week, first = np.unique(after.week, return_index=True)
+        apart = after.values - centre
+        total, sums, squares = (
+            np.cumsum((of_after[:, None] * apart**power)[::-1], axis=0)[::-1][first] for power in (0, 1, 2)
+        )
+        difference = sums / total
+        return cls(
+            week,
+            squares_before > floor,
+            difference,
+            squares_before + np.maximum(squares - sums * difference, 0.0),
+            np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
+            (len(of_before) + len(of_after) - first - 2).astype(np.float64),
+            prior_of(1 / of_before.sum(), target),
+        )
+
+    def starts(self, k: int, week: Integers, names: Sequence[str]) -> Starts | None:
+        """Return the evidence about one mean; None if it does not vary in the reference.
+
+        `week` and `names` are of the periods after the reference.
+        """
+        if not self.varies[k]:
+            return None
+        # A start in a week without units has the same units as the next start with some, and a larger share.
+        earliest = np.concatenate([[0], self.week[:-1] + 1])
+        return Starts(
+            tuple(names[at] for at in np.searchsorted(week, self.week)),
+            shares_of(earliest),
+            self.difference[:, k],
+            self.squares[:, k],
+            self.variance,
+            self.freedom,
+            self.prior,
+        )

@@ -1,0 +1,250 @@
+"""Tests that hold at any look: the Bayes factor, the starts, and the error rate over 500 looks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import nct, norm, t
+
+from debias.p_values import log_bayes_factor
+from debias.significance.any_look import (
+    ENOUGH_UNITS,
+    MEMORY,
+    TARGET,
+    PeriodValues,
+    evidence_of,
+    memory_of,
+    prior_of,
+    shares_of,
+)
+
+N_BEFORE, LOOKS = 60, 500
+
+
+def split(values, weight=None, n_before=N_BEFORE):
+    """The reference and the later periods of daily values of shape (n_periods, n_values), with their names."""
+    weight = np.ones(len(values)) if weight is None else weight
+    before, after = (
+        PeriodValues(values[at], weight[at], np.arange(len(values[at])) // 7)
+        for at in (slice(n_before), slice(n_before, None))
+    )
+    return before, after, [f"day {k}" for k in range(len(after.weight))]
+
+
+def p_values(values, upward=True, **given):
+    return evidence_of(*split(values, **given)).p_values(upward)
+
+
+def days(seed, n_periods=100, n_values=3, memory=0.0):
+    """Normal days without memory that the reference shows, unless `memory` is the correlation of neighbours."""
+    noise = np.random.default_rng(seed).normal(size=(n_periods, n_values))
+    for k in range(1, n_periods if memory else 0):
+        noise[k] = memory * noise[k - 1] + np.sqrt(1 - memory**2) * noise[k]
+    return noise
+
+
+def without_memory(n_periods=100, n_values=3):
+    """Normal days of which the reference shows no memory, so that the units are single days."""
+    drawn = (days(seed, n_periods, n_values) for seed in range(500))
+    return next(values for values in drawn if (memory_of(values[:N_BEFORE]) < MEMORY).all())
+
+
+@pytest.mark.parametrize(("statistic", "freedom", "variance", "prior"), [(0.3, 5.0, 0.2, 0.5), (2.5, 70.0, 0.05, 0.4),
+                                                                        (-1.7, 12.0, 1.02, 0.3)])  # fmt: skip
+def test_the_bayes_factor_is_the_integral_over_the_prior(statistic, freedom, variance, prior):
+    """Given a true difference, t is of the noncentral t distribution; the prior weighs its densities."""
+
+    def of(upward):
+        def at(true):
+            density = norm.pdf(true, scale=np.sqrt(prior)) * (2 if upward else 1)
+            return density * nct.pdf(statistic, freedom, true / np.sqrt(variance))
+
+        whole = quad(at, 0, 8 * np.sqrt(prior))[0]
+        return whole + (0 if upward else quad(at, -8 * np.sqrt(prior), 0)[0])
+
+    null = t.pdf(statistic, freedom)
+    for upward in (False, True):
+        found = np.exp(log_bayes_factor(np.array(statistic), freedom, variance, prior, upward))
+        np.testing.assert_allclose(found, of(upward) / null, rtol=1e-5)
+
+
+def brute_force(values, weight, n_before, upward):
+    """The smallest 1 / (share times Bayes factor) over all weeks, each from its own rows."""
+    size = weight[:n_before].mean()
+    precision = np.minimum(weight / size, 1.0)
+    prior = prior_of(1 / precision[:n_before].sum(), TARGET)
+    found = []
+    for j in range((len(values) - n_before - 1) // 7 + 1):
+        windows = slice(n_before), slice(n_before + 7 * j, None)
+        means = [np.average(values[at], weights=precision[at]) for at in windows]
+        squares = sum(precision[at] @ (values[at] - mean) ** 2 for at, mean in zip(windows, means, strict=True))
+        freedom = sum(len(values[at]) for at in windows) - 2
+        variance = sum(1 / precision[at].sum() for at in windows)
+        t_value = (means[1] - means[0]) / np.sqrt(squares / freedom * variance)
+        factor = np.exp(log_bayes_factor(np.array(t_value), freedom, variance, prior, upward))
+        share = 1 / (1 + j / 52) - 1 / (1 + (j + 1) / 52)  # they add up to 1
+        found.append(1 / (share * factor))
+    return min(min(found), 1.0), f"day {7 * int(np.argmin(found))}"
+
+
+@pytest.mark.parametrize("upward", [True, False])
+def test_the_p_value_is_the_smallest_over_all_starts(upward):
+    values = without_memory()
+    values[80:, 1] += 1.0
+    weight = np.random.default_rng(1).integers(20, 300, size=100).astype(float)
+    p, since, names = p_values(values, upward, weight=weight)
+    for k in range(3):
+        expected, start = brute_force(values[:, k], weight, N_BEFORE, upward)
+        np.testing.assert_allclose(p[k], expected)
+        if p[k] < 1:
+            assert names[k] == start
+    assert names[1] == "day 21"
+    assert 0.5 < since[1] < 2
+
+
+def test_weeks_are_the_same_test_of_weekly_means():
+    """In a column with memory, weeks are compared as if each were one period; the last one only when it is complete."""
+    values = days(0, 130, 1, memory=0.9)
+    assert memory_of(values[:N_BEFORE])[0] > MEMORY
+    values[100:] += 4.0
+    found = evidence_of(*split(values))
+    assert found.of_weeks.tolist() == [True]
+    weeks = np.array([values[at : at + 7, 0].mean() for at in (*range(0, 56, 7), *range(60, 130, 7))])
+    starts = found.starts[0]
+    assert len(starts.since) == 10
+    for j, difference in enumerate(starts.difference):
+        np.testing.assert_allclose(difference, weeks[8 + j :].mean() - weeks[:8].mean())
+    assert starts.freedom.tolist() == [8 + 10 - j - 2 for j in range(10)]
+    # Of 6 days more nothing is said; the 7th one completes the week.
+    more = np.concatenate([values, values[-7:] + 9.0])
+    p = [evidence_of(*split(more[: 130 + k])).p_values(True)[0][0] for k in range(8)]
+    assert p[0] == p[6] != p[7]
+
+
+def test_periods_with_a_memory_that_weeks_do_not_join_are_not_judged():
+    """Of weekly periods, or three a week, weeks would have the same memory."""
+    values = days(0, 130, 1, memory=0.9)
+    for in_a_week, n_weeks in ((1, 0), (3, 0), (4, 15)):
+        before, after = (
+            PeriodValues(each, np.ones(len(each)), np.arange(len(each)) // in_a_week)
+            for each in (values[:N_BEFORE], values[N_BEFORE:])
+        )
+        found = evidence_of(before, after, ["x"] * len(after.week))
+        assert found.of_weeks.tolist() == [True]
+        assert found.n_units == (N_BEFORE, n_weeks)
+        assert found.judged_by_weeks.tolist() == [found.starts[0] is not None] == [n_weeks > 0]
+
+
+def test_one_start_is_the_plain_bayes_factor():
+    values = without_memory(N_BEFORE + 7)
+    starts = evidence_of(*split(values)).starts[0]
+    assert starts.since == ("day 0",)
+    t_value = starts.difference / np.sqrt(starts.squares / starts.freedom * starts.variance)
+    factor = np.exp(log_bayes_factor(t_value, starts.freedom, starts.variance, starts.prior, True))
+    np.testing.assert_allclose(starts.above()[0], min(1.0, 1 / (factor[0] / 53)))
+
+
+def test_shares_add_up_to_one():
+    np.testing.assert_allclose(shares_of(np.arange(52)).sum(), 0.5)
+    np.testing.assert_allclose(shares_of(np.arange(10**6)).sum(), 1, atol=1e-4)
+
+
+def test_more_evidence_gives_a_smaller_p_value():
+    values = without_memory()
+    p = []
+    for rise in np.linspace(-2, 3, 11):
+        moved = values.copy()
+        moved[N_BEFORE:] += rise
+        p.append(p_values(moved)[0])
+    assert (np.diff(p, axis=0) <= 0).all()
+    assert (np.array(p)[-1] < 1e-9).all()
+    assert (np.array(p)[0] == 1).all()  # a fall is no evidence for a rise
+
+
+def test_scale_and_origin_do_not_matter():
+    values = without_memory()
+    values[80:] += 1.0
+    p, since, names = p_values(values)
+    other = p_values(5.0 + 3.0 * values)
+    np.testing.assert_allclose(other[0], p, rtol=1e-9)
+    np.testing.assert_allclose(other[1], 3.0 * since)
+    assert other[2] == names
+    starts = evidence_of(*split(values)).starts[0]
+    shifted = values - 0.4 * (np.arange(100) >= N_BEFORE)[:, None]
+    np.testing.assert_allclose(starts.above(0.4)[0], p_values(shifted)[0][0], rtol=1e-9)
+    assert starts.below()[0] == p_values(-values)[0][0]
+
+
+def test_a_week_without_periods_leaves_its_share_to_the_next_start():
+    """Of the starts with the same periods the earliest has the largest share."""
+    values = without_memory()
+    before, after, names = split(values)
+    gap = PeriodValues(after.values, after.weight, after.week + np.where(after.week >= 2, 3, 0))
+    starts = evidence_of(before, gap, names).starts[0]
+    assert starts.since[2] == "day 14"
+    np.testing.assert_allclose(starts.share, shares_of(np.array([0, 1, 2, 6, 7, 8][: len(starts.share)])))
+
+
+def test_few_or_constant_periods_are_not_judged():
+    few = without_memory()[: ENOUGH_UNITS + 9]
+    assert evidence_of(*split(few, n_before=ENOUGH_UNITS - 1)).starts == [None] * 3
+    one_more = few - few[:ENOUGH_UNITS].mean(axis=0)
+    one_more[:ENOUGH_UNITS] = np.tile([1.0, -1.0], ENOUGH_UNITS // 2)[:, None]
+    assert None not in evidence_of(*split(one_more, n_before=ENOUGH_UNITS)).starts
+    constant = without_memory()
+    constant[:N_BEFORE, 1] = 0.1  # its mean is 0.1 up to rounding
+    p, _, names = p_values(constant)
+    assert np.isnan(p).tolist() == [False, True, False]
+    assert names[1] == ""
+
+
+def test_of_equal_starts_the_earliest_is_told():
+    starts = evidence_of(*split(without_memory())).starts[0]
+    arrays = ("share", "difference", "squares", "variance", "freedom")
+    same = replace(starts, since=("x", "y"), **{name: np.repeat(getattr(starts, name)[:1], 2) for name in arrays})
+    assert same.above()[1] == same.below()[1] == same.other()[1] == 0
+
+
+def ever_found(values, level=0.05):
+    """Whether each column is ever found at the level, when one looks every day: a rise, and any change."""
+    found = np.zeros((2, values.shape[1]), dtype=bool)
+    for n_days in range(1, len(values) - N_BEFORE + 1):
+        evidence = evidence_of(*split(values[: N_BEFORE + n_days]))
+        for row, upward in enumerate((True, False)):
+            found[row] |= evidence.p_values(upward)[0] <= level
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [0.0, 0.3, 0.6])
+def test_of_series_in_which_nothing_changes_few_are_ever_found(memory):
+    """Over 500 looks at 2,000 series: docs/monitoring.md cites these shares, which `pytest -rP` shows."""
+    share, n_series = ever_found(days(7, N_BEFORE + LOOKS, 2000, memory)).mean(axis=1), 2000
+    error = np.sqrt(share * (1 - share) / n_series)
+    print(f"memory {memory}: a rise {share[0]:.4f} ({error[0]:.4f}), any change {share[1]:.4f} ({error[1]:.4f})")
+    assert (share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_series)).all()
+    assert (share > 0).all()
+
+
+def delays(values, level):
+    """The number of days after the reference until each column is found to have risen; infinity if never."""
+    delay = np.full(values.shape[1], np.inf)
+    for n_days in range(1, len(values) - N_BEFORE + 1):
+        p = evidence_of(*split(values[: N_BEFORE + n_days])).p_values(True)[0]
+        delay = np.where((p <= level) & np.isinf(delay), n_days, delay)
+    return delay
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("memory", "limit"), [(0.0, 14), (0.3, 63)])
+def test_a_rise_is_found_within_days_however_late_it_begins(memory, limit):
+    """2 standard deviations from day 0, 100 or 300 on, one of ten features: docs/monitoring.md cites the medians."""
+    for begin in (0, 100, 300):
+        values = days(11, N_BEFORE + begin + 90, 200, memory)
+        values[N_BEFORE + begin :] += 2.0
+        found = delays(values, 0.05 / 10) - begin
+        late = found[found > 0]
+        never = np.mean(np.isinf(late))
+        print(f"memory {memory}, from day {begin}: median {np.median(late):.0f}, {never:.3f} not in 90 days")
+        assert np.median(late) <= limit
