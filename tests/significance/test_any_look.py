@@ -10,6 +10,7 @@ from scipy.stats import nct, norm, t
 from debias.p_values import log_bayes_factor
 from debias.significance.any_look import (
     ENOUGH_UNITS,
+    LEVEL,
     MEMORY,
     TARGET,
     PeriodValues,
@@ -143,6 +144,23 @@ def test_one_start_is_the_plain_bayes_factor():
     t_value = starts.difference / np.sqrt(starts.squares / starts.freedom * starts.variance)
     factor = np.exp(log_bayes_factor(t_value, starts.freedom, starts.variance, starts.prior, True))
     np.testing.assert_allclose(starts.above()[0], min(1.0, 1 / (factor[0] / 53)))
+
+
+@pytest.mark.parametrize("variance", [1 / 60, 1 / 8, 1.0])
+def test_the_prior_finds_the_smallest_difference_after_the_planned_number_of_units(variance):
+    target = 30
+    of_difference = variance + 1 / target
+
+    def smallest_found(prior):
+        """Return the z at which the Bayes factor of a normal difference reaches 1 / LEVEL, by its definition."""
+        z = np.linspace(0, 20, 200_001)
+        under_prior = norm.logpdf(z, scale=np.sqrt(1 + prior / of_difference))
+        return z[np.argmax(under_prior - norm.logpdf(z) >= -np.log(LEVEL))]
+
+    best = smallest_found(prior_of(variance, target))
+    others = [smallest_found(prior_of(variance, target) * factor) for factor in (0.3, 0.8, 1.25, 3.0)]
+    assert best <= min(others)
+    assert best < max(others) - 0.05  # the prior matters
 
 
 def test_shares_add_up_to_one():
