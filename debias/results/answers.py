@@ -21,7 +21,7 @@ MOST_NAMED = 10
 """An answer names at most this many features."""
 HOW_TO_DROP = (
     "This audit does not say which features may go. "
-    "debias.droppable answers that: it fits the model again without them."
+    "debias.droppable answers that: it fits the model again without them, so it needs a model that can be fitted again."
 )
 
 

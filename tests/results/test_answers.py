@@ -57,7 +57,7 @@ PATTERNS = {
     },
     DROP: {
         r"This audit does not say which features may go\. debias\.droppable answers that: it fits the model again "
-        r"without them\.": not_said,
+        r"without them, so it needs a model that can be fitted again\.": not_said,
     },
     LOOK_AT: {r"There (is|are) ([\d,]+) (warnings?)\.": warned},
 }
