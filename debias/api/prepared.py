@@ -20,7 +20,7 @@ from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
 from debias.lines_note import LINES
 from debias.results.scores import Scores
-from debias.results.untested import unless_tested, with_reason
+from debias.results.untested import FEATURES, unless_tested, with_reason
 from debias.results.vocabulary import RowsKind
 from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.rows import SummedRows
@@ -296,12 +296,24 @@ def scores_of(
     """Return the result of a scorer as scores, with the model and the rows they belong to."""
     values, details = returned
     details, fields, warnings = fields_of_scores(details)
-    if "p_value" in fields and len(grouping.names) < values.size:
+    column = grouping.column_of
+    if "p_value" in fields and column is None:
         raise CompositionError(
             f"{scorer.name} tests columns, so it cannot test sums over several columns. If they are those of groups=, "
             "pass the groups as its option together=. If transformers or the model make them of columns of X, pass "
             "level='model' to test them one by one"
         )
+    if column is not None and not np.array_equal(column, np.arange(values.size)):
+        # Columns of the trees have another order than those of X, or some columns of X are in no tree.
+        details = _in_order(details, column, values.size)
+        reasons = details.get(FEATURES)
+        if reasons is not None and ensemble is not None:
+            name_of = {name: grouping.names[k] for name, k in zip(ensemble.feature_names, grouping.index, strict=True)}
+            details[FEATURES] = {name_of[name]: reason for name, reason in reasons.items()}
+        fields = {
+            name: _taken(field, column, name.startswith("p_")) if np.ndim(field) else field
+            for name, field in fields.items()
+        }
     for text in warnings:
         log.warn(text)
     return Scores(
@@ -323,6 +335,41 @@ def scores_of(
         },
         **fields,
     )
+
+
+RANKS = "ranks"
+
+
+def _taken(values: NDArray[Any], column: NDArray[np.int64], are_p_values: bool) -> NDArray[Any]:
+    """Return values of the columns of the trees in the order of the features.
+
+    A feature without a column has what one has that no tree splits on: a p-value of 1, and else 0.
+    """
+    found = values[..., np.maximum(column, 0)]
+    found[..., column < 0] = are_p_values
+    return found
+
+
+def _in_order(
+    details: dict[str, Any], column: NDArray[np.int64], n_columns: int, are_p_values: bool = False
+) -> dict[str, Any]:
+    """Return details with their lists of one number a column in the order of the features."""
+    found = dict(details)
+    if (column < 0).any():
+        found.pop(RANKS, None)  # those of a feature without a column are not known
+    for name, detail in found.items():
+        of_p = are_p_values or name.startswith("p_")
+        if isinstance(detail, dict):
+            found[name] = _in_order(detail, column, n_columns, of_p)
+        elif (
+            isinstance(detail, (list, np.ndarray)) and np.shape(detail) == (n_columns,) and all(map(_is_number, detail))
+        ):
+            found[name] = _taken(np.asarray(detail), column, of_p).tolist()
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.number))
 
 
 def fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:

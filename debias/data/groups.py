@@ -65,6 +65,15 @@ class Grouping:
         """Return values of features summed by group, shape (n_groups,)."""
         return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)
 
+    @property
+    def column_of(self) -> NDArray[np.int64] | None:
+        """The only feature of each group, -1 for a group without any; None if a group has several."""
+        if (np.bincount(self.index, minlength=len(self.names)) > 1).any():
+            return None
+        found = np.full(len(self.names), -1, dtype=np.int64)
+        found[self.index] = np.arange(self.index.size)
+        return found
+
     def sum_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""
         if np.array_equal(self.index, np.arange(len(self.names))):

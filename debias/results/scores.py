@@ -159,7 +159,7 @@ class Scores(BaseResult):
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         test = self.details.get("test", {})
         if test.get("method") == "rows":
-            freedom = np.maximum(np.asarray(test["effective_rows"]) - 1, 1.0)
+            freedom = np.maximum(np.asarray(test["effective_rows"], dtype=np.float64) - 1, 1.0)
             quantile = stdtrit(freedom, (1 + level) / 2)
         else:
             quantile = ndtri((1 + level) / 2)

@@ -1,0 +1,122 @@
+"""Numbers of a test belong to the features they stand beside, also if the trees see the columns in another order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from xgboost import XGBRegressor
+
+import debias
+from debias.errors import CompositionError
+
+NAMES = ["noise", "x", "weak"]
+OTHER = ["weak", "x", "noise"]
+TESTED = [
+    "ablation",
+    "ablation(measure='loss')",
+    "ablation(measure='both')",
+    "permutation(p_values=True)",
+    "oob_loss(p_values=True)",
+    "conditional_importance",
+    "shap_oob",
+    "permutation",
+    "mdi_oob",
+]
+FIELDS = ("values", "standard_error", "z", "p_value", "p_adjusted", "selected")
+
+
+def intervals(scores):
+    """The intervals of scores; of permutation, which has none, a row of NaN each."""
+    if scores.scorer.startswith("permutation"):
+        return np.full((len(scores.values), 2), np.nan)
+    return np.asarray(scores.interval())
+
+
+@pytest.fixture(scope="module")
+def rows():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(400, 3)), columns=NAMES)
+    return X, X["x"] + 0.3 * X["weak"] + 0.5 * random.normal(size=400)
+
+
+def fitted(columns, X, y, more=()):
+    steps = make_column_transformer(*more, *[("passthrough", [name]) for name in columns])
+    model = make_pipeline(steps, XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1))
+    return model.fit(X[:200], y[:200])
+
+
+@pytest.mark.parametrize("scorer", TESTED)
+def test_scores_are_those_of_the_same_trees_with_columns_in_their_order(scorer, rows):
+    X, y = rows
+    model = fitted(OTHER, X, y)
+    given = {"rows": "held-out", "random_state": 0}
+    found = debias.score(model, X[200:], y[200:], scorer, **given)
+    same_trees = model[-1]
+    expected = debias.score(same_trees, model[0].transform(X[200:]), y[200:], scorer, **given)
+    assert found.feature_names == tuple(NAMES)
+    order = [OTHER.index(name) for name in NAMES]
+    for field in FIELDS:
+        ours, theirs = getattr(found, field), getattr(expected, field)
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            np.testing.assert_array_equal(ours, theirs[order])
+    for name in ("loss_saved", "standard_error"):
+        assert (name in found.details) == (name in expected.details)
+        if name in expected.details:
+            assert found.details[name] == [expected.details[name][k] for k in order]
+    if found.standard_error is not None:
+        np.testing.assert_array_equal(intervals(found), intervals(expected)[order])
+
+
+@pytest.mark.parametrize("scorer", TESTED[:6])
+def test_a_column_that_the_steps_drop_is_one_that_no_tree_splits_on(scorer, rows):
+    X, y = rows
+    model = fitted(["x"], X, y)
+    given = {"rows": "held-out", "random_state": 0}
+    found = debias.score(model, X[200:], y[200:], scorer, **given)
+    alone = debias.score(model[-1], X.loc[200:, ["x"]].to_numpy(), y[200:], scorer, **given)
+    assert found.feature_names == tuple(NAMES)
+    for field, of_unused in (("values", 0), ("standard_error", 0), ("z", 0), ("p_value", 1), ("p_adjusted", 1)):
+        expected = [of_unused, getattr(alone, field)[0], of_unused]
+        np.testing.assert_array_equal(getattr(found, field), expected)
+    assert found.selected.tolist() == [False, True, False]
+    if "p_value_of" in found.details:
+        assert all(p[0] == p[2] == 1 for p in found.details["p_value_of"].values())
+    if "loss_saved" in found.details:
+        assert found.details["loss_saved"] == [0, alone.details["loss_saved"][0], 0]
+    np.testing.assert_array_equal(intervals(found)[1], intervals(alone)[0])
+    assert debias.Scores.from_json(found.to_json()).to_json() == found.to_json()
+
+
+def test_sums_over_several_columns_are_refused_whatever_their_number(rows):
+    X, y = rows
+    X = X.assign(kind=np.where(X["weak"] > 0, "a", "b"))
+    model = fitted(["x"], X, y, [(OneHotEncoder(sparse_output=False), ["kind"])])  # 3 columns of the trees, 4 of X
+    with pytest.raises(CompositionError, match="ablation tests columns, so it cannot test sums"):
+        debias.score(model, X[200:], y[200:], "ablation", rows="held-out")
+
+
+def test_out_of_bag_tests_of_shap_values(rows):
+    X, y = rows
+    steps = make_column_transformer(*[("passthrough", [name]) for name in OTHER])
+    model = make_pipeline(steps, RandomForestRegressor(30, random_state=0)).fit(X, y)
+    scorer = "shap_oob(p_values=True)"
+    found = debias.score(model, X, y, scorer, random_state=0)
+    expected = debias.score(model[-1], model[0].transform(X), y, scorer, random_state=0)
+    order = [OTHER.index(name) for name in NAMES]
+    np.testing.assert_array_equal(found.p_value, expected.p_value[order])
+    assert found.null is None or np.array_equal(found.null, expected.null[:, order])
+
+
+@pytest.mark.filterwarnings("ignore:the other columns explain", "ignore:conditional_importance could not test")
+def test_reasons_by_column_are_told_of_the_features(rows):
+    X, y = rows
+    site = np.random.default_rng(1).integers(0, 200, 400)
+    X = X.assign(noise=site + 0.0, weak=site * 2.0)
+    given = {"rows": "held-out", "random_state": 0}
+    found = debias.score(fitted(OTHER, X, y), X[200:], y[200:], "conditional_importance", **given)
+    assert set(found.details["untested_features"]) & {"noise", "weak"}
+    assert set(found.details["untested_features"]) <= set(NAMES)
