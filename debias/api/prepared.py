@@ -309,7 +309,7 @@ def scores_of(
         reasons = details.get(FEATURES)
         if reasons is not None and ensemble is not None:
             name_of = {name: grouping.names[k] for name, k in zip(ensemble.feature_names, grouping.index, strict=True)}
-            details[FEATURES] = {name_of[name]: reason for name, reason in reasons.items()}
+            details[FEATURES] = {name_of.get(name, name): reason for name, reason in reasons.items()}
         fields = {
             name: _taken(field, column, name.startswith("p_")) if np.ndim(field) else field
             for name, field in fields.items()

@@ -85,6 +85,7 @@ class Source:
         frame = file.read()
         of_rows = {"sample_weight": self.weight, "base_margin": self.base_margin}
         given: dict[str, Any] = {name: column for name, column in of_rows.items() if column is not None}
+        _refuse_two_roles({"--weight": self.weight, "--base-margin": self.base_margin})
         named = [*self.drop, *given.values()]
         _refuse_absent(self.data, frame, named)
         X = frame.drop(columns=list(dict.fromkeys(named)))
@@ -168,6 +169,7 @@ class Source:
         of_rows |= {"blocks": self.blocks, "qid": self.qid}
         of_rows |= {} if folds is None else {"folds": folds}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
+        _refuse_two_roles({"--target": self.target, "--weight": self.weight, "--base-margin": self.base_margin})
         needed = [column for column in (self.target, self.qid) if column is not None] if training else named
         _refuse_absent(path, frame, needed)
         X = frame.drop(columns=[column for column in dict.fromkeys(named) if column in frame.columns])
@@ -195,6 +197,16 @@ def read_mapping(path: str, what: str) -> dict[str, Any]:
     if not isinstance(mapping, dict):
         raise click.UsageError(f"{path} has no {what}: it must be one mapping of names to values")
     return mapping
+
+
+def _refuse_two_roles(options: dict[str, str | None]) -> None:
+    """Raise a UsageError if two options that cannot mean the same numbers name one column."""
+    role_of: dict[str, str] = {}
+    for option, column in options.items():
+        if column in role_of:
+            raise click.UsageError(f"{role_of[column]} and {option} are both {column!r}: name two columns")
+        if column is not None:
+            role_of[column] = option
 
 
 def _refuse_absent(path: str, frame: pd.DataFrame, columns: Iterable[str]) -> None:

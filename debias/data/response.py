@@ -248,13 +248,18 @@ def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np
             f"base_margin is for boosted models only, and this is {with_article(ensemble.source)}; leave it out"
         )
     try:
-        margin = np.array(base_margin, dtype=np.float64).reshape(n_rows, ensemble.n_outputs)
-    except (TypeError, ValueError):
+        margin = np.array(base_margin, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RowsError(f"base_margin has values that are no numbers: {error}") from None
+    try:
+        margin = margin.reshape(n_rows, ensemble.n_outputs)
+    except ValueError:
         raise RowsError(
             f"base_margin must have {ensemble.n_outputs} number(s) for each of {n_rows} rows, in the order of the rows"
         ) from None
     if not np.isfinite(margin).all():
-        raise RowsError("base_margin has missing or infinite values")
+        row = int(np.argmin(np.isfinite(margin).all(axis=1)))
+        raise RowsError(f"base_margin has missing or infinite values, first in row {row}")
     return margin if ensemble.margin_replaces_base else margin + ensemble.base
 
 

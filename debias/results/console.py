@@ -226,7 +226,7 @@ def short_audit(audit: Audit) -> str:
     names += ["finding"] if audit.tested else []
     performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
     of = ", ".join(filter(None, [rows_of(audit.tested_scores), counted(audit.share.size, "feature"), performance]))
-    first_of_all = [*doubts(audit), *of_lines(audit), *of_stopping(audit)]
+    first_of_all = [*doubts(audit), *of_lines(audit.tested_scores), *of_stopping(audit)]
     lines = [
         f"Audit of {escaped(audit.tested_scores.settings['model'])}: {of}",
         *first_of_all,
@@ -254,7 +254,7 @@ def short_scores(scores: Scores) -> str:
     features = counted(len(scores.feature_names), "feature")
     of = f" of {escaped(scores.settings['model'])}" if scores.settings.get("model") else ""
     line = f"Scores {scores.scorer}{of}: {rows}{features} ({scores.unit})"
-    return _short([line], Table.of(frame, names), len(scores.feature_names))
+    return _short([line, *of_lines(scores)], Table.of(frame, names), len(scores.feature_names))
 
 
 def short_comparison(comparison: Comparison) -> str:

@@ -83,10 +83,17 @@ def summary(audit: Audit) -> list[str]:
         nothing = "The scores and shares of these rows say nothing about the features."
         return [*doubt, test_summary(audit), *rows, nothing]
     if audit.tested_scores.rows == RowsKind.TRAIN or not audit.tested:
-        return [*doubt, *of_lines(audit), test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
+        return [
+            *doubt,
+            *of_lines(audit.tested_scores),
+            test_summary(audit),
+            *of_stopping(audit),
+            *rows,
+            *_too_high(audit),
+        ]
     what_matters = [
         *doubt,
-        *of_lines(audit),
+        *of_lines(audit.tested_scores),
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
@@ -103,9 +110,9 @@ def to_look_at(audit: Audit) -> list[str]:
     return [*of_untested(audit.untested_features), *_leak(audit), *alike, *_too_high(audit)]
 
 
-def of_lines(audit: Audit) -> list[str]:
+def of_lines(scores: Scores) -> list[str]:
     """Return that leaves have lines, if so, of which scores and tests see nothing."""
-    return [_sentence(text) for text in audit.tested_scores.warnings if text == LINES]
+    return [_sentence(text) for text in scores.warnings if text == LINES]
 
 
 def of_stopping(audit: Audit) -> list[str]:

@@ -17,7 +17,7 @@ def refuse_lines(ensemble: TreeEnsemble) -> None:
     if ensemble.has_lines:
         raise UnsupportedModelError(
             f"this {ensemble.source} has lines in its leaves (linear_tree), and this needs constant leaves. For such "
-            "a model there are debias.score, debias.contributions, debias.audit and debias.partial_dependence; for "
+            "a model there are scores (permutation has the lines), contributions, audits and partial dependence; for "
             "all else train the model without linear_tree"
         )
 

@@ -566,3 +566,12 @@ def test_noise_scores_0_on_average():
 @pytest.mark.slow
 def test_noise_scores_0_on_average_over_many_sets():
     assert (np.abs(z_of_noise(200, NULL)) < 3).all()
+
+
+def test_printed_scores_begin_with_the_lines_they_leave_out():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y = X[:, 0] + random.normal(size=300) / 4
+    booster = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, linear_tree=True, verbose=-1, n_jobs=1)
+    printed = str(debias.score(booster.fit(X[:150], y[:150]), X[150:], y[150:], rows="held-out"))
+    assert " ".join(printed.split()).partition(". ")[0].endswith("The leaves of these trees have lines")

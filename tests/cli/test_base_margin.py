@@ -90,6 +90,7 @@ def test_a_history_keeps_what_the_library_keeps(files, tmp_path):
     ("arguments", "message"),
     [
         (("audit", "no_such_column"), "has no column 'no_such_column'"),
+        (("audit", "claims"), "--target and --base-margin are both 'claims'"),
         (("drop", "log_exposure"), "--train cannot be used together with --base-margin"),
     ],
 )
@@ -103,7 +104,8 @@ def test_wrong_use_is_refused_in_words_of_the_shell(files, arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [(np.nan, "--base-margin has missing or infinite values"), ("low", "--base-margin")]
+    ("value", "message"),
+    [(np.nan, "--base-margin has missing or infinite values"), ("low", "--base-margin has values that are no numbers")],
 )
 def test_margins_that_are_no_numbers_are_refused(files, tmp_path, value, message):
     folder, _, new = files
