@@ -310,9 +310,10 @@ def scores_of(
         if reasons is not None and ensemble is not None:
             name_of = {name: grouping.names[k] for name, k in zip(ensemble.feature_names, grouping.index, strict=True)}
             details[FEATURES] = {name_of.get(name, name): reason for name, reason in reasons.items()}
+        # A feature without a column is like a column that no tree splits on: it has p-values of 1, and else 0.
         fields = {
-            name: _taken(field, column, name.startswith("p_")) if np.ndim(field) else field
-            for name, field in fields.items()
+            name: _taken(values, column, absent=name.startswith("p_")) if np.ndim(values) else values
+            for name, values in fields.items()
         }
     for text in warnings:
         log.warn(text)
@@ -340,36 +341,33 @@ def scores_of(
 RANKS = "ranks"
 
 
-def _taken(values: NDArray[Any], column: NDArray[np.int64], are_p_values: bool) -> NDArray[Any]:
-    """Return values of the columns of the trees in the order of the features.
-
-    A feature without a column has what one has that no tree splits on: a p-value of 1, and else 0.
-    """
+def _taken(values: NDArray[Any], column: NDArray[np.int64], absent: float) -> NDArray[Any]:
+    """Return values of the columns of the trees in the order of the features; `absent` for one without a column."""
     found = values[..., np.maximum(column, 0)]
-    found[..., column < 0] = are_p_values
+    found[..., column < 0] = absent
     return found
 
 
-def _in_order(
-    details: dict[str, Any], column: NDArray[np.int64], n_columns: int, are_p_values: bool = False
-) -> dict[str, Any]:
-    """Return details with their lists of one number a column in the order of the features."""
+def _in_order(details: dict[str, Any], column: NDArray[np.int64], n_columns: int) -> dict[str, Any]:
+    """Return details with their lists of one number a column in the order of the features.
+
+    A feature without a column has None.
+    """
     found = dict(details)
     if (column < 0).any():
         found.pop(RANKS, None)  # those of a feature without a column are not known
     for name, detail in found.items():
-        of_p = are_p_values or name.startswith("p_")
         if isinstance(detail, dict):
-            found[name] = _in_order(detail, column, n_columns, of_p)
+            found[name] = _in_order(detail, column, n_columns)
         elif (
             isinstance(detail, (list, np.ndarray)) and np.shape(detail) == (n_columns,) and all(map(_is_number, detail))
         ):
-            found[name] = _taken(np.asarray(detail), column, of_p).tolist()
+            found[name] = [None if at < 0 else detail[at] for at in column]
     return found
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.number))
+    return value is None or isinstance(value, (bool, int, float, np.number))
 
 
 def fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:

@@ -84,11 +84,27 @@ def test_a_column_that_the_steps_drop_is_one_that_no_tree_splits_on(scorer, rows
         np.testing.assert_array_equal(getattr(found, field), expected)
     assert found.selected.tolist() == [False, True, False]
     if "p_value_of" in found.details:
-        assert all(p[0] == p[2] == 1 for p in found.details["p_value_of"].values())
+        assert all(p[0] is p[2] is None for p in found.details["p_value_of"].values())
     if "loss_saved" in found.details:
-        assert found.details["loss_saved"] == [0, alone.details["loss_saved"][0], 0]
+        assert found.details["loss_saved"] == [None, alone.details["loss_saved"][0], None]
     np.testing.assert_array_equal(intervals(found)[1], intervals(alone)[0])
     assert debias.Scores.from_json(found.to_json()).to_json() == found.to_json()
+
+
+@pytest.mark.parametrize("scorer", TESTED[:6])
+def test_a_column_that_no_tree_splits_on_keeps_its_place(scorer, rows):
+    X, y = rows
+    X = X.assign(weak=1.0)
+    model = fitted(OTHER, X, y)
+    given = {"rows": "held-out", "random_state": 0}
+    found = debias.score(model, X[200:], y[200:], scorer, **given)
+    expected = debias.score(model[-1], model[0].transform(X[200:]), y[200:], scorer, **given)
+    order = [OTHER.index(name) for name in NAMES]
+    np.testing.assert_array_equal(intervals(found), intervals(expected)[order])
+    assert found.p_value[2] == 1
+    for name in ("explained", "allowance", "p_plain", "loss_saved"):
+        if name in expected.details:
+            assert found.details[name] == [expected.details[name][k] for k in order]
 
 
 def test_sums_over_several_columns_are_refused_whatever_their_number(rows):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -19,6 +18,8 @@ from debias_adapters.pmml.document import SOURCE, to_number, unsupported
 from debias_adapters.pmml.model import PmmlModel, PmmlTrees
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from debias.hooks.library import Library
@@ -53,7 +54,7 @@ def debias_load_model(path: Path) -> Any | None:
     is_xml = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     if not (is_xml and (b"<PMML" in head or path.suffix == ".pmml")):
         return None
-    model = PmmlModel(Path(path).read_bytes())
+    model = PmmlModel(path.read_bytes())
     debias_extract(model.trees)  # a damaged file is refused here
     return model
 
@@ -244,10 +245,10 @@ def _predict(model: PmmlTrees, X: NDArray[np.floating[Any]]) -> Floats:
     said = model.model.said
     winner = model.winners(X)
     made = np.zeros((len(X), len(said.sums) if said.link != "none" or not said.is_classifier else len(said.labels)))
-    for tree, (output, _) in enumerate(said.in_order):
+    weight_of = {id(tree): weight for each in said.sums for tree, weight in zip(each.trees, each.weights, strict=True)}
+    for tree, (output, nodes) in enumerate(said.in_order):
         found = said.sums[output]
-        rank = [id(each) for each in found.trees].index(id(said.in_order[tree][1]))
-        part = 1.0 if found.method == "sum" else found.weights[rank] / sum(found.weights)
+        part = 1.0 if found.method == "sum" else weight_of[id(nodes)] / sum(found.weights)
         scores = np.where(winner[:, tree, None] >= 0, model.scores[tree][winner[:, tree]], np.nan)
         if made.shape[1] == scores.shape[1]:
             made += scores * part * found.factor

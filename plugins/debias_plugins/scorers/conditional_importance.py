@@ -154,6 +154,8 @@ def conditional_importance(
     details["standard_error"] = details["standard_error"] / size[group]
     details["selected"] = details["p_adjusted"] <= alpha
     details["test"]["n_tested"] = int(tested.size)
+    effective = _spread(found.test.effective, tested, group, float(used_rows.size))
+    details["test"]["effective_rows"] = [float(f"{number:.6g}") for number in effective]
     reasons = {int(g): reason for g, reason in zip(tested, found.reasons, strict=True) if reason}
     if reasons:
         names = zip(ensemble.feature_names, group.tolist(), strict=True)
