@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xgboost
 
 import debias
 from debias.trees.routing import raw_output, route
+from support.versions import at_least
 
 HOME = Path(__file__).parents[1] / "old_files/xgboost"
 N_TRAIN = 100
@@ -53,3 +55,11 @@ def test_fresh_rows_are_audited_and_training_rows_refused(version, name, ending)
     assert values.argmax() in (0, 2)  # the columns that the response depends on most
     with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
         debias.score(model, X[:N_TRAIN][::-1], y[:N_TRAIN][::-1])
+
+
+def test_a_file_whose_base_score_the_installed_version_misreads_is_refused(monkeypatch):
+    """XGBoost before 3.1 reads 0.5 in place of a list, and predicts without an error."""
+    if at_least("xgboost", "3.1"):
+        monkeypatch.setattr(xgboost, "__version__", "3.0.5")
+    with pytest.raises(debias.UnsupportedModelError, match=r"is installed, which reads its base score as 0\.5"):
+        debias.load_model(HOME.parent / "pmml/plain_extreme.json")

@@ -26,6 +26,7 @@ from debias_adapters.pmml.hooks import debias_extract, debias_leaves, debias_pre
 from debias_adapters.pmml.model import PmmlModel
 from debias_adapters.pmml.nodes import texts_of
 from support import pmml
+from support.versions import needs
 
 HOME = Path(__file__).parents[1] / "old_files/pmml"
 ANSWERS = json.loads((HOME / "answers.json").read_text())
@@ -98,12 +99,13 @@ def test_an_audit_agrees_with_the_file_leaf_by_leaf(name):
     }.get(model.said.link)
 
 
+EXTREME = pytest.param("extreme", marks=needs("xgboost", "3.1", "it reads 0.5 for the base score of newer files"))
 ORIGINAL = {"light": "plain_light.txt", "extreme": "plain_extreme.json"}
 SCORERS = ("mdi_oob", "oob_loss", "honest_effects", "shap_oob", "oob_split")
 
 
 @pytest.mark.parametrize("form", ["plain", "whole"])
-@pytest.mark.parametrize("name", ORIGINAL)
+@pytest.mark.parametrize("name", ["light", EXTREME])
 def test_scores_are_those_of_the_model_that_was_converted(name, form):
     """Also where sklearn2pmml has joined nodes (plain): children in their order are the splits in theirs."""
     X, y = table()[PLAIN], table()["y"]

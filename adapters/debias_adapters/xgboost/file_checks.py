@@ -19,6 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from packaging.version import Version
 
 from debias.errors import UnsupportedModelError
 from debias_adapters.xgboost import ubjson
@@ -32,6 +33,8 @@ MOST_CATEGORIES = 1 << 24
 """XGBoost's own limit of codes: float32 cannot hold larger ones exactly."""
 MOST_THREADS = 4096
 NO_PARENT = (2**31 - 1, -1)
+LISTS_ITS_BASE = "3.1"
+"""The first XGBoost that writes a list of base scores. Older ones read 0.5 in its place, without an error."""
 _WHOLE = {
     "left_children": np.int32,
     "right_children": np.int32,
@@ -179,10 +182,22 @@ def _check_sizes(model_params: dict[str, Any]) -> Sizes:
         "boost_from_average is not 0 or 1",
     )
     base_scores = _numbers(model_params["base_score"], "base_score")
+    if model_params["base_score"].startswith("["):
+        _require_reads_lists()
     _require(
         len(base_scores) in (1, sizes.outputs), f"base_score has {len(base_scores)} entries for {sizes.outputs} outputs"
     )
     return sizes
+
+
+def _require_reads_lists() -> None:
+    import xgboost  # which reads the file next
+
+    if Version(xgboost.__version__) < Version(LISTS_ITS_BASE):
+        raise UnsupportedModelError(
+            f"a model of XGBoost {LISTS_ITS_BASE} or newer. XGBoost {xgboost.__version__} is installed, which reads "
+            f"its base score as 0.5, so that its predictions are wrong: pip install 'xgboost>={LISTS_ITS_BASE}'"
+        )
 
 
 def _check_texts(learner: dict[str, Any], sizes: Sizes) -> None:
