@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from debias.errors import HistoryError
+from debias.monitor.records import HAS_MARGINS
 from debias.monitor.times import (
     FIRST,
     LOCAL,
@@ -253,7 +254,7 @@ class Comparison:
             statistics={name: getattr(comparison, name) for name in Changes.STATISTICS},
             splits=comparison.shift_split,
             method=comparison.method,
-            warnings=(*comparison.warnings, *_each_once(source.notes, source.periods)),
+            warnings=(*comparison.warnings, *_of_rows(source.notes, source.periods, [*before, *after])),
             repeated=comparison.repeated,
             loss=comparison.loss,
             no_loss_because=comparison.no_loss_because,
@@ -433,12 +434,21 @@ def nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | Non
     return f"no period is in {which}; this model has {counted(n_periods, 'period')}"
 
 
-def _each_once(notes: dict[tuple[int, int], str], periods: list[Period]) -> list[str]:
+def _of_rows(notes: dict[tuple[int, int], str], periods: list[Period], compared: Sequence[int]) -> list[str]:
     """Return the warnings about rows, one of each kind: the numbers after the first colon differ between periods."""
     kinds: dict[str, list[tuple[int, int]]] = {}
     for at in sorted(notes):
         kinds.setdefault(notes[at].partition(":")[0], []).append(at)
     warnings = []
+    with_margins = {position for position, _ in kinds.pop(HAS_MARGINS, ())}
+    without = [position for position in compared if position not in with_margins]
+    if with_margins and without:
+        first = time_text(periods[without[0]].moment)
+        warnings.append(
+            f"{len(with_margins):,} of {len(compared):,} periods were added with start margins and the others without "
+            f"(period {first} is the first of them): they differ for that reason alone. "
+            "Add all of them with margins, or none, before you look at changes"
+        )
     for found in kinds.values():
         first, last = (time_text(periods[position].moment) for position, _ in (found[0], found[-1]))
         which = f"period {first}" if len(found) == 1 else f"{len(found):,} periods or parts from {first} to {last}"

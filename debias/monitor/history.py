@@ -313,7 +313,8 @@ class History:
         HistoryError
             The period and part have other rows, or other rows wait there; or the period has parts with names, `part` is
             missing and these are other rows; `at` is of another kind than the other periods; there are no rows; the
-            columns have other names than before; or the file cannot be written.
+            columns have other names than before; the last period has `base_margin` and these rows have none, or the
+            other way round, and `replace` is False; or the file cannot be written.
         ProvenanceError
             The rows look like training rows.
         DebiasError
@@ -337,8 +338,10 @@ class History:
                 series = records.add_series(digest, self._label, trees)
             self._refuse_other_label(series)
             _refuse_other_names(records.trees(series).ensemble.feature_names, sums.ensemble.feature_names)
-            put = records.wait if waits else records.put
-            added = put(series, moment, part, state, About.of(sums, notes), replace)
+            put, about = records.wait if waits else records.put, About.of(sums, notes)
+            if not replace:
+                records.refuse_other_margins(series, about)
+            added = put(series, moment, part, state, about, replace)
             repeated = records.repeated(series, moment, part, state, waits) if added else None
             texts = records.doubts + ([] if repeated is None else [repeated])
         for text in texts:

@@ -8,6 +8,7 @@ from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
+from debias.monitor.records import HAS_MARGINS
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import rows_as_predicted
 from debias.rows.request import Request
@@ -90,7 +91,7 @@ class OwnModel:
         if not sums.n_rows or not sums.total_weight > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
         sums.refuse_training_rows(rows, log)
-        return sums, log.texts
+        return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
 
     def read_unlabelled(self, X: Any, sample_weight: Any, base_margin: Any = None) -> tuple[PeriodSums, list[str]]:
         """Return the sums over rows whose responses are not known, taken to be as predicted, and the notes.
@@ -104,7 +105,8 @@ class OwnModel:
         """
         log = WarningLogOnce(self._member.notes)
         sums = self._empty.empty()
-        request = Request.of(self._model, dataset(X, None, sample_weight, base_margin), n_jobs=self._empty.n_jobs)
+        passed = dataset(X, None, sample_weight, base_margin)
+        request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
         request.passed.refuse_batches("a history of rows without responses")
         columns = (request.X, request.sample_weight)
         try:
@@ -119,7 +121,7 @@ class OwnModel:
         sums.ensemble = rows.ensemble
         sums.add_rows(rows)
         sums.forget_proof()
-        return sums, log.texts
+        return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
         """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 NOTES = "notes"
 """A fact beside sums. Beside scores that an earlier version of debias stored it is missing."""
+HAS_MARGINS = "the rows have start margins (base_margin)"
+"""The note about rows that were added with them. Within a series, all periods have it or none."""
 SUMMARY = "summary"
 """An array beside scores that an earlier version did not store."""
 LOSS_PARTS = "loss_parts"
@@ -236,6 +238,26 @@ class Records:
     def period_at(self, series: Series, moment: Moment) -> Period | None:
         """Return the period of a series at a time; None if there is none."""
         return next(iter(self.content.periods(series.id, moment.text)), None)
+
+    def refuse_other_margins(self, series: Series, about: About) -> None:
+        """Refuse rows with start margins if the last period has none, and rows without if it has."""
+        periods = self.content.periods(series.id)
+        if not periods:
+            return
+        (last,) = self.summaries(series, periods[-1:])
+        before, now = (HAS_MARGINS in notes for notes in (last.notes, about.notes))
+        at = time_text(periods[-1].moment)
+        if before and not now:
+            raise HistoryError(
+                f"these rows have no start margins, and period {at} was added with them: pass base_margin=, otherwise "
+                " this period looks like a change of the response"
+            )
+        if now and not before:
+            raise HistoryError(
+                f"these rows have start margins, and period {at} was added without them. If "
+                "the model needs margins, add the earlier periods again with base_margin= and replace=True; otherwise "
+                "leave base_margin out"
+            )
 
     def put(
         self,

@@ -504,6 +504,35 @@ def test_models_with_margins_are_followed_with_those_of_the_rows(exposed, path, 
     assert without.changes(8).to_frame().loc[["a", "b"], "verdict"].tolist() == ["changed (stronger)"] * 2
 
 
+def test_rows_whose_margins_were_forgotten_are_refused_until_all_are_replaced(exposed, path):
+    rows, models = exposed
+    history, (X, y, margin) = debias.History(models["xgboost"], path), rows(0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        history.add(X, y, at=0, base_margin=margin, rows="held-out")
+        X, y, margin = rows(1, 1.0)
+        for given in ((X, y), (X,)):
+            with pytest.raises(
+                debias.errors.HistoryError, match="have no start margins, and period 0 was added with them"
+            ):
+                history.add(*given, at=1, rows="held-out")
+        history.add(X, y, at=1, rows="held-out", replace=True)
+        X, y, margin = rows(2, 1.0)
+        with pytest.raises(
+            debias.errors.HistoryError, match="period 1 was added without them. If the model needs margins"
+        ):
+            history.add(X, y, at=2, base_margin=margin, rows="held-out")
+        history.add(X, y, at=2, base_margin=margin, rows="held-out", replace=True)
+        mixed = "2 of 3 periods were added with start margins and the others without (period 1 is the first of them)"
+        assert [text for text in history.changes(1).warnings if "margin" in text] == [
+            f"{mixed}: they differ for that reason alone. Add all of them with margins, or none, before you look at "
+            "changes"
+        ]
+        X, y, margin = rows(1, 1.0)
+        history.add(X, y, at=1, base_margin=margin, rows="held-out", replace=True)
+    assert not [text for text in history.changes(1).warnings if "margin" in text]
+
+
 def test_margins_need_rows_in_memory_and_a_boosted_model(exposed, path, days, tmp_path):
     rows, models = exposed
     X, y, margin = rows(0, 1.0)
