@@ -8,6 +8,7 @@ is computed. At the level of the model ("model") nothing is summed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -399,13 +400,16 @@ def _other_columns(unwrapped: Unwrapped, data: Any, what: str) -> str | None:
         return None
     missing = [name for name in known if name not in names]
     unknown = [name for name in names if name not in known]
-    found = [f"{word}: {listed(of)}" for word, of in (("missing", missing), ("unknown to it", unknown)) if of]
+    twice = [name for name, number in Counter(names).items() if number > 1]
+    kinds = (("missing", missing), ("unknown to it", unknown), ("more than once", twice))
+    found = [f"{word}: {listed(of)}" for word, of in kinds if of]
     table = "X" if what == "X" else "X_train"
-    how = (
-        "Pass the training columns with their training names"
-        if missing
-        else f"Pass {table}[model.feature_names_in_], the columns that it was trained on"
-    )
+    if missing:
+        how = "Pass the training columns with their training names"
+    elif twice and not unknown:
+        how = "Pass each column once"
+    else:
+        how = f"Pass {table}[model.feature_names_in_], the columns that it was trained on"
     return f"{what} has not the columns of this {unwrapped.kind} ({'; '.join(found) or 'another order'}). {how}"
 
 

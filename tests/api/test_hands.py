@@ -12,6 +12,7 @@ from pathlib import Path
 from rlcompleter import Completer
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import xgboost
@@ -72,7 +73,6 @@ def with_target(X, y):
 
 
 ALL_ROWS = r"training rows.*(pass only such rows|pass only rows the model has not seen|They are used as held-out rows)"
-OTHER_COLUMNS = r"X has not the columns of this Pipeline \({}\)\. Pass X\[model\.feature_names_in_\]"
 LEFT_OUT = "columns of X that the model does not know are left out: {}"
 ROWS = {
     "the call as it should be": (lambda m, X, y: (m, X, y), None),
@@ -94,6 +94,10 @@ ROWS = {
     "X with y in it": (lambda m, X, y: (m, with_target(X, y), y), (LEFT_OUT.format("target"), "unknown to it: target")),
     "a column more": (lambda m, X, y: (m, X.assign(more=1.0), y), (LEFT_OUT.format("more"), "unknown to it: more")),
     "columns in another order": (lambda m, X, y: (m, X[X.columns[::-1]], y), ("matched by name", "another order")),
+    "a column twice": (
+        lambda m, X, y: (m, pd.concat([X, X[["bmi"]]], axis=1), y),
+        ("X has columns of the same name: bmi", "more than once: bmi"),
+    ),
     "a column less": (lambda m, X, y: (m, X.drop(columns="bmi"), y), r"missing: bmi.*Pass the training columns"),
     "an array with a column more": (
         lambda m, X, y: (m, X.assign(more=1.0).to_numpy(), y),

@@ -111,6 +111,8 @@ def log_audit(
     ------
     ImportError
         MLflow, or a package that reports need, is not installed.
+    TypeError
+        The first argument is another result; the message names the function for it.
 
     Examples
     --------
@@ -119,6 +121,7 @@ def log_audit(
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_audit(debias.audit(forest, X, y))
     """
+    _require(debias.Audit, audit)
     page, picture = audit.to_html(), _picture(audit)  # before anything is logged, because packages may be missing
     run_id = _run(run_id)
     metrics = {f"{prefix}/{name}": value for name, value in _metrics(audit, gate).items()}
@@ -153,7 +156,10 @@ def log_folds(audit: debias.FoldsAudit, *, prefix: str = "debias", run_id: str |
     ------
     ImportError
         MLflow, or a package that reports need, is not installed.
+    TypeError
+        The first argument is another result; the message names the function for it.
     """
+    _require(debias.FoldsAudit, audit)
     page = audit.to_html()
     run_id = _run(run_id)
     table = audit.to_frame().iloc[:MOST]
@@ -203,9 +209,12 @@ def log_history(
     ------
     ImportError
         MLflow, or a package that reports need, is not installed.
+    TypeError
+        The first argument is another result; the message names the function for it.
     """
     import pandas as pd
 
+    _require(debias.History, history)
     page = history.to_html(window=window)
     run_id = _run(run_id)
     scores = history.scores(window)
@@ -258,6 +267,8 @@ def log_changes(
     ------
     ImportError
         MLflow, or a package that reports need, is not installed.
+    TypeError
+        The first argument is another result; the message names the function for it.
 
     Examples
     --------
@@ -267,6 +278,7 @@ def log_changes(
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_changes(changes, changes.check("history.toml"))
     """
+    _require(debias.Changes, changes)
     page = changes.to_html()  # before anything is logged, because packages may be missing
     picture = None if changes.loss is None else _picture(changes, kind="loss")
     run_id = _run(run_id)
@@ -279,6 +291,23 @@ def log_changes(
         mlflow.MlflowClient().log_figure(run_id, picture, f"{folder}/loss.png")
     _log_gate(gate, folder, run_id)
     return metrics
+
+
+def _require(kind: type, given: Any) -> None:
+    """Refuse what another function logs, before MLflow starts a run."""
+    logged_by = {
+        debias.Audit: log_audit,
+        debias.FoldsAudit: log_folds,
+        debias.History: log_history,
+        debias.Changes: log_changes,
+    }
+    if isinstance(given, kind):
+        return
+    fitting = next((function.__name__ for each, function in logged_by.items() if isinstance(given, each)), None)
+    instead = "" if fitting is None else f": use {fitting} for it"
+    raise TypeError(
+        f"{logged_by[kind].__name__} logs a debias.{kind.__name__}, but this is of type {type(given).__name__}{instead}"
+    )
 
 
 def _run(run_id: str | None) -> str:

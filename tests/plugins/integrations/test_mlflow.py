@@ -304,3 +304,25 @@ def test_a_history_is_logged_with_periods_as_steps_and_dates_as_times(data, fore
         assert metrics[f"debias/score/{name}"] == scores[name].iloc[-1]
     assert json.loads(artefact(run.info.run_id, "debias/history.json"))["feature_names"] == list(scores)
     assert "Scores over time" in artefact(run.info.run_id, "debias/history.html")
+
+
+def test_a_result_of_another_function_names_the_one_for_it(days, data, forest):
+    from debias_plugins.integrations import mlflow as ours
+
+    audit = debias.audit(forest, data[2], data[3], rows="held-out", test=None)
+    changes = days.changes(5)
+    with pytest.raises(
+        TypeError, match=r"log_changes logs a debias\.Changes, but this is of type Audit: use log_audit for it"
+    ):
+        ours.log_changes(audit)
+    with pytest.raises(
+        TypeError, match=r"log_audit logs a debias\.Audit, but this is of type Changes: use log_changes for it"
+    ):
+        ours.log_audit(changes)
+    with pytest.raises(
+        TypeError, match=r"log_folds logs a debias\.FoldsAudit, but this is of type History: use log_history for it"
+    ):
+        ours.log_folds(days)
+    with pytest.raises(TypeError, match=r"log_history logs a debias\.History, but this is of type str$"):
+        ours.log_history("model.history")
+    assert mlflow.active_run() is None
