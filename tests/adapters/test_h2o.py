@@ -33,14 +33,15 @@ from debias.testing import check_adapter
 from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
 from debias_adapters.h2o import boosters
-from debias_adapters.h2o.model import typed
+from debias_adapters.h2o.columns import typed
 from support import mojo, simulated
 
 HOME = Path(__file__).parents[1] / "old_files/h2o"
 VERSIONS = tuple(sorted(path.name for path in HOME.iterdir() if path.is_dir()))
 N_TRAIN, FIRST = 200, 150
 ANSWERS = {version: json.loads((HOME / version / "answers.json").read_text()) for version in VERSIONS}
-READ = [(v, name) for v in VERSIONS for name in ANSWERS[v] if name not in ("gbm_label_encoder", "gbm_one_hot")]
+ENCODED = ("gbm_label_encoder", "gbm_one_hot", "gbm_binary", "drf_one_hot")
+READ = [(v, name) for v in VERSIONS for name in ANSWERS[v] if name not in ENCODED]
 EACH = pytest.mark.parametrize(("version", "name"), READ, ids=lambda each: each)
 UNSEEN_LABELS = pytest.mark.filterwarnings("ignore:column '(many|kind)' has values that the model never saw")
 OTHER_ORDER = pytest.mark.filterwarnings("ignore:the columns of X are in another order")
@@ -273,13 +274,69 @@ def test_a_forest_of_classes_scores_as_the_forests_of_each_class_together(name, 
         ("refused_isolation_forest", "Isolation Forest: its trees were grown without a response"),
         ("refused_glm", "Generalized Linear Model.*no trees that debias knows"),
         ("refused_xgb_linear", "booster='gblinear', which has no trees"),
-        ("gbm_label_encoder", "categorical_encoding='LabelEncoder'"),
-        ("gbm_one_hot", "categorical_encoding='OneHotExplicit'"),
     ],
 )
 def test_other_models_are_refused_by_name(name, message):
     with pytest.raises(UnsupportedModelError, match=message):
         debias.load_model(HOME / "3.46" / f"{name}.zip")
+
+
+@pytest.mark.parametrize("kind", ["EnumLimited", "Eigen"])
+def test_other_encodings_are_refused_by_name(kind, tmp_path):
+    with zipfile.ZipFile(HOME / "3.46/gbm_one_hot.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["model.ini"] = members["model.ini"].replace(b"= OneHotExplicit", f"= {kind}".encode())
+    (tmp_path / "model.zip").write_bytes(mojo.packed(members))
+    with pytest.raises(UnsupportedModelError, match=f"categorical_encoding='{kind}', so its trees split on other"):
+        debias.load_model(tmp_path / "model.zip")
+
+
+def rows_h2o_knows(name, rows):
+    """Without labels that the model never saw: what H2O makes of them with Binary depends on the other rows."""
+    return rows[rows["many"] != "never seen"] if name == "gbm_binary" else rows
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_leaves_and_predictions_of_encoded_columns_are_those_of_h2o(name):
+    model, answer = loaded("3.46", name), ANSWERS["3.46"][name]
+    fresh = rows_h2o_knows(name, table()[FIRST:])
+    at, inside = fresh.index - FIRST, model.trees
+    X = model.encoding.transform(fresh[list(model.names)])
+    ensemble = debias.plugin.extract(inside)
+    leaves = route(ensemble, X)
+    expected = np.array(list(answer["leaves"].values())).T[at]
+    np.testing.assert_array_equal(inside.nodes.native_node[leaves + ensemble.tree_start[:-1]], expected)
+    np.testing.assert_array_equal(inside.leaves(X), leaves)
+    predicted = np.array(answer["predictions"]["yes" if name.startswith("drf") else "predict"])[at]
+    np.testing.assert_allclose(raw_output(ensemble, leaves)[:, -1], predicted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(model.encoding.transform(fresh[list(model.names)].to_numpy()), X)
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_scores_of_encoded_columns_are_added_up_for_the_columns_of_the_user(name):
+    model, response = loaded("3.46", name), ANSWERS["3.46"][name]["response"]
+    fresh = rows_h2o_knows(name, table()[N_TRAIN:])
+    whole = debias.audit(model, fresh[list(model.names)], fresh[response], rows="held-out", random_state=0)
+    assert whole.tested_scores.feature_names == model.names
+    assert set(model.names) == {"a", "b", "few", "many", "whole"}
+    ensemble = debias.plugin.extract(model.trees)
+    matrix = model.encoding.transform(fresh[list(model.names)])
+    inside = debias.score(model.trees, matrix, fresh[response], rows="held-out").values
+    origin = np.array([made.column for made in model.encoding.made])
+    together = np.bincount(origin, inside, minlength=len(model.names))
+    np.testing.assert_allclose(whole.tested_scores.values, together, rtol=1e-12, atol=1e-15)
+    assert ensemble.n_features == (5 if name == "gbm_label_encoder" else matrix.shape[1])
+    with pytest.raises(UnsupportedModelError, match="cannot be refitted"):
+        debias.refit(model, table()[list(model.names)][:N_TRAIN], table()[response][:N_TRAIN])
+
+
+def test_rows_that_an_encoding_cannot_take_are_refused():
+    model = loaded("3.46", "gbm_binary")
+    fresh = table()[N_TRAIN:]
+    with pytest.raises(debias.RowsError, match="labels that the model never saw, in many.*depends on the other rows"):
+        debias.score(model, fresh[list(model.names)], fresh["y"], rows="held-out")
+    with pytest.raises(debias.RowsError, match="no column 'many', which the MOJO needs"):
+        debias.score(model, fresh[["a", "b", "few", "whole"]], fresh["y"], rows="held-out")
 
 
 def test_notes_say_what_belongs_to_the_rows():

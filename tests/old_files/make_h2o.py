@@ -7,11 +7,12 @@ Each version is run in an environment of its own, with Java 8 to 17:
     python3.11 -m venv old && old/bin/pip install h2o==3.36.1.5 "pandas<3" "numpy<2.3"
     old/bin/python tests/old_files/make_h2o.py gbm_bernoulli gbm_gaussian drf_multinomial xgb_multinomial
 
-3.46.0.11 is the last version that writes MOJOs without a license. The script writes ``VERSION/NAME.zip``,
-``VERSION/answers.json`` and ``rows.csv``, which is the same for all versions: numbers, categories of 40 and of 4
-labels, missing values, a label that only fresh rows have, weights, an offset, and responses. The first N_TRAIN rows are
-the training rows, and the answers are for the rows from FIRST on. Most files are without the parts of
-``modelDetails.json`` that nothing reads; those in WHOLE are as H2O wrote them, without the table about the machine.
+3.46.0.11 is the last version that writes MOJOs without a license; ``gbm_binary`` and ``drf_one_hot`` are by that one.
+The script writes ``VERSION/NAME.zip``, ``VERSION/answers.json`` and ``rows.csv``, which is the same for all versions:
+numbers, categories of 40 and of 4 labels, missing values, a label that only fresh rows have, weights, an offset, and
+responses. The first N_TRAIN rows are the training rows, and the answers are for the rows from FIRST on. Most files are
+without the parts of ``modelDetails.json`` that nothing reads; those in WHOLE are as H2O wrote them, without the table
+about the machine.
 """
 
 import json
@@ -53,6 +54,8 @@ MODELS = {
     "gbm_label_encoder": (GBM, "y", {"categorical_encoding": "LabelEncoder"}),
     "gbm_sorted_labels": (GBM, "y", {"categorical_encoding": "SortByResponse"}),
     "gbm_one_hot": (GBM, "y", {"categorical_encoding": "OneHotExplicit"}),
+    "gbm_binary": (GBM, "y", {"categorical_encoding": "Binary", "max_depth": 5}),
+    "drf_one_hot": (DRF, "two", {**FOREST, "max_depth": 6, "categorical_encoding": "OneHotExplicit"}),
     "drf_regression": (DRF, "y", FOREST),
     "drf_binomial": (DRF, "two", FOREST),
     "drf_double": (DRF, "two", {**FOREST, "binomial_double_trees": True}),

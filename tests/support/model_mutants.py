@@ -26,7 +26,7 @@ from support import mojo, mutants, simulated
 
 OF_H2O = Path(__file__).parents[1] / "old_files/h2o/3.46"
 ONNX_TOO = find_spec("skl2onnx") is not None
-MOJOS = ("gbm_gaussian.zip", "drf_multinomial.zip", "xgb_dense.zip")
+MOJOS = ("gbm_gaussian.zip", "gbm_one_hot.zip", "drf_multinomial.zip", "xgb_dense.zip")
 OF_ROWS = 8
 """Most columns of a model for which rows are made."""
 DESCRIPTION = """artifact_path: model

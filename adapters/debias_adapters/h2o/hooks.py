@@ -6,7 +6,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective, UnscoredObjective, expit
 from debias_adapters.h2o import LIBRARY, boosters, trees
 from debias_adapters.h2o.archive import INFO, damaged
-from debias_adapters.h2o.model import DRF, GBM, XGBOOST, MojoModel, typed
+from debias_adapters.h2o.columns import typed
+from debias_adapters.h2o.model import DRF, GBM, XGBOOST, EncodedMojo, MojoModel, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def debias_libraries() -> list[Library]:
 def debias_load_model(path: Path) -> Any | None:
     """Read a zip file, or a directory, with a ``model.ini``. Nothing else is needed, and no native code."""
     if path.is_dir():
-        return MojoModel.of(path) if (path / INFO).is_file() else None
+        return read(path) if (path / INFO).is_file() else None
     with open(path, "rb") as file:
         head = file.read(16)
     if head.startswith(BINARY) and head[3:4].isdigit():
@@ -60,12 +61,26 @@ def debias_load_model(path: Path) -> Any | None:
         return None
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
-    return MojoModel.of(path) if INFO in names and SKOPS not in names else None
+    return read(path) if INFO in names and SKOPS not in names else None
 
 
 @debias.plugin.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
-    """Return a model of a running session of H2O as the MOJO that the session writes of it; of AutoML its leader."""
+    """Return a model of a running session of H2O as the MOJO that the session writes of it; of AutoML its leader.
+
+    Of a MOJO whose trees split on columns that H2O makes, return these trees.
+    """
+    if isinstance(model, EncodedMojo):
+        encoding = model.encoding
+        inner = Inner(
+            model.trees,
+            "trees",
+            transform=encoding.transform,
+            columns=[(made.column,) for made in encoding.made],
+            labels=lambda _: {k: typed(labels).tolist() for k, labels in encoding.labels.items()},
+        )
+        kind = f"{model.trees.source} with {encoding.kind}"
+        return Unwrapped(kind, (inner,), feature_names=model.names, named=True, rewrap=_refuse_refit)
     automl, models = sys.modules.get("h2o.automl"), sys.modules.get("h2o.model")
     if automl is not None and isinstance(model, automl.H2OAutoML):
         return Unwrapped("H2OAutoML", (Inner(model.leader, "leader"),))
@@ -82,7 +97,14 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
             raise UnsupportedModelError(
                 f"H2O does not write this {kind} as a MOJO, which debias reads: {why}"
             ) from error
-        return Unwrapped(kind, (Inner(MojoModel.of(Path(path)), "MOJO"),))
+        return Unwrapped(kind, (Inner(read(Path(path)), "MOJO"),))
+
+
+def _refuse_refit(*_: object) -> NoReturn:
+    raise UnsupportedModelError(
+        "an H2O MOJO cannot be refitted: that needs the fitted model of a library that debias can train with, and not "
+        "a file of it"
+    )
 
 
 @debias.plugin.hookimpl

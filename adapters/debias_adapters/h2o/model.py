@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from debias.errors import UnsupportedModelError
 from debias.text import listed
 from debias_adapters.h2o import boosters
 from debias_adapters.h2o.archive import INFO, Archive, Info, damaged, labels_of
+from debias_adapters.h2o.columns import Encoding, codes_of, columns_of
 from debias_adapters.h2o.trees import Nodes, leaf_positions, nodes_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ WHY_NOT = {
 """Algorithms that are refused although they have trees: the reason."""
 OLDEST, NEWEST = 1.2, 1.4
 """Versions of MOJOs of GBM and DRF: written since 2017."""
-SAME_COLUMNS = ("AUTO", "Enum", "SortByResponse")
-"""Encodings of categories in which trees split on the columns themselves."""
 BOOSTER = "boosterBytes"
 """The member with a model of XGBoost."""
 MOST_TREES = 1_000_000
@@ -70,6 +68,8 @@ class MojoModel:
         Class that each tree is of.
     booster : bytes
         The model of XGBoost.
+    encoding : Encoding or None
+        How the columns of GBM and DRF are made of those of the user, if they are other columns.
     """
 
     info: Info
@@ -82,6 +82,7 @@ class MojoModel:
     records: tuple[bytes, ...] = ()
     output: tuple[int, ...] = ()
     booster: bytes = b""
+    encoding: Encoding | None = None
 
     @classmethod
     def of(cls, path: Path) -> MojoModel:
@@ -108,6 +109,7 @@ class MojoModel:
                 settings=_settings(details),
                 importances=_importances(details),
                 n_observed=_n_observed(details),
+                encoding=None if algorithm == XGBOOST else Encoding.of(archive, info),
                 **of_trees,
             )
 
@@ -227,36 +229,36 @@ class MojoModel:
 
     def as_codes(self, X: Any) -> NDArray[np.float64]:
         """Return rows as the user has them with the codes of labels, as H2O reads them: unknown labels are missing."""
-        import narwhals.stable.v2 as nw
-
-        frame = nw.from_native(X, pass_through=True)
-        if isinstance(frame, nw.DataFrame):
-            columns: list[Any] = [frame.get_column(name).to_list() for name in frame.columns]
-        else:
-            columns = list(np.asarray(X.toarray() if hasattr(X, "toarray") else X).T)
-        made = np.empty((len(columns[0]) if columns else 0, len(columns)))
-        for k, values in enumerate(columns):
-            if k in self.labels:
-                code = {label: number for number, label in enumerate(typed(self.labels[k]).tolist())}
-                made[:, k] = [np.nan if _is_missing(each) else code.get(each, np.nan) for each in values]
-            else:
-                made[:, k] = [np.nan if _is_missing(each) else float(each) for each in values]
-        return made
+        return codes_of(columns_of(X), self.labels)
 
 
-def typed(labels: tuple[str, ...]) -> NDArray[Any]:
-    """Return labels, as numbers or truth values if all of them are such: H2O keeps the texts of all labels."""
-    if labels and all(re.fullmatch("0|-?[1-9][0-9]{0,17}", each) for each in labels):
-        return np.array([int(each) for each in labels])
-    if set(labels) == {"False", "True"}:  # what H2O makes of a pandas column of truth values
-        return np.array([each == "True" for each in labels])
-    found = np.empty(len(labels), dtype=object)
-    found[:] = labels
-    return found
+@dataclass(frozen=True, eq=False)
+class EncodedMojo:
+    """A model of H2O-3 whose trees split on columns that H2O makes of those of the user.
+
+    Parameters
+    ----------
+    trees : MojoModel
+        For rows of the columns that H2O makes.
+    encoding : Encoding
+    """
+
+    trees: MojoModel
+    encoding: Encoding
+
+    def __repr__(self) -> str:
+        return f"<{self.trees.source} of {len(self.names)} features, {self.encoding.kind}, H2O {self.trees.version}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that the model takes."""
+        return self.encoding.names
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+def read(path: Path) -> MojoModel | EncodedMojo:
+    """Read a MOJO; the parameter and the errors are those of :meth:`MojoModel.of`."""
+    model = MojoModel.of(path)
+    return model if model.encoding is None else EncodedMojo(model, model.encoding)
 
 
 def _algorithm(info: Info) -> str:
@@ -285,12 +287,6 @@ def _algorithm(info: Info) -> str:
         )
     if info.values.get("endianness", "LITTLE_ENDIAN") != "LITTLE_ENDIAN":
         raise UnsupportedModelError("this MOJO was written on a machine with another order of bytes (big-endian)")
-    encoding = info.values.get("_genmodel_encoding", "AUTO")
-    if encoding not in SAME_COLUMNS:
-        raise UnsupportedModelError(
-            f"this MOJO was trained with categorical_encoding={encoding!r}, so its trees split on other columns than "
-            "those of the rows. Train with 'AUTO' or 'Enum', or encode the columns before H2O gets them"
-        )
     return algorithm
 
 
