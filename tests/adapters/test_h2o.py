@@ -291,6 +291,18 @@ def test_other_encodings_are_refused_by_name(kind, tmp_path):
         debias.load_model(tmp_path / "model.zip")
 
 
+def test_columns_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(HOME / "3.46/gbm_one_hot.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["_orig_names"] = members["_orig_names"].replace(b"whole", b"few.north")
+    members["model.ini"] = members["model.ini"].replace(b"\nwhole\n", b"\nfew.north\n")
+    (tmp_path / "model.zip").write_bytes(mojo.packed(members))
+    with pytest.raises(
+        UnsupportedModelError, match="two columns of the same name, by categorical_encoding='OneHotExpl"
+    ):
+        debias.load_model(tmp_path / "model.zip")
+
+
 def rows_h2o_knows(name, rows):
     """Without labels that the model never saw: what H2O makes of them with Binary depends on the other rows."""
     return rows[rows["many"] != "never seen"] if name == "gbm_binary" else rows

@@ -88,6 +88,8 @@ class Encoding:
             if n
         }
         columns = info.columns[: info.whole("n_features")]
+        if len(set(columns)) < len(columns):  # "few.north" of a column of that name, and of the label of another
+            raise UnsupportedModelError(f"this MOJO has two columns of the same name, by categorical_encoding={kind!r}")
         known = _made(kind, names, labels)
         unknown = [name for name in columns if name not in known]
         if unknown:
