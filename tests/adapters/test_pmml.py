@@ -345,6 +345,14 @@ GAP = pmml.tree(
     '<Node score="1"><True/><Node score="1"><SimplePredicate field="x" operator="lessThan" value="0"/></Node>'
     '<Node score="1"><SimplePredicate field="x" operator="greaterThan" value="0"/></Node></Node>',
 )
+
+
+def table_of(*values):
+    rows = "".join(f"<row><in>{value}</in><out>0</out></row>" for value in values)
+    pair = '<FieldColumnPair field="x" column="in"/>'
+    return f'<MapValues outputColumn="out">{pair}<InlineTable>{rows}</InlineTable></MapValues>'
+
+
 WRONG = {
     "a document type": (
         b'<?xml version="1.0"?><!DOCTYPE PMML [<!ENTITY a "aaaa">]><PMML version="4.4">&a;</PMML>',
@@ -367,7 +375,23 @@ WRONG = {
     "an infinite limit": (simple(GAP.replace('value="0"', 'value="INF"')), "must be a finite number"),
     "a date": (simple(TREE, '<DataField name="x" optype="continuous" dataType="date"/>'), "type 'date'"),
     "outliers": (simple(TREE.replace('name="x"', 'name="x" outliers="asExtremeValues"')), "outliers="),
-    "another expression": (with_derived('<MapValues outputColumn="z"/>'), "a derived field by MapValues"),
+    "another expression": (with_derived('<Discretize field="x"/>'), "a derived field by Discretize"),
+    "no table of values": (
+        with_derived('<MapValues outputColumn="z"/>'),
+        "MapValues of several columns, or without an",
+    ),
+    "a value twice in a table": (
+        with_derived(table_of(1, 1)),
+        "the MapValues of 'x' has the value '1' twice",
+    ),
+    "a table without its column": (
+        with_derived(table_of(1).replace('column="in"', 'column="other"')),
+        "a row of the MapValues of 'x' has no value, or nothing that it is mapped to",
+    ),
+    "a table in a function": (
+        with_derived(f'<Apply function="+">{table_of(1)}<Constant>1</Constant></Apply>'),
+        "MapValues inside of the function",
+    ),
     "another function": (with_derived('<Apply function="exp"><FieldRef field="x"/></Apply>'), "the function 'exp'"),
     "another operator": (
         simple(

@@ -36,7 +36,7 @@ from sklearn.ensemble import (
 )
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 from sklearn.tree import DecisionTreeRegressor
 from sklearn2pmml import sklearn2pmml
 from sklearn2pmml.pipeline import PMMLPipeline
@@ -75,13 +75,14 @@ def table():
     return rows
 
 
-def prepared(numbers="passthrough", columns=FLOATS):
-    return ColumnTransformer([("numbers", numbers, columns), ("kind", OneHotEncoder(), ["kind"])])
+def prepared(numbers="passthrough", columns=FLOATS, kinds=OneHotEncoder()):  # noqa: B008
+    return ColumnTransformer([("numbers", numbers, columns), ("kind", kinds, ["kind"])])
 
 
 def models():
     missing = ["a_missing", "b_missing", "count"]
     with_missing = {"columns": missing}
+    known, any_label = OrdinalEncoder(), OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     return {
         "tree": (prepared(), DecisionTreeRegressor(max_depth=3, random_state=0), "y"),
         "forest": (prepared(), RandomForestRegressor(**FOREST), "y"),
@@ -99,6 +100,9 @@ def models():
         "extreme_two": (prepared(**with_missing), XGBClassifier(**EXTREME), "number"),
         "extreme_poisson": (prepared(), XGBRegressor(**EXTREME, objective="count:poisson"), "events"),
         "isolation": (prepared(), IsolationForest(n_estimators=4, random_state=0), None),
+        "ordinal": (prepared(kinds=known), RandomForestRegressor(**FOREST), "y"),
+        "ordinal_unknown": (prepared(kinds=any_label), GradientBoostingClassifier(**GRADIENT), "two"),
+        "targets": (prepared(kinds=TargetEncoder(random_state=0)), RandomForestRegressor(**FOREST), "y"),
         "plain_light": (None, lightgbm.LGBMRegressor(**LIGHT), "y"),
         "plain_extreme": (None, XGBRegressor(**EXTREME), "y"),
         "plain_gradient": (None, GradientBoostingRegressor(**GRADIENT), "y"),

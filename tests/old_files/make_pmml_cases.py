@@ -69,6 +69,13 @@ def minus(kind, value="0.1"):
     return f'<Apply function="-"><FieldRef field="a"/><Constant{of}>{value}</Constant></Apply>'
 
 
+def mapped(field, values, attributes=""):
+    """Return a table of numbers for the values of a field."""
+    rows = "".join(f"<row><in>{value}</in><out>{made}</out></row>" for value, made in values.items())
+    pair = f'<FieldColumnPair field="{field}" column="in"/>'
+    return f'<MapValues outputColumn="out" {attributes}>{pair}<InlineTable>{rows}</InlineTable></MapValues>'
+
+
 def chain(of_chain="", of_last="", method="none"):
     """Return a chain of a sum of one tree and a last model."""
     output = '<Output><OutputField name="z" optype="continuous" dataType="double" isFinalResult="false"/></Output>'
@@ -150,6 +157,27 @@ def cases():
         1, "<True/>", *(node(2 + k, compare("made", "lessOrEqual", each)) for k, each in enumerate((0, 0.5, 1)))
     )
     yield "scaling", file(numbers("a"), tree("a", root), scaling), [{"a": each} for each in (-1.0, 0.5, 1.5, 3.0, None)]
+    root = node(
+        1, "<True/>", *(node(2 + k, compare("made", "lessOrEqual", each)) for k, each in enumerate((-1, 0.1, 1)))
+    )
+    values = {"u": 0.1, "v": 1, "w": 2.5}
+    for more in ("", 'defaultValue="-1"', 'mapMissingTo="0"', 'defaultValue="-1" mapMissingTo="0"'):
+        for treatment in ("returnInvalid", "asIs", "asMissing"):
+            for of, listed in {"all": "uvwx", "some": "uvx", "none": ""}.items():
+                for kind in ("double", "float"):
+                    table = derived(mapped("k", values, more), kind)
+                    of_tree = tree("k", root, more=f'invalidValueTreatment="{treatment}"')
+                    content = file(labels("k", listed), of_tree, table)
+                    name = f"labels mapped to numbers, {of} listed, {treatment}, {more}, {kind}"
+                    yield name, content, [{"k": each} for each in ("u", "v", "w", "x", "z", None)]
+    for kind in ("integer", "double", "float"):
+        for optype in ("continuous", "categorical"):
+            table = derived(mapped("a", {"1": 0, "2.0": 1, "4": 3}, 'defaultValue="-1"'), "integer", optype)
+            yield (
+                f"{kind} mapped to whole numbers, {optype}",
+                file(numbers("a", kind), tree("a", split(compare("made", "equal", 1))), table),
+                [{"a": each} for each in (1, 2, 2.0, 3, 4, None)],
+            )
     two = numbers("a") + numbers("b")
     rows = [{"a": a, "b": b} for a in (-1.0, 1.0, None) for b in (-1.0, 1.0, None)]
     for operator in ("and", "or", "xor", "surrogate"):

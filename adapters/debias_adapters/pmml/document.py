@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 SOURCE = "PMML model"
-FOREIGN = "foreign"
+FOREIGN = "foreign:"
 """What elements of other languages inside the file are called."""
 VERSIONS = ("4.2", "4.3", "4.4")
 _NAMESPACE = re.compile(r"\{http://www\.dmg\.org/PMML-\d+(_\d+)*\}")
@@ -36,7 +36,7 @@ def root_of(content: bytes) -> ElementTree.Element:
     root = ElementTree.fromstring(content)  # noqa: S314 - there are no entities
     for element in root.iter():
         name, own = element.tag, _NAMESPACE.match(element.tag)
-        element.tag = name[own.end() :] if own else FOREIGN if name.startswith("{") else name
+        element.tag = name[own.end() :] if own else FOREIGN + name.rpartition("}")[2] if name.startswith("{") else name
     if root.tag != "PMML":
         raise UnsupportedModelError(f"this XML file has the element {root.tag!r} outside, and PMML files have PMML")
     version = root.get("version", "unknown")

@@ -351,13 +351,14 @@ def add_derived(fields: Fields, elements: Iterable[Element]) -> None:
             raise unsupported(f"two derived fields with the name {name!r}")
         kind, categorical = element.get("dataType", ""), element.get("optype") in ("categorical", "ordinal")
         (expression,) = expressions
-        if categorical:
+        is_mapped = expression.tag == "MapValues" and kind in NUMBERS
+        if categorical and not is_mapped:
             _add_other_name(fields, name, kind, expression)
             continue
         if kind not in ("double", "float") and not (kind == "integer" and expression.tag in WHOLE):
             raise unsupported(f"the derived field {name!r} of the type {kind!r}")
         made = _expression(fields, expression)
-        if kind == "integer" and made.type != "integer" and expression.tag == "FieldRef":
+        if kind == "integer" and made.type != "integer" and expression.tag != "NormDiscrete":
             raise unsupported(f"the derived field {name!r}, which makes whole numbers of others")
         of = dict.fromkeys(each for used in made.used for each in _inputs_of(fields, used))
         fields.derived[name] = Derived(Field(name, kind, None), tuple(of), made.compute)
@@ -373,7 +374,7 @@ def _add_other_name(fields: Fields, name: str, kind: str, expression: Element) -
     fields.other_names[name] = source.name
 
 
-WHOLE = ("FieldRef", "NormDiscrete")
+WHOLE = ("FieldRef", "NormDiscrete", "MapValues")
 """Expressions that give whole numbers of whole numbers."""
 
 
@@ -397,6 +398,8 @@ def _expression(fields: Fields, element: Element) -> _Computed:
         return _constant(element)
     if element.tag == "Apply":
         return _apply(fields, element)
+    if element.tag == "MapValues":
+        return _mapped(fields, element)
     if element.tag not in ("FieldRef", "NormDiscrete", "NormContinuous"):
         raise unsupported(f"a derived field by {element.tag}")
     source = fields.find(element.get("field", ""))
@@ -411,6 +414,44 @@ def _expression(fields: Fields, element: Element) -> _Computed:
         code = fields.code_of(name, element.get("value", ""))
         return _Computed(lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,), "double")
     return _Computed(_scaling(element, source), (name,), "double")
+
+
+def _mapped(fields: Fields, element: Element) -> _Computed:
+    """Return what a table of numbers gives for the values of one column, as ordinal and target encoders have it."""
+    pairs = list(element.iterfind("FieldColumnPair"))
+    rows = element.findall("InlineTable/row")
+    if len(pairs) != 1 or not rows:
+        raise unsupported("a MapValues of several columns, or without an InlineTable")
+    source = fields.find(pairs[0].get("field", ""))
+    name = source.name
+    value_of = dict[float, float]()
+    for row in rows:
+        cells = {_local(each.tag): each.text for each in row}
+        value, made = cells.get(_local(pairs[0].get("column", ""))), cells.get(_local(element.get("outputColumn", "")))
+        if value is None or made is None:
+            raise damaged(f"a row of the MapValues of {name!r} has no value, or nothing that it is mapped to")
+        key = fields.code_of(name, value)
+        if np.isnan(key):  # rows with a category that the file does not list are refused
+            continue
+        if key in value_of:
+            raise damaged(f"the MapValues of {name!r} has the value {value!r} twice")
+        value_of[key] = to_number(made, f"a value of the MapValues of {name!r}")
+    other, missing = (
+        float("nan") if element.get(each) is None else number(element, each)
+        for each in ("defaultValue", "mapMissingTo")
+    )
+
+    def mapped(found: dict[str, Floats]) -> Floats:
+        x = found[name]
+        return np.array([missing if np.isnan(each) else value_of.get(each, other) for each in x.tolist()])
+
+    is_whole = all(each.is_integer() or np.isnan(each) for each in (*value_of.values(), other, missing))
+    return _Computed(mapped, (name,), "integer" if is_whole else "double")
+
+
+def _local(name: str) -> str:
+    """Return the name of a column of a table without its prefix."""
+    return name.rpartition(":")[2]
 
 
 def _constant(element: Element) -> _Computed:
@@ -434,6 +475,8 @@ def _apply(fields: Fields, element: Element) -> _Computed:
     function = element.get("function", "")
     if function not in OPERATIONS or {"mapMissingTo", "defaultValue"} & set(element.attrib):
         raise unsupported(f"a derived field by the function {function!r}")
+    if element.find("MapValues") is not None:
+        raise unsupported(f"a MapValues inside of the function {function!r}")
     parts = [_expression(fields, each) for each in element if each.tag != "Extension"]
     if len(parts) != 2:
         raise damaged(f"the function {function!r} has {len(parts)} arguments")
