@@ -7,7 +7,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestRegressor, VotingRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from xgboost import XGBRegressor
 
 import debias
@@ -205,3 +205,23 @@ def test_details_by_column_are_those_of_features_with_one_column(rows):
     grouped = debias.score(model[-1], transformed, y[200:], "permutation", groups={"g": ["f2", "f4"]}, **given)
     assert grouped.feature_names == ("f0", "f1", "g", "f3")
     assert grouped.details["standard_error"] == [error[0], error[1], None, error[3]]
+
+
+def product(X):
+    """The product of two columns, which shows nothing of one if the other is 0."""
+    values = np.asarray(X)
+    return values[:, [0]] * values[:, [1]]
+
+
+@pytest.mark.parametrize("step", [PCA(2, random_state=0), FunctionTransformer(product)])
+def test_steps_that_mix_columns_get_their_own_if_x_has_another_order(step, rows):
+    X, y = rows
+    X = X.assign(zero=0.0, other=X["x"] ** 2)
+    steps = make_column_transformer((step, ["x", "weak"]), ("passthrough", ["noise", "zero", "other"]))
+    model = make_pipeline(steps, XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1)).fit(X[:200], y[:200])
+    given = {"rows": "held-out"}
+    expected = debias.score(model, X[200:], y[200:], **given)
+    assert expected.feature_names == ("noise", "zero", "other", "x + weak")
+    found = debias.score(model, X.loc[200:, ["other", "zero", "weak", "noise", "x"]], y[200:], **given)
+    assert found.feature_names == expected.feature_names
+    np.testing.assert_array_equal(found.values, expected.values)
