@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.models.wrappers import Member
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
@@ -106,6 +107,7 @@ class Side:
     called : str
         What messages call it.
     metric : str
+    member : Member
     rows : Rows
     grouping : Grouping
     warnings : tuple of str
@@ -113,6 +115,7 @@ class Side:
 
     called: str
     metric: str
+    member: Member
     rows: Rows
     grouping: Grouping
     warnings: tuple[str, ...]
@@ -136,12 +139,26 @@ class Side:
                 f"these are training rows of {called}, which has an advantage on them: pass rows that neither model "
                 "has seen"
             )
-        return cls(called, metric, prepared.rows, prepared.grouping, tuple(prepared.log.texts))
+        return cls(called, metric, prepared.member, prepared.rows, prepared.grouping, tuple(prepared.log.texts))
 
     @property
     def ensemble(self) -> TreeEnsemble:
         """The trees of the model."""
         return self.rows.ensemble
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that the model takes, which may be made up."""
+        return self.ensemble.feature_names if self.member.columns is None else self.member.sources
+
+    @property
+    def named(self) -> bool:
+        """Whether the model knows its columns by name."""
+        return self.ensemble.named if self.member.columns is None else self.member.named
+
+    def names_with(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the features, sums of columns among them, if the columns have these names."""
+        return self.member.at("source", columns).grouping(None, self.ensemble).names
 
     def losses(self, names: tuple[str, ...], used: NDArray[np.bool_]) -> RowLosses:
         """Return the losses of the rows that are used, and what each column of the user saves, by these names."""
@@ -169,18 +186,18 @@ def _own_columns(model: Any, X: Any) -> Any:
 
 
 def _names_of_both(X: Any, old: Side, new: Side) -> list[tuple[str, ...]]:
-    """Return the names of the columns of both models. Columns of an X without names are the same at each place."""
-    found = [old.grouping.names, new.grouping.names]
+    """Return the names of the features of both models. Columns of an X without names are the same at each place."""
     passed = dataset(X)
-    if names_of_columns(passed.X) is None and passed.feature_names is None and len(found[0]) == len(found[1]):
-        if new.ensemble.named and old.ensemble.named and found[0] != found[1]:
-            raise RowsError(
-                "X has no names of columns, and the two models know their columns by other names or in another order: "
-                "pass X as a data frame"
-            )
-        named = new if new.ensemble.named or not old.ensemble.named else old
-        return [named.grouping.names] * 2
-    return found
+    columns = [old.columns, new.columns]
+    if names_of_columns(passed.X) is not None or passed.feature_names is not None or len({*map(len, columns)}) > 1:
+        return [old.grouping.names, new.grouping.names]
+    if new.named and old.named and columns[0] != columns[1]:
+        raise RowsError(
+            "X has no names of columns, and the two models know their columns by other names or in another order: "
+            "pass X as a data frame"
+        )
+    chosen = columns[1] if new.named or not old.named else columns[0]
+    return [side.names_with(chosen) for side in (old, new)]
 
 
 def _refuse_other_losses(old: Side, new: Side) -> None:

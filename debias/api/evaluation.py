@@ -101,12 +101,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
         weight, error = members[0].weight, first.standard_error
         scaled = None if error is None else abs(weight) * error
         return replace(first, values=weight * first.values, standard_error=scaled) if weight != 1 else first
-    names = first.feature_names
-    numbered = all(map(_made_up, members, scores))
-    if numbered and len({len(part.feature_names) for part in scores}) == 1:
-        names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
-    elif any(part.feature_names != names for part in scores):
-        raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
+    names = shared_names(members, [part.feature_names for part in scores])
     if len({part.rows for part in scores}) > 1:
         raise CompositionError(
             f"the rows are out-of-bag rows for some members of this {members[0].path[0]} and not for others: "
@@ -135,6 +130,38 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(part.settings["n_trees"] for part in scores),
         },
     )
+
+
+def shared_names(members: list[Member], found: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names of the features that all members of a model have.
+
+    Parameters
+    ----------
+    members : list of Member
+    found : list of tuple of str
+        Names of the features of each member.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The members have different features, so that numbers of one cannot be added to those of another.
+    """
+    names = found[0]
+    if len(members) > 1 and all(map(_made_up, members, found)) and len(set(map(len, found))) == 1:
+        return tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
+    if any(others != names for others in found):
+        raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
+    return names
+
+
+def _made_up(member: Member, names: tuple[str, ...]) -> bool:
+    """Whether names are those that a library gave to the columns of an array, one a column, in their order.
+
+    Sums over several columns, such as "x0 + x1", are behind the other features, and those have other positions then.
+    """
+    if member.columns is not None:
+        return not member.named and names == member.columns.names == member.sources
+    return member.feature_names is None and not member.ensemble.named and names == member.ensemble.feature_names
 
 
 def _n_rows(members: list[Member], scores: list[Scores]) -> int | None:
@@ -170,17 +197,6 @@ def _weakest(provenances: list[dict[str, Any]]) -> dict[str, Any]:
     shifts = [provenance["shift"] for provenance in provenances]
     names = dict.fromkeys(name for provenance in provenances for name in provenance["shifted_features"])
     return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
-
-
-def _made_up(member: Member, scores: Scores) -> bool:
-    """Whether scores have the names that a library gave to the columns of an array."""
-    if member.columns is not None:
-        return not member.named and scores.feature_names == member.columns.names
-    return (
-        member.feature_names is None
-        and not member.ensemble.named
-        and scores.feature_names == member.ensemble.feature_names
-    )
 
 
 def refuse_what_is_no_list(scorers: Any, example: str) -> None:

@@ -303,7 +303,9 @@ def scores_of(
             "pass the groups as its option together=. If transformers or the model make them of columns of X, pass "
             "level='model' to test them one by one"
         )
-    if column is not None and not np.array_equal(column, np.arange(values.size)):
+    if column is None:
+        details = _in_order(details, grouping.only_column, values.size)
+    elif not np.array_equal(column, np.arange(values.size)):
         # Columns of the trees have another order than those of X, or some columns of X are in no tree.
         details = _in_order(details, column, values.size)
         reasons = details.get(FEATURES)
@@ -351,11 +353,11 @@ def _taken(values: NDArray[Any], column: NDArray[np.int64], absent: float) -> ND
 def _in_order(details: dict[str, Any], column: NDArray[np.int64], n_columns: int) -> dict[str, Any]:
     """Return details with their lists of one number a column in the order of the features.
 
-    A feature without a column has None.
+    A feature without a column has None, and so has a sum over several: the number of the sum is not known.
     """
     found = dict(details)
     if (column < 0).any():
-        found.pop(RANKS, None)  # those of a feature without a column are not known
+        found.pop(RANKS, None)  # those of a feature without a column, or of a sum, are not known
     for name, detail in found.items():
         if isinstance(detail, dict):
             found[name] = _in_order(detail, column, n_columns)

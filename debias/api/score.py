@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import refuse_features, score_data, score_refits, score_trees
+from debias.api.evaluation import refuse_features, score_data, score_refits, score_trees, shared_names
 from debias.api.prepared import prepared_members
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
@@ -246,13 +246,16 @@ def contributions(
     chosen = read_scorer(scorer)
     request.passed.refuse_batches("debias.contributions")
     total: NDArray[np.float64] | None = None
+    found, names = list[tuple[str, ...]](), tuple[str, ...]()
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
         positions = prepared.member.positions
         if positions is not None:  # the other rows are those that the model was trained on
             of_fold, part = part, np.zeros((len(request.y), part.shape[1]))
             part[positions] = of_fold
-        total, names = part if total is None else total + part, prepared.grouping.names
+        found.append(prepared.grouping.names)
+        names = shared_names(request.members[: len(found)], found)
+        total = part if total is None else total + part
     index = request.X.index if isinstance(request.X, (pd.DataFrame, pd.Series)) else None
     return pd.DataFrame(total, index=index, columns=feature_index(names, None))
 

@@ -66,13 +66,19 @@ class Grouping:
         return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)
 
     @property
+    def only_column(self) -> NDArray[np.int64]:
+        """The only feature of each group, -1 for a group without any or with several."""
+        found = np.full(len(self.names), -1, dtype=np.int64)
+        found[self.index] = np.arange(self.index.size)
+        found[np.bincount(self.index, minlength=len(self.names)) > 1] = -1
+        return found
+
+    @property
     def column_of(self) -> NDArray[np.int64] | None:
         """The only feature of each group, -1 for a group without any; None if a group has several."""
         if (np.bincount(self.index, minlength=len(self.names)) > 1).any():
             return None
-        found = np.full(len(self.names), -1, dtype=np.int64)
-        found[self.index] = np.arange(self.index.size)
-        return found
+        return self.only_column
 
     def sum_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""

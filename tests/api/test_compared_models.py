@@ -7,6 +7,7 @@ from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy.stats import t
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingRegressor,
@@ -172,6 +173,43 @@ def test_columns_without_names_are_matched_by_their_place():
     found = debias.compare(new, rows[0].to_numpy(), rows[1], baseline=old)
     assert len(found.feature_names) == 5
     assert set(found.only_in) == {""}
+
+
+def summing(columns, others):
+    """A pipeline whose trees see two mixtures of some columns, and then the others."""
+    mixtures = make_column_transformer((PCA(2, random_state=0), columns), ("passthrough", others))
+    return make_pipeline(mixtures, XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1))
+
+
+def test_sums_of_columns_without_names_are_matched_by_their_columns():
+    X, y = draw(0)
+    of_first = summing([0, 1], [2, 3, 4]).fit(X.to_numpy(), y)
+    of_next = summing([1, 2], [0, 3, 4]).fit(X.to_numpy(), y)
+    alone = XGBRegressor(n_estimators=5, n_jobs=1).fit(X.to_numpy(), y)
+    Z, response = draw(1)
+    found = debias.compare(of_first, Z.to_numpy(), response, baseline=of_next)
+    assert dict(zip(found.feature_names, found.only_in, strict=True)) == {
+        "x0": "baseline",
+        "x1 + x2": "baseline",
+        "x2": "model",
+        "x0 + x1": "model",
+        "x3": "",
+        "x4": "",
+    }
+    is_exact(found)
+    table = found.to_frame()
+    of_one = debias.compare(alone, Z.to_numpy(), response, baseline=of_next)
+    assert dict(zip(of_one.feature_names, of_one.only_in, strict=True)) == {
+        "f0": "",
+        "f1": "model",
+        "f2": "model",
+        "f1 + f2": "baseline",
+        "f3": "",
+        "f4": "",
+    }
+    for name, same in (("f0", "x0"), ("f3", "x3"), ("f1 + f2", "x1 + x2")):
+        saved = of_one.to_frame().loc[name, "saved_baseline"]
+        assert saved == pytest.approx(table.loc[same, "saved_baseline"])
 
 
 def test_columns_without_names_are_refused_if_the_models_name_them_differently():

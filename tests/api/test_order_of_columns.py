@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestRegressor, VotingRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from xgboost import XGBRegressor
 
 import debias
-from debias.errors import CompositionError
+from debias.errors import CompositionError, UnsupportedModelError
 
 NAMES = ["noise", "x", "weak"]
 OTHER = ["weak", "x", "noise"]
@@ -136,3 +137,91 @@ def test_reasons_by_column_are_told_of_the_features(rows):
     found = debias.score(fitted(OTHER, X, y), X[200:], y[200:], "conditional_importance", **given)
     assert set(found.details["untested_features"]) & {"noise", "weak"}
     assert set(found.details["untested_features"]) <= set(NAMES)
+
+
+def summing(columns, others):
+    """A pipeline whose trees see two mixtures of some columns, and then the others."""
+    mixtures = make_column_transformer((PCA(2, random_state=0), columns), ("passthrough", others))
+    return make_pipeline(mixtures, XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1))
+
+
+def voting(members, X, y):
+    return VotingRegressor([(f"m{k}", member) for k, member in enumerate(members)]).fit(X[:200], y[:200])
+
+
+SAME = [summing([0, 1], [2, 3]), summing([0, 1], [3, 2])]
+OTHERS = [summing([0, 1], [2, 3]), summing([1, 2], [0, 3])]
+
+
+def test_members_that_sum_columns_of_an_array_keep_the_names_of_the_sums(rows):
+    X, y = rows
+    X = np.column_stack([X, X["noise"]])
+    model = voting(SAME, X, y)
+    given = {"rows": "held-out"}
+    found = debias.score(model, X[200:], y[200:], **given)
+    members = [debias.score(member, X[200:], y[200:], **given) for member in model.estimators_]
+    assert found.feature_names == members[0].feature_names == ("x2", "x3", "x0 + x1")
+    np.testing.assert_allclose(found.values, (members[0].values + members[1].values) / 2)
+    phi = debias.contributions(model, X[200:], y[200:], **given)
+    assert tuple(phi.columns) == found.feature_names
+    np.testing.assert_allclose(phi.sum(), found.values)
+
+
+@pytest.mark.parametrize("ask", [debias.score, debias.audit, debias.contributions])
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
+def test_members_that_sum_other_columns_are_refused(ask, kind, rows):
+    X, y = rows
+    X = kind(np.column_stack([X, X["noise"]]))
+    if kind is pd.DataFrame:
+        X.columns = list("abcd")
+    model = voting(OTHERS, X, y)
+    with pytest.raises(UnsupportedModelError, match="the members of this VotingRegressor have different columns"):
+        ask(model, X[200:], y[200:], rows="held-out")
+
+
+def test_members_that_number_the_columns_of_an_array_in_their_own_way_are_added(rows):
+    X, y = rows
+    X = X.to_numpy()
+    reordered = make_pipeline(make_column_transformer(("passthrough", [2, 0, 1])), XGBRegressor(n_estimators=15))
+    model = voting([reordered, XGBRegressor(n_estimators=15)], X, y)
+    given = {"rows": "held-out"}
+    found = debias.score(model, X[200:], y[200:], **given)
+    members = [debias.score(member, X[200:], y[200:], **given) for member in model.estimators_]
+    assert found.feature_names == tuple(debias.contributions(model, X[200:], y[200:], **given)) == ("x0", "x1", "x2")
+    np.testing.assert_allclose(found.values, (members[0].values + members[1].values) / 2)
+
+
+def test_details_by_column_are_those_of_features_with_one_column(rows):
+    X, y = rows
+    X = X.assign(kind=np.where(X["weak"] > 0, "a", "b"), unused=1.0)
+    more = [(OneHotEncoder(sparse_output=False), ["kind"])]
+    model = fitted(["weak", "x", "noise"], X, y, more)  # 5 columns of the trees, and 5 of X
+    given = {"rows": "held-out", "random_state": 0}
+    found = debias.score(model, X[200:], y[200:], "permutation", **given)
+    transformed = model[0].transform(X[200:])
+    error = debias.score(model[-1], transformed, y[200:], "permutation", **given).details["standard_error"]
+    assert found.feature_names == ("noise", "x", "weak", "kind", "unused")
+    assert found.details["standard_error"] == [error[4], error[3], error[2], None, None]
+    grouped = debias.score(model[-1], transformed, y[200:], "permutation", groups={"g": ["f2", "f4"]}, **given)
+    assert grouped.feature_names == ("f0", "f1", "g", "f3")
+    assert grouped.details["standard_error"] == [error[0], error[1], None, error[3]]
+
+
+def product(X):
+    """The product of two columns, which shows nothing of one if the other is 0."""
+    values = np.asarray(X)
+    return values[:, [0]] * values[:, [1]]
+
+
+@pytest.mark.parametrize("step", [PCA(2, random_state=0), FunctionTransformer(product)])
+def test_steps_that_mix_columns_get_their_own_if_x_has_another_order(step, rows):
+    X, y = rows
+    X = X.assign(zero=0.0, other=X["x"] ** 2)
+    steps = make_column_transformer((step, ["x", "weak"]), ("passthrough", ["noise", "zero", "other"]))
+    model = make_pipeline(steps, XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1)).fit(X[:200], y[:200])
+    given = {"rows": "held-out"}
+    expected = debias.score(model, X[200:], y[200:], **given)
+    assert expected.feature_names == ("noise", "zero", "other", "x + weak")
+    found = debias.score(model, X.loc[200:, ["other", "zero", "weak", "noise", "x"]], y[200:], **given)
+    assert found.feature_names == expected.feature_names
+    np.testing.assert_array_equal(found.values, expected.values)

@@ -105,11 +105,14 @@ def rows_of_part(transformer: Any, name: str, rows: Callable[[], Any]) -> Any:
     """Return rows as a transformer of a ColumnTransformer sees them."""
     from sklearn.utils import _safe_indexing
 
-    inputs = np.arange(transformer.n_features_in_)[transformer._transformer_to_input_indices[name]].tolist()
+    positions = np.arange(transformer.n_features_in_)[transformer._transformer_to_input_indices[name]]
     asked = next(columns for part, _, columns in transformer.transformers_ if part == name)
     is_one = isinstance(asked, (str, int, np.integer))  # the transformer then sees a column of one dimension
     X = rows()
     X = np.asarray(X) if isinstance(X, list) else X  # a ColumnTransformer takes lists of rows
+    names = getattr(transformer, "feature_names_in_", None)
+    # It takes the columns of a table by their names, which may have another order than in training.
+    inputs = (positions if names is None or not hasattr(X, "columns") else names[positions]).tolist()
     return _safe_indexing(X, inputs[0] if is_one else inputs, axis=1)
 
 
