@@ -160,6 +160,15 @@ def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:
     return np.stack([rows.in_bag.draw(tree)[paths.order] for tree in range(rows.ensemble.n_trees)])
 
 
+NEGLIGIBLE = 1e-12
+"""A row with a smaller part of the largest weight changes nothing but by rounding, and is like one of weight 0."""
+
+
+def counts(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows are evaluated, by their weights."""
+    return np.asarray(weight > NEGLIGIBLE * weight.max(initial=0.0))
+
+
 def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """Return sqrt(n) times the standard deviation of n contributions.
 

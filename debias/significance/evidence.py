@@ -285,20 +285,20 @@ class EvidenceInMemory:
         self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False
     ) -> list[Drawing]:
         """See :class:`Evidence`."""
-        rows, block, seed = self.rows, self.rows.paths.block, seed_of(self.rows)
+        rows, block, seed, weight = self.rows, self.rows.paths.block, seed_of(self.rows), self.rows.paths.weight
         values, chosen = self.normal_scores, []
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
             if key not in self.kept:
                 splits = SplitStatistic(rows, node_weight, self.grouping, values, self.n_tested)
-                self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed))
+                self.kept[key] = Drawing(splits, PermutedResponses(block, splits.response, seed, weight))
             chosen.append(self.kept[key])
         if self.effects is not None:
             key = ("effects", id(self.effects))
             if key not in self.kept:
                 lines = self.effects if values is None else self.effects.with_response(values)
                 effects = EffectStatistic(lines, self.grouping, within_fit=within_fit)
-                self.kept[key] = Drawing(effects, PermutedResponses(block, effects.response, seed))
+                self.kept[key] = Drawing(effects, PermutedResponses(block, effects.response, seed, weight))
             chosen.append(self.kept[key])
         return chosen
 

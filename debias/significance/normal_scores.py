@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.significance.contributions import POWERS, effective_number
+from debias.significance.contributions import POWERS, counts, effective_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,21 +29,24 @@ response, .3 for Student's t with 5 degrees of freedom, .2 for exponential and b
 def normal_scores_if_few_count(rows: Rows) -> NDArray[np.float64] | None:
     """Return the normal scores of the columns of a numeric response, shape (n_rows, n_columns).
 
-    None if enough rows count, or if the response is a class, or a column has only two values. Weights do not matter:
-    ranks would not make more rows of a few with most of the weight.
+    None if enough rows count, or if the response is a class, or a column has only two values. Weights do not matter
+    otherwise, since ranks would not make more rows of a few with most of the weight; rows without weight have 0.
     """
     values = rows.response.values
     if values is None or rows.response.codes is not None or rows.ensemble.objective.compares_rows:
         return None
+    used, scores = counts(rows.weight), np.zeros(values.shape)  # rows without weight are not evaluated
+    values = values[used]
     if any(np.unique(column).size <= 2 for column in values.T):
         return None
     deviation = values - values.mean(axis=0)
-    deviation /= np.abs(deviation).max(
-        axis=0
-    )  # the number has no unit; fourth powers of large responses would overflow
+    deviation /= np.abs(deviation).max(axis=0)  # fourth powers of large responses would overflow
     sums = np.stack([(deviation**power).sum(axis=0) for power in range(1, POWERS + 1)])
     n_rows = len(values)
-    return normal_scores(values) if effective_number(sums, n_rows).min() < FEW * n_rows else None
+    if effective_number(sums, n_rows).min() >= FEW * n_rows:
+        return None
+    scores[used] = normal_scores(values)
+    return scores
 
 
 def normal_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:

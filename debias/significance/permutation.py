@@ -26,7 +26,7 @@ from debias.progress import SLOW, task
 from debias.results.vocabulary import RowsKind
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from debias.rows.screened_lines import HIGH
-from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
+from debias.significance.contributions import counts, fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
 from debias.significance.normal_scores import NORMAL_SCORES
@@ -518,11 +518,16 @@ class RandomOrders:
         Blocks of rows, all of one size; rows of a block are together.
     seed : int
         The same blocks and seed give the same orders.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows. Blocks without weight keep their place: they are not evaluated, and others must not get
+        their responses.
     """
 
-    def __init__(self, block: NDArray[np.int64], seed: int) -> None:
+    def __init__(self, block: NDArray[np.int64], seed: int, weight: NDArray[np.float64] | None = None) -> None:
         self._random = np.random.default_rng(np.random.SeedSequence(seed))
         self.blocks = np.arange(block.size).reshape(np.unique(block).size, -1)
+        weight = np.ones(block.size) if weight is None else weight
+        self.moved = np.flatnonzero(counts(weight)[self.blocks].any(axis=1))
         self._orders = self._all_orders()
 
     def draw(self, n: int) -> NDArray[np.int64]:
@@ -535,8 +540,10 @@ class RandomOrders:
     def _all_orders(self) -> Iterator[NDArray[np.int64]]:
         # The identity first: the observed z is computed by the same loops, so equal responses give equal bits.
         yield self.blocks.ravel()
+        order = self.blocks.copy()
         while True:
-            yield self.blocks[self._random.permutation(len(self.blocks))].ravel()
+            order[self.moved] = self.blocks[self.moved[self._random.permutation(self.moved.size)]]
+            yield order.ravel()
 
 
 class PermutedResponses:
@@ -544,7 +551,7 @@ class PermutedResponses:
 
     Parameters
     ----------
-    block, seed
+    block, seed, weight
         As for :class:`RandomOrders`.
     response : array of shape (n_rows, n_columns)
 
@@ -554,9 +561,11 @@ class PermutedResponses:
         Every block has the same responses.
     """
 
-    def __init__(self, block: NDArray[np.int64], response: NDArray[Any], seed: int) -> None:
-        self._orders, self._response = RandomOrders(block, seed), response
-        in_blocks = response[self._orders.blocks]
+    def __init__(
+        self, block: NDArray[np.int64], response: NDArray[Any], seed: int, weight: NDArray[np.float64] | None = None
+    ) -> None:
+        self._orders, self._response = RandomOrders(block, seed, weight), response
+        in_blocks = response[self._orders.blocks[self._orders.moved]]
         if in_blocks.shape[1] > 1 and (in_blocks == in_blocks[0]).all():
             raise RowsError(
                 "every block has the same responses in the same order, so a permutation of blocks changes nothing. "

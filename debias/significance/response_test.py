@@ -26,7 +26,7 @@ from debias.errors import CompositionError, RowsError
 from debias.results.vocabulary import NO_INTERVAL
 from debias.rows.effects import response_columns
 from debias.rows.paths import row_order
-from debias.significance.contributions import spread
+from debias.significance.contributions import counts, spread
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.normal_scores import NORMAL_SCORES
 from debias.significance.permutation import LANES, Drawing, PermutedResponses, decided, refuse_unequal_blocks, seed_of
@@ -107,7 +107,7 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
     log = WarningLog(quiet=True)
     evidence.warn("permutation", log)
     statistic = EffectTimesResponse(rows, effects, evidence.normal_scores)
-    source = PermutedResponses(statistic.block, statistic.response, seed_of(rows))
+    source = PermutedResponses(statistic.block, statistic.response, seed_of(rows), statistic.weight)
     procedure = Procedure.of("permutation", (error, alpha))  # type: ignore[arg-type]  # it was checked
     assert procedure is not None
     tested = decided([Drawing(statistic, source)], rows.ensemble.n_features, seed_of(rows), procedure, log)
@@ -221,10 +221,12 @@ class EffectTimesResponse:
     def __init__(self, rows: Rows, effects: Effects, values: Array | None) -> None:
         self._order, self.block = row_order(rows)
         values = response_columns(rows) if values is None else values
-        values = values[self._order]
-        self.response = values - values.mean(axis=0)
+        values, self.weight = values[self._order], rows.weight[self._order]
+        used = counts(self.weight)
+        self.response = values - values[used].mean(axis=0)
         self._effects, self._n_rows = effects, rows.n_rows
         self._first = np.unique(self.block, return_index=True)[1]  # rows of a block are together
+        self._n_blocks = int(np.logical_or.reduceat(used, self._first).sum())
 
     @property
     def details(self) -> dict[str, object]:
@@ -242,5 +244,5 @@ class EffectTimesResponse:
         if self._first.size < self.block.size:
             of_rows = np.add.reduceat(of_rows, self._first, axis=1)
         sums = np.stack([of_rows.sum(axis=1), (of_rows**2).sum(axis=1)])
-        error = spread(sums, self._first.size)
+        error = spread(sums, self._n_blocks)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T

@@ -19,6 +19,7 @@ def rows(values, codes=None, compares_rows=False):
     return SimpleNamespace(
         response=SimpleNamespace(values=values, codes=codes),
         ensemble=SimpleNamespace(objective=objective),
+        weight=np.ones(len(values)),
     )
 
 

@@ -1,0 +1,58 @@
+"""Rows of weight 0 are never evaluated: their responses change no test."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+import debias
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] + 0.2 * X[:, 1] + rng.normal(size=400)
+    weight = (rng.random(200) < 0.7).astype(float)
+    garbage = np.where(weight > 0, y[200:], 1e4 * rng.standard_cauchy(200))
+    return X, y, weight, garbage
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    X, y, _, _ = rows
+    return GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0).fit(X[:200], y[:200])
+
+
+TESTS = {
+    "permutation": ("mdi_oob", {"test": "permutation"}),
+    "shap_oob": ("shap_oob(p_values=True)", {}),
+    "residuals": ("mdi_oob", {"test": "residuals"}),
+    "naive": ("mdi_oob", {"test": "naive"}),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_responses_of_rows_without_weight_change_no_test(name, model, rows):
+    X, y, weight, garbage = rows
+    scorer, settings = TESTS[name]
+    found = [
+        debias.score(
+            model, X[200:], response, scorer, sample_weight=weight, rows="held-out", random_state=0, **settings
+        )
+        for response in (y[200:], garbage)
+    ]
+    for field in ("values", "z", "p_value", "selected"):
+        np.testing.assert_allclose(*(np.asarray(getattr(each, field), dtype=float) for each in found), rtol=1e-9)
+
+
+def test_rows_without_weight_keep_their_responses_in_bags_too(rows):
+    X, y, _, _ = rows
+    weight = np.r_[np.zeros(60), np.ones(340)]
+    garbage = np.where(weight > 0, y, 1e4 * np.sin(np.arange(400.0)))
+    forest = RandomForestRegressor(30, random_state=0).fit(X, y, sample_weight=weight)
+    found = [
+        debias.score(forest, X, response, test="permutation", sample_weight=weight, random_state=0)
+        for response in (y, garbage)
+    ]
+    np.testing.assert_allclose(found[0].z, found[1].z, rtol=1e-9)
+    np.testing.assert_array_equal(found[0].p_value, found[1].p_value)
