@@ -98,9 +98,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     """
     first = scores[0]
     if len(scores) == 1:
-        weight, error = members[0].weight, first.standard_error
-        scaled = None if error is None else abs(weight) * error
-        return replace(first, values=weight * first.values, standard_error=scaled) if weight != 1 else first
+        return _scaled(members, first)
     names = shared_names(members, [part.feature_names for part in scores])
     if len({part.rows for part in scores}) > 1:
         raise CompositionError(
@@ -130,6 +128,21 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(part.settings["n_trees"] for part in scores),
         },
     )
+
+
+def _scaled(members: list[Member], scores: Scores) -> Scores:
+    """Return the scores of the only member times its weight, with their standard errors, which may be a detail."""
+    weight = members[0].weight
+    if weight == 1:
+        return scores
+    if weight < 0 and scores.p_value is not None:  # they are one-sided, and the scores change their sign
+        raise CompositionError(f"{members_in_words(members)}, with {scores.scorer}")
+    error, detail = scores.standard_error, scores.details.get("standard_error")
+    details = scores.details
+    if detail is not None:
+        details = {**details, "standard_error": [None if each is None else abs(weight) * each for each in detail]}
+    scaled = None if error is None else abs(weight) * error
+    return replace(scores, values=weight * scores.values, standard_error=scaled, details=details)
 
 
 def shared_names(members: list[Member], found: list[tuple[str, ...]]) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+from sklearn.ensemble import RandomForestRegressor, StackingRegressor, VotingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from xgboost import XGBRegressor
@@ -225,3 +226,21 @@ def test_steps_that_mix_columns_get_their_own_if_x_has_another_order(step, rows)
     found = debias.score(model, X.loc[200:, ["other", "zero", "weak", "noise", "x"]], y[200:], **given)
     assert found.feature_names == expected.feature_names
     np.testing.assert_array_equal(found.values, expected.values)
+
+
+@pytest.mark.filterwarnings("ignore:y goes down where the predictions")
+def test_numbers_of_a_stack_of_one_model_are_those_of_the_model_times_its_coefficient(rows):
+    X, y = rows
+    of_opposite = XGBRegressor(n_estimators=15, max_depth=3, n_jobs=1).fit(X[:200], -y[:200])
+    stack = StackingRegressor([("m", of_opposite)], final_estimator=LinearRegression(), cv="prefit").fit(
+        X[:200], y[:200]
+    )
+    (weight,) = stack.final_estimator_.coef_
+    assert weight < 0
+    given = {"rows": "held-out", "random_state": 0}
+    found, alone = (debias.score(each, X[200:], y[200:], "permutation", **given) for each in (stack, of_opposite))
+    np.testing.assert_allclose(found.values, weight * alone.values)
+    errors = [each.details["standard_error"] for each in (found, alone)]
+    np.testing.assert_allclose(errors[0], -weight * np.array(errors[1]))
+    with pytest.raises(CompositionError, match="times a weight. Audit that model .* with ablation"):
+        debias.score(stack, X[200:], y[200:], "ablation", **given)
