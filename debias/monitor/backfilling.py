@@ -139,11 +139,13 @@ class DataOrModel:
         return sentences
 
 
-def backfilled(history: History, periods: Iterable[Any], like: str | None, rows: Any) -> int:
+def backfilled(history: History, periods: Iterable[Any], trained_until: Any, like: str | None, rows: Any) -> int:
     """Add past periods to the series of a new model, as ``History.backfill`` says."""
     with history._reading() as records:
         old = _other(records, history._own, like)
-        known = {period.at: _size(records, old, period) for period in records.content.periods(old.id)}
+        of_old = records.content.periods(old.id)
+        known = {period.at: _size(records, old, period) for period in of_old}
+    seen = _seen(of_old, trained_until)
     number = 0
     for at, X, y, further in map(_item, periods):
         moment = Moment.of(at)
@@ -151,6 +153,11 @@ def backfilled(history: History, periods: Iterable[Any], like: str | None, rows:
             raise HistoryError(
                 f"{old.label!r} has no period {time_text(moment)}, so the models cannot be compared there: leave it "
                 f"out, or add it with add(). {counted(number, 'period')} before it stayed in the history"
+            )
+        if moment.text in seen:
+            raise HistoryError(
+                f"period {time_text(moment)} is not after trained_until={trained_until!r}: the new model has seen its "
+                f"rows. Leave it out. {counted(number, 'period')} before it stayed in the history"
             )
         added = history.add(X, y, at=at, rows=rows, **further)
         with history._reading() as records:
@@ -266,6 +273,21 @@ def _p_value(estimate: Array, error: Array, freedom: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         p: Array = 2 * stdtr(freedom, -np.abs(estimate / error))
     return p
+
+
+def _seen(periods: list[Period], trained_until: Any) -> set[str]:
+    """Return the times of the periods up to the last one that the new model was trained on."""
+    if trained_until is None or not periods:
+        return set()
+    moment = Moment.of(trained_until)
+    if moment.kind != periods[0].kind:
+        raise HistoryError(f"trained_until={trained_until!r} is not of the kind of the times of this history")
+    key = moment.key
+    if key is None:
+        key = next((period.key for period in periods if period.at == moment.text), None)
+    if key is None:
+        raise HistoryError(f"trained_until={trained_until!r}: there is no period with this label")
+    return {period.at for period in periods if period.key <= key}
 
 
 def _scores(records: Records, series: Series, periods: list[Period], names: tuple[str, ...]) -> Array:

@@ -347,7 +347,12 @@ class History:
         return added
 
     def backfill(
-        self, periods: Iterable[Any], *, like: str | None = None, rows: Literal["auto", "held-out"] = "auto"
+        self,
+        periods: Iterable[Any],
+        *,
+        trained_until: Any,
+        like: str | None = None,
+        rows: Literal["auto", "held-out"] = "auto",
     ) -> int:
         """Add past periods, which the file has of an older model, to the series of this new model.
 
@@ -355,6 +360,10 @@ class History:
         ----------
         periods : iterable of (at, X, y) or (at, X, y, further)
             Period and all of its rows, as for :meth:`add`; `further` is a dict of `sample_weight` and `base_margin`.
+        trained_until
+            The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are
+            refused. None if it was trained on none of them. It must be said, because a single day of a long training
+            is rarely recognised by its rows.
         like : str, optional
             Label of the older model; the only other one by default.
         rows : {"auto", "held-out"}
@@ -368,7 +377,8 @@ class History:
         Raises
         ------
         HistoryError
-            The older model has no such period, or another number of rows or weight in it; or as for :meth:`add`.
+            The older model has no such period, or another number of rows or weight in it; a period is not after
+            `trained_until`; or as for :meth:`add`.
         ProvenanceError
             The rows look like training rows.
         DebiasError
@@ -386,14 +396,14 @@ class History:
         >>> for at, rows, response in days:
         ...     added = old.add(rows, response, at=at)
         >>> new = debias.History(RandomForestRegressor(20, random_state=0).fit(X[:200], y[:200]), path)
-        >>> new.backfill(days)
+        >>> new.backfill(days, trained_until=None)
         20
         >>> new.data_or_model(recent=10).to_frame().shape
         (10, 8)
         """
         from debias.monitor.backfilling import backfilled
 
-        return backfilled(self, periods, like, rows)
+        return backfilled(self, periods, trained_until, like, rows)
 
     def data_or_model(
         self,
