@@ -31,10 +31,11 @@ from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
 
+    from debias.monitor.backfilling import DataOrModel
     from debias.monitor.store import Period, Series
     from debias.results.changes import Changes
     from debias.results.fleet import Fleet
@@ -347,6 +348,102 @@ class History:
         for text in texts:
             WarningLog().warn(text)
         return added
+
+    def backfill(
+        self,
+        periods: Iterable[Any],
+        *,
+        trained_until: Any,
+        like: str | None = None,
+        rows: Literal["auto", "held-out"] = "auto",
+    ) -> int:
+        """Add past periods, which the file has of an older model, to the series of this new model.
+
+        Parameters
+        ----------
+        periods : iterable of (at, X, y) or (at, X, y, further)
+            Period and all of its rows, as for :meth:`add`; `further` is a dict of `sample_weight` and `base_margin`.
+        trained_until
+            The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are
+            refused. None if it was trained on none of them. It must be said, because a single day of a long training
+            is rarely recognised by its rows.
+        like : str, optional
+            Label of the older model; the only other one by default.
+        rows : {"auto", "held-out"}
+            As for :meth:`add`: "auto" refuses rows that look like training rows of the new model.
+
+        Returns
+        -------
+        int
+            Number of periods that were added; those that were there before are not counted.
+
+        Raises
+        ------
+        HistoryError
+            The older model has no such period, or another number of rows or weight in it; a period is not after
+            `trained_until`; or as for :meth:`add`.
+        ProvenanceError
+            The rows look like training rows.
+        DebiasError
+            As for :meth:`add`. After any error the periods before it stay, so the call can be run again.
+
+        Examples
+        --------
+        >>> import debias, tempfile
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> path = tempfile.mkdtemp() + "/forest.history"
+        >>> days = [(k, X[200 + 12 * k : 212 + 12 * k], y[200 + 12 * k : 212 + 12 * k]) for k in range(20)]
+        >>> old = debias.History(RandomForestRegressor(20, random_state=0).fit(X[:100], y[:100]), path)
+        >>> for at, rows, response in days:
+        ...     added = old.add(rows, response, at=at)
+        >>> new = debias.History(RandomForestRegressor(20, random_state=0).fit(X[:200], y[:200]), path)
+        >>> new.backfill(days, trained_until=None)
+        20
+        >>> new.data_or_model(recent=10).to_frame().shape
+        (10, 8)
+        """
+        from debias.monitor.backfilling import backfilled
+
+        return backfilled(self, periods, trained_until, like, rows)
+
+    def data_or_model(
+        self,
+        recent: Any = "30d",
+        reference: Any = None,
+        *,
+        old: str | None = None,
+        new: str | None = None,
+        error_rate: float = 0.05,
+    ) -> DataOrModel:
+        """Divide the change of each score after retraining into a part of the data and one of the model.
+
+        Data: the old model on the recent days against the days before. Model: the new model against the old one on
+        the same recent days. See :meth:`backfill` for an example.
+
+        Parameters
+        ----------
+        recent, reference
+            As for :meth:`changes`, of periods of the old model; all periods before the recent ones by default.
+        old, new : str, optional
+            Labels of the models: by default this model, and the only other one.
+        error_rate : float
+            Family-wise error rate over both questions of all features.
+
+        Returns
+        -------
+        DataOrModel
+            ``data``, ``model``, their errors and p-values, ``verdict``, ``to_frame()`` and ``summary()``.
+
+        Raises
+        ------
+        HistoryError
+            There are no two models, windows, or recent periods with the same rows; or the losses differ.
+        """
+        from debias.monitor.backfilling import data_or_model
+
+        return data_or_model(self, recent, reference, old, new, error_rate)
 
     def remove(self, *, at: Any, part: str | None = None, series: str | None = None) -> int:
         """Remove a period that was added by mistake, or a part of it.
