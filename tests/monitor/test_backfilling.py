@@ -29,6 +29,7 @@ def without_a(days):
     return GradientBoostingRegressor(n_estimators=30, random_state=0).fit(X.assign(a=0.0), y)
 
 
+@pytest.mark.thorough
 def test_the_parts_are_differences_of_the_scores_of_days_and_errors_are_those_of_scipy(old, without_a, days):
     new = debias.History(without_a, old.path, label="new")
     assert new.backfill(rows_of(days), trained_until=None) == 20
@@ -133,6 +134,7 @@ def test_wrong_windows_and_models_are_refused(old, retrained, days):
         new.data_or_model(recent=5, error_rate=2)
 
 
+@pytest.mark.thorough
 def test_scores_that_are_the_same_on_all_days_are_not_tested_and_do_not_count_for_holm(path, days):
     def fitted(number, seed):
         X, y = days(number, 500)
