@@ -182,7 +182,7 @@ def data_or_model(
 ) -> DataOrModel:
     """Divide the changes of scores into data and model, as ``History.data_or_model`` says."""
     if isinstance(error_rate, bool) or not isinstance(error_rate, (int, float)) or not 0 < error_rate < 1:
-        raise HistoryError(f"error_rate={error_rate!r} is not between 0 and 1")
+        raise HistoryError(f"the error rate {error_rate!r} is not between 0 and 1")
     with history._reading() as records:
         newer = history._chosen(records, new)
         older = _other_than(records, newer, old)

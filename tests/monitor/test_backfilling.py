@@ -130,7 +130,7 @@ def test_wrong_windows_and_models_are_refused(old, retrained, days):
         new.data_or_model(recent=30)
     with pytest.raises(HistoryError, match="old='x' is not another model"):
         new.data_or_model(recent=5, old="x")
-    with pytest.raises(HistoryError, match="error_rate=2"):
+    with pytest.raises(HistoryError, match="the error rate 2 is not between 0 and 1"):
         new.data_or_model(recent=5, error_rate=2)
 
 
