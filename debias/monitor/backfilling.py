@@ -178,47 +178,45 @@ def backfilled(history: History, periods: Iterable[Any], trained_until: Any, lik
 
 
 def data_or_model(
-    history: History, recent: Any, reference: Any, old: str | None, new: str | None, error_rate: float
+    records: Records, newer: Series, recent: Any, reference: Any, old: str | None, error_rate: float
 ) -> DataOrModel:
     """Divide the changes of scores into data and model, as ``History.data_or_model`` says."""
     if isinstance(error_rate, bool) or not isinstance(error_rate, (int, float)) or not 0 < error_rate < 1:
         raise HistoryError(f"the error rate {error_rate!r} is not between 0 and 1")
-    with history._reading() as records:
-        newer = history._chosen(records, new)
-        older = _other_than(records, newer, old)
-        periods = records.content.periods(older.id)
-        after = positions_of(periods, recent, "recent", len(periods) - 1)
-        end = after.start if len(after) else 0
-        before = range(end) if reference is None else positions_of(periods, reference, "reference", end - 1)
-        if not len(after) or not len(before) or set(after) & set(before):
-            raise HistoryError(
-                f"{older.label!r} has {counted(len(before), 'period')} in reference and "
-                f"{counted(len(after), 'period')} in recent: pass two windows that have periods and none in common"
-            )
-        of_new = {period.at: period for period in records.content.periods(newer.id)}
-        shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
-        if not shared:
-            raise HistoryError(
-                f"{newer.label!r} and {older.label!r} have no recent period with the same rows: call backfill() of the "
-                "history of the new model first"
-            )
-        metrics = {
-            records.summaries(series, [period])[0].metric
-            for series, period in ((older, periods[shared[0]]), (newer, of_new[periods[shared[0]].at]))
-        }
-        if len(metrics) > 1:
-            raise HistoryError(
-                f"{older.label!r} and {newer.label!r} have different losses, so their scores have different units: "
-                "compare models of one loss"
-            )
-        names_old, names_new = (records.trees(each).grouping.names for each in (older, newer))
-        names = tuple(name for name in names_new if name in names_old)
-        if not names:
-            raise HistoryError(f"{older.label!r} and {newer.label!r} have no feature in common")
-        first = _scores(records, older, [periods[k] for k in before], names)
-        second = _scores(records, older, [periods[k] for k in shared], names)
-        third = _scores(records, newer, [of_new[periods[k].at] for k in shared], names)
-        sizes = {k: int(_size(records, older, periods[k])[0]) for k in (*before, *shared)}
+    older = _other_than(records, newer, old)
+    periods = records.content.periods(older.id)
+    after = positions_of(periods, recent, "recent", len(periods) - 1)
+    end = after.start if len(after) else 0
+    before = range(end) if reference is None else positions_of(periods, reference, "reference", end - 1)
+    if not len(after) or not len(before) or set(after) & set(before):
+        raise HistoryError(
+            f"{older.label!r} has {counted(len(before), 'period')} in reference and "
+            f"{counted(len(after), 'period')} in recent: pass two windows that have periods and none in common"
+        )
+    of_new = {period.at: period for period in records.content.periods(newer.id)}
+    shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
+    if not shared:
+        raise HistoryError(
+            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: call backfill() of the "
+            "history of the new model first"
+        )
+    metrics = {
+        records.summaries(series, [period])[0].metric
+        for series, period in ((older, periods[shared[0]]), (newer, of_new[periods[shared[0]].at]))
+    }
+    if len(metrics) > 1:
+        raise HistoryError(
+            f"{older.label!r} and {newer.label!r} have different losses, so their scores have different units: "
+            "compare models of one loss"
+        )
+    names_old, names_new = (records.trees(each).grouping.names for each in (older, newer))
+    names = tuple(name for name in names_new if name in names_old)
+    if not names:
+        raise HistoryError(f"{older.label!r} and {newer.label!r} have no feature in common")
+    first = _scores(records, older, [periods[k] for k in before], names)
+    second = _scores(records, older, [periods[k] for k in shared], names)
+    third = _scores(records, newer, [of_new[periods[k].at] for k in shared], names)
+    sizes = {k: int(_size(records, older, periods[k])[0]) for k in (*before, *shared)}
     data, data_error, freedom = _welch(first, second)
     model, model_error, paired = _welch(np.zeros((0, len(names))), third - second)
     p = holm_of_known(np.concatenate([_p_value(data, data_error, freedom), _p_value(model, model_error, paired)]))

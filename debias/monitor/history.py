@@ -443,7 +443,8 @@ class History:
         """
         from debias.monitor.backfilling import data_or_model
 
-        return data_or_model(self, recent, reference, old, new, error_rate)
+        with self._reading() as records:
+            return data_or_model(records, self._chosen(records, new), recent, reference, old, error_rate)
 
     def remove(self, *, at: Any, part: str | None = None, series: str | None = None) -> int:
         """Remove a period that was added by mistake, or a part of it.

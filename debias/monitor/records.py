@@ -250,12 +250,12 @@ class Records:
         if before and not now:
             raise HistoryError(
                 f"these rows have no start margins, and period {at} was added with them: pass base_margin=, otherwise "
-                " this period looks like a change of the response"
+                "this period looks like a change of the response"
             )
         if now and not before:
             raise HistoryError(
-                f"these rows have start margins, and period {at} was added without them. If "
-                "the model needs margins, add the earlier periods again with base_margin= and replace=True; otherwise "
+                f"these rows have start margins, and period {at} was added without them. If the model "
+                "needs margins, add the earlier periods again with base_margin= and replace=True; otherwise "
                 "leave base_margin out"
             )
 

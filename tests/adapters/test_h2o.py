@@ -349,6 +349,12 @@ def test_rows_that_an_encoding_cannot_take_are_refused():
         debias.score(model, fresh[list(model.names)], fresh["y"], rows="held-out")
     with pytest.raises(debias.RowsError, match="no column 'many', which the MOJO needs"):
         debias.score(model, fresh[["a", "b", "few", "whole"]], fresh["y"], rows="held-out")
+    rows = fresh[list(model.names)]
+    for wrong in (rows.assign(more=1).to_numpy(), rows.to_numpy()[:, :4]):
+        with pytest.raises(
+            debias.RowsError, match=r"X has the shape \(60, [46]\), and the MOJO takes 5 columns: a, b, few"
+        ):
+            debias.score(model, wrong, fresh["y"], rows="held-out")
 
 
 def test_notes_say_what_belongs_to_the_rows():

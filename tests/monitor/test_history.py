@@ -513,7 +513,8 @@ def test_rows_whose_margins_were_forgotten_are_refused_until_all_are_replaced(ex
         X, y, margin = rows(1, 1.0)
         for given in ((X, y), (X,)):
             with pytest.raises(
-                debias.errors.HistoryError, match="have no start margins, and period 0 was added with them"
+                debias.errors.HistoryError,
+                match="and period 0 was added with them: pass base_margin=, otherwise this period looks",
             ):
                 history.add(*given, at=1, rows="held-out")
         history.add(X, y, at=1, rows="held-out", replace=True)

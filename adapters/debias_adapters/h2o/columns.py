@@ -112,10 +112,10 @@ class Encoding:
         Raises
         ------
         RowsError
-            A column is missing, or has labels that the model never saw, with ``Binary``: their bits in H2O depend on
-            the other rows that are scored with them.
+            A column is missing, or an array has another number of columns; or there are labels that the model never
+            saw, with ``Binary``: their bits in H2O depend on the other rows that are scored with them.
         """
-        codes = codes_of(self._taken(X), self.labels, unseen_is_last=True)
+        codes = codes_of(columns_of(X, self.names), self.labels, unseen_is_last=True)
         if self.kind == BINARY:
             strange = [self.names[k] for k, labels in self.labels.items() if (codes[:, k] == len(labels)).any()]
             if strange:
@@ -132,18 +132,6 @@ class Encoding:
         if self.kind == ONE_HOT:
             return np.asarray(known == part, dtype=np.float64)
         return np.asarray((known + 1) >> part & 1, dtype=np.float64)
-
-    def _taken(self, X: Any) -> list[Sequence[Any]]:
-        """Return the columns of a table by name, or those of an array by position."""
-        import narwhals.stable.v2 as nw
-
-        frame = nw.from_native(X, pass_through=True)
-        if not isinstance(frame, nw.DataFrame):
-            return columns_of(X)
-        absent = [name for name in self.names if name not in frame.columns]
-        if absent:
-            raise RowsError(f"X has no column {listed(list(map(repr, absent)))}, which the MOJO needs")
-        return columns_of(X, self.names)
 
 
 def _made(kind: str, names: Sequence[str], labels: Mapping[int, tuple[str, ...]]) -> dict[str, Made]:
@@ -162,13 +150,22 @@ def _made(kind: str, names: Sequence[str], labels: Mapping[int, tuple[str, ...]]
 
 
 def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Sequence[Any]]:
-    """Return the columns of a table or of an array, those with these names if names are given."""
+    """Return the columns of a table or of an array.
+
+    With names, those of a table by name, and those of an array by position, which must be as many.
+    """
     import narwhals.stable.v2 as nw
 
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.DataFrame):
+        absent = [name for name in names or () if name not in frame.columns]
+        if absent:
+            raise RowsError(f"X has no column {listed(list(map(repr, absent)))}, which the MOJO needs")
         return [frame.get_column(name).to_list() for name in names or frame.columns]
-    return list(np.asarray(X.toarray() if hasattr(X, "toarray") else X).T)
+    array = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    if names is not None and array.shape[1:] != (len(names),):
+        raise RowsError(f"X has the shape {array.shape}, and the MOJO takes {len(names)} columns: {listed(names)}")
+    return list(array.T)
 
 
 def codes_of(

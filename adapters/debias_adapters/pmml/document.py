@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SOURCE = "PMML model"
 FOREIGN = "foreign:"
-"""What elements of other languages inside the file are called."""
+"""What the names of elements of other languages inside the file begin with."""
 VERSIONS = ("4.2", "4.3", "4.4")
 _NAMESPACE = re.compile(r"\{http://www\.dmg\.org/PMML-\d+(_\d+)*\}")
 
