@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.trees.objectives import Objective
 
+_TRAIN_OTHERWISE = "Train the model without class weights or resampling, or with stronger regularisation"
 SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 """Shares of the features that are dropped in the sets that are tried."""
 
@@ -298,9 +299,11 @@ class _Problem:
         tested = row_test(gain[:, None], losses.weight, losses.blocks)
         p_value = float(stdtr(tested.n_independent - 1, -tested.z[0]))
         if p_value > alpha:
+            why = performance_of(self.rows).why_probabilities_fail
             raise RowsError(
                 f"the model does not predict these rows better than a constant, beyond chance (p = {p_value:.2g}), so "
-                "it has no gain of which a share could be lost. Check that y belongs to these rows, or pass more rows"
+                "it has no gain of which a share could be lost. "
+                + (f"{why} {_TRAIN_OTHERWISE}" if why else "Check that y belongs to these rows, or pass more rows")
             )
         return gain
 

@@ -247,7 +247,11 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
 
 
 def _fails_to_predict(audit: Audit) -> bool:
-    return audit.performance is not None and audit.performance.better_than_constant is False
+    """Return whether the response may be wrong: it does not follow the order of the predictions either."""
+    performance = audit.performance
+    return (
+        performance is not None and performance.better_than_constant is False and not performance.why_probabilities_fail
+    )
 
 
 def _unjudged(result: Result, *audits: Audit) -> Result:

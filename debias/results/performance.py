@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from debias.errors import DebiasError
+from debias.text import percent
 
 CHANCE = 0.05
 """From this p-value on, a skill above 0 may be chance."""
@@ -24,10 +25,88 @@ OF_QUERIES = "NDCG"
 HIGHER_IS_BETTER = ("R2", "concordance", OF_QUERIES)
 """Metrics that are no losses."""
 _REFERENCE = {"concordance": "a constant", OF_QUERIES: "a random order"}
+_TOO_CLOSE = (
+    "The probabilities are too close to 0 and 1, as those of models that follow their training rows too closely"
+)
 _CHECK = (
     "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
     "is no better than a constant here."
 )
+_RECALIBRATE = "Use its order of rows only, or calibrate its probabilities on other rows before anyone decides by them."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recalibration:
+    """How well probabilities of classes would predict with other class frequencies, and with more or less spread.
+
+    Parameters
+    ----------
+    label : str
+        The positive class; of more than two classes that whose frequency is predicted worst.
+    predicted, observed : float
+        Its mean probability, and its share of the rows.
+    shifted, shifted_p_value : float, float or None
+        The metric of the probabilities if each is multiplied by a factor for its class, so that the frequencies are
+        those of the rows (the sum over classes is 1 again), and the one-sided p-value that these predict no better than
+        the best constant.
+    power, raised, raised_p_value : float, float, float or None
+        The power to which probabilities are taken, below 1 if they are too close to 0 and 1; the metric with it, and
+        its p-value.
+    power_of_both, both, both_p_value : float, float, float or None
+        The same with a power and with factors.
+    """
+
+    PROBABILITIES: ClassVar[tuple[str, ...]] = (
+        "predicted",
+        "observed",
+        "shifted_p_value",
+        "raised_p_value",
+        "both_p_value",
+    )
+    OTHERS: ClassVar[tuple[str, ...]] = ("shifted", "power", "raised", "power_of_both", "both")
+
+    label: str
+    predicted: float
+    observed: float
+    shifted: float
+    shifted_p_value: float | None
+    power: float
+    raised: float
+    raised_p_value: float | None
+    power_of_both: float
+    both: float
+    both_p_value: float | None
+
+    def in_words(self, metric: str | None) -> str:
+        """Return what is wrong with the probabilities: the simplest that explains it, or nothing."""
+        frequencies = (
+            f"The model gives class {self.label} a mean probability of {percent(self.predicted)}, and "
+            f"{percent(self.observed)} of these rows are of this class. Class weights, resampling before training, and "
+            "rows of another population have this effect. "
+        )
+        if _is_small(self.shifted_p_value):
+            return f"{frequencies}With the frequencies of these rows the {metric} is {three_digits(self.shifted)}."
+        if self.power < 1 and _is_small(self.raised_p_value):
+            return (
+                f"{_TOO_CLOSE}. With {self.power:.2f} times the log odds the {metric} is {three_digits(self.raised)}."
+            )
+        if self.power_of_both < 1 and _is_small(self.both_p_value):
+            return (
+                f"{frequencies}{_TOO_CLOSE}. With the frequencies of these rows and {self.power_of_both:.2f} times the "
+                f"log odds the {metric} is {three_digits(self.both)}."
+            )
+        return ""
+
+    def check(self) -> None:
+        """Raise a DebiasError unless the numbers are finite and in range."""
+        for name in (*self.PROBABILITIES, *self.OTHERS):
+            number, most = getattr(self, name), 1 + 1e-9 if name in self.PROBABILITIES else math.inf
+            if number is not None and not (math.isfinite(number) and 0 <= number <= most):
+                raise DebiasError(f"performance.recalibration.{name} is {number}, which it cannot be")
+
+
+def _is_small(p_value: float | None) -> bool:
+    return p_value is not None and p_value <= CHANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +138,8 @@ class Performance:
         queries); for survival from the predictions and the log-rank scores of the rows. None for fewer than 10 rows.
     untold_because : str or None
         Why nothing was computed.
+    recalibration : Recalibration or None
+        For probabilities of classes that are no better than a constant, but order the rows well; else None.
 
     Examples
     --------
@@ -77,6 +158,7 @@ class Performance:
     n_rows: int | None = None
     p_value: float | None = None
     untold_because: str | None = None
+    recalibration: Recalibration | None = None
 
     @property
     def better_than_constant(self) -> bool | None:
@@ -111,6 +193,14 @@ class Performance:
             f"{found}, which is rare for rows that a model has not seen: check that y was observed and not predicted, "
             "and that no feature gives it away"
         )
+
+    @property
+    def why_probabilities_fail(self) -> str:
+        """What is wrong with probabilities that are no better than a constant, if other ones in their order are better.
+
+        Empty if that is not so, or not known.
+        """
+        return "" if self.recalibration is None else self.recalibration.in_words(self.metric)
 
     def in_words(self) -> str:
         """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
@@ -151,6 +241,7 @@ class Performance:
         """Return that the model predicts no better than a constant, and what to check; empty if it is better."""
         if self.better_than_constant is not False:
             return []
+        constant_as_good = f"On these rows the model predicts no better than a constant: {self.in_words()}."
         hint = ""
         if self.correlation is not None and self.correlation >= CLEAR:
             hint = (
@@ -159,7 +250,9 @@ class Performance:
             )
         elif self.auc is not None and self.auc >= CLEAR_AUC:
             hint = "The predictions put these rows in a better order than chance, but the probabilities do not fit. "
-        return [f"On these rows the model predicts no better than a constant: {self.in_words()}.", hint + _CHECK]
+            if self.why_probabilities_fail:
+                return [constant_as_good, f"{hint}{self.why_probabilities_fail} {_RECALIBRATE}"]
+        return [constant_as_good, hint + _CHECK]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
@@ -176,6 +269,8 @@ class Performance:
         for name in ("value", "constant", "skill", "n_rows"):
             if (self.metric is None) != (getattr(self, name) is None):
                 raise DebiasError(f"performance.{name} contradicts performance.metric")
+        if self.recalibration is not None:
+            self.recalibration.check()
         for name in ("auc", "p_value"):
             if numbers[name] is not None and not 0 <= numbers[name] <= 1:
                 raise DebiasError(f"performance.{name} is outside 0 to 1")

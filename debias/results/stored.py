@@ -39,7 +39,7 @@ from debias.results.fields import (
     without_version,
     yes_or_no,
 )
-from debias.results.performance import NearDuplicates, Performance
+from debias.results.performance import NearDuplicates, Performance, Recalibration
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
 from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, RowsKind, Verdict
@@ -298,12 +298,17 @@ def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
 
 
 def _performance(value: Any, at: str) -> Performance:
-    fields = record(mapping(value, at), OF_PERFORMANCE, f"{at}.")
+    # Results of earlier versions have no recalibration.
+    fields = record(mapping(value, at), OF_PERFORMANCE, f"{at}.", optional=("recalibration",))
     better = fields.pop("better_than_constant")
     performance = Performance(**fields)
     if better is not performance.better_than_constant:
         raise Malformed(f"{at}.better_than_constant does not follow from {at}.skill and {at}.p_value")
     return performance
+
+
+def _recalibration(value: Any, at: str) -> Recalibration:
+    return Recalibration(**record(mapping(value, at), OF_RECALIBRATION, f"{at}."))
 
 
 def _fingerprints(value: Any, at: str) -> dict[str, str]:
@@ -519,12 +524,19 @@ OF_SCORES: dict[str, Reader] = {
     "null": or_none(table),
 }
 """The reader of each field of scores,"""
+OF_RECALIBRATION: dict[str, Reader] = {
+    "label": text_of,
+    **dict.fromkeys(("predicted", "observed", *Recalibration.OTHERS), number),
+    **dict.fromkeys(("shifted_p_value", "raised_p_value", "both_p_value"), or_none(number)),
+}
+"""of the recalibration of probabilities,"""
 OF_PERFORMANCE: dict[str, Reader] = {
     "metric": or_none(text_of),
     **dict.fromkeys(("value", "constant", "skill", "auc", "correlation"), or_none(number)),
     "n_rows": or_none(whole),
     "p_value": or_none(number),
     "untold_because": or_none(text_of),
+    "recalibration": or_none(_recalibration),
     "better_than_constant": _anything,
 }
 """of the performance,"""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from debias.results.performance import Performance
+from debias.results.performance import CLEAR_AUC, Performance
+from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import SQUARED_ERROR
 from debias.trees.survival_objectives import AftObjective
 
@@ -86,15 +87,22 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
         return Performance(untold_because="y has the same value in all these rows")
     skill, p_value = (constant - model) / (constant - least), _p_value(losses.constant - losses.model, weight, units)
     is_share, unit = metric == "R2", 0.0 if isinstance(objective, AftObjective) else least
+    auc = _auc(ensemble, response, margin, weight)
+    recalibration = None
+    if skill <= 0 and auc is not None and auc >= CLEAR_AUC:
+        classes = _classes(ensemble, response, margin)
+        if classes is not None:
+            recalibration = recalibrated(classes, weight, losses.constant, lambda more: _p_value(more, weight, units))
     return Performance(
         metric=metric,
         value=skill if is_share else model - unit,
         constant=0.0 if is_share else constant - unit,
         skill=skill,
-        auc=_auc(ensemble, response, margin, weight),
+        auc=auc,
         correlation=_correlation(ensemble, response, margin, weight),
         n_rows=used.size,
         p_value=p_value,
+        recalibration=recalibration,
     )
 
 
@@ -243,19 +251,38 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
 
 def _auc(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:
     """Return the area under the ROC curve of classes; None if y has no classes, or only one among these rows."""
-    if response.codes is not None:
-        codes, n_classes = response.codes, max(2, ensemble.n_outputs)
-    elif ensemble.objective.name in ("logistic", "hinge", "exponential") and _is_0_or_1(response.target):
-        assert response.target is not None
-        codes, n_classes = response.target[:, 0].astype(np.int64), 2
-    else:
+    codes = _codes(ensemble, response)
+    if codes is None:
         return None
+    n_classes = max(2, ensemble.n_outputs)
     if n_classes == 2:
         return roc_area(margin[:, -1] - (margin[:, 0] if margin.shape[1] == 2 else 0.0), codes == 1, weight)
     share = margin if ensemble.averaged else ensemble.objective.mean(margin)
     areas = [roc_area(share[:, k], codes == k, weight) for k in range(n_classes)]
     known = [area for area in areas if area is not None]
     return float(np.mean(known)) if known else None
+
+
+def _codes(ensemble: TreeEnsemble, response: Response) -> NDArray[np.int64] | None:
+    """Return the class of each row; None if y has no classes."""
+    if response.codes is not None:
+        return response.codes
+    if ensemble.objective.name in ("logistic", "hinge", "exponential") and _is_0_or_1(response.target):
+        assert response.target is not None
+        return response.target[:, 0].astype(np.int64)
+    return None
+
+
+def _classes(ensemble: TreeEnsemble, response: Response, margin: Array) -> PredictedClasses | None:
+    """Return the predicted probabilities of classes; None if the loss is of something else."""
+    codes, name, n_outputs = _codes(ensemble, response), ensemble.objective.name, margin.shape[1]
+    if codes is None or not (ensemble.averaged or name == "softmax" or (name == "logistic" and n_outputs == 1)):
+        return None
+    probability = margin if ensemble.averaged else ensemble.objective.mean(margin)
+    if n_outputs == 1:
+        probability = np.column_stack([1 - probability, probability])
+    labels = range(probability.shape[1]) if ensemble.classes is None else ensemble.classes
+    return PredictedClasses(probability, codes, tuple(map(str, labels)), ensemble.averaged)
 
 
 def _is_0_or_1(target: Array | None) -> bool:

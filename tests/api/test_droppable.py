@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from lightgbm import LGBMRegressor
+from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy import stats
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor, VotingRegressor
@@ -272,6 +272,23 @@ def test_categories_of_catboost_stay_categories_in_refits():
 def test_arguments_without_a_meaning_are_refused(booster, settings, error, match):
     with pytest.raises(error, match=match):
         asked(*booster, **settings)
+
+
+def test_a_model_of_resampled_rows_is_refused_with_the_cause():
+    """Its probabilities fail, and not the response: checking y would lead nowhere."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 4))
+    y = (X[:, 0] + 0.7 * rng.normal(size=2400) > 1.6).astype(int)
+    rare = np.flatnonzero(y[:1600])
+    drawn = np.concatenate([rare, rng.choice(np.flatnonzero(y[:1600] == 0), rare.size, replace=False)])
+    train = X[drawn], y[drawn]
+    model = LGBMClassifier(n_estimators=20, min_child_samples=5, verbose=-1).fit(*train)
+    warned = pytest.warns(debias.DebiasWarning, match="on rows that were drawn by class")
+    with (
+        warned,
+        pytest.raises(RowsError, match="no gain .* The model gives class 1 .* without class weights or resampling"),
+    ):
+        debias.droppable(model, X[1600:], y[1600:], train=train)
 
 
 def test_rows_that_cannot_certify_are_refused(booster):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier, LGBMRanker, LGBMRegressor
+from scipy.special import softmax
 from sklearn import metrics
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -19,12 +20,14 @@ from sklearn.ensemble import (
     RandomForestRegressor,
     VotingRegressor,
 )
+from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.results.performance import Performance
 from debias.results.policy import Policy
 from debias.rows.performance import best_constant, concordance, ndcg, roc_area
+from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import Objective
 
 N = 160
@@ -435,3 +438,136 @@ def test_a_gate_does_not_judge_predictions_that_are_too_good():
     (result,) = (each for each in audit.check({"must_predict": 0.5}).results if each.rule == "must_predict")
     assert result.status == "not judged"
     assert "check that y was observed and not predicted" in result.reason
+
+
+def imbalanced(seed, n=600, n_classes=2):
+    """Return X and classes of which the first is the most frequent, which one column tells."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.searchsorted(np.array([1.6, 2.4])[: n_classes - 1], X[:, 0] + rng.normal(size=n) * 0.7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("of_trees", [False, True])
+def test_recalibrated_probabilities_are_those_of_largest_likelihood(n_classes, of_trees):
+    """Shifts give the observed frequencies; a power and shifts are an unpenalised logistic regression on log p."""
+    rng = np.random.default_rng(0)
+    X, codes = imbalanced(1, n_classes=n_classes)
+    weight = rng.uniform(0.5, 2, len(codes))
+    log_p = np.column_stack([X[:, 0] * k + 0.5 * rng.normal(size=len(codes)) for k in range(n_classes)])
+    probability = softmax(log_p, axis=1)
+    classes = PredictedClasses(probability, codes, tuple("abc"[:n_classes]), of_trees)
+    found = recalibrated(classes, weight, np.ones(len(codes)), lambda _: None)
+    share, one_hot = weight / weight.sum(), np.eye(n_classes)[codes]
+    log_p = np.log(probability)
+    assert probability.min() > 1e-4
+
+    def of(power, shift):
+        p = softmax(power * log_p + shift, axis=1)
+        if of_trees:
+            return share @ ((p - one_hot) ** 2).sum(axis=1) / (2 if n_classes == 2 else 1)
+        return -share @ np.log(p[np.arange(len(codes)), codes])
+
+    # The factors of classes, by iterations until the frequencies agree: an independent way to the same probabilities.
+    shift = np.zeros(n_classes)
+    for _ in range(2000):
+        shift += np.log(share @ one_hot) - np.log(share @ softmax(log_p + shift, axis=1))
+    assert found.shifted == pytest.approx(of(1.0, shift), rel=1e-5)
+    powers = np.linspace(0, 2, 2001)
+    likelihood = [-share @ np.log(softmax(power * log_p, axis=1)[np.arange(len(codes)), codes]) for power in powers]
+    assert found.power == pytest.approx(powers[np.argmin(likelihood)], abs=1e-3)
+    assert found.raised == pytest.approx(of(found.power, np.zeros(n_classes)), rel=1e-5)
+    if n_classes == 2:
+        log_odds = (log_p[:, 1] - log_p[:, 0])[:, None]
+        regression = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(log_odds, codes, sample_weight=weight)
+        assert found.power_of_both == pytest.approx(regression.coef_[0, 0], rel=1e-3)
+        assert found.both == pytest.approx(of(regression.coef_[0, 0], [0, regression.intercept_[0]]), rel=1e-5)
+    named = 1 if n_classes == 2 else np.abs(share @ (probability - one_hot)).argmax()
+    assert found.label == "abc"[named]
+    assert (found.predicted, found.observed) == pytest.approx(((share @ probability)[named], (share @ one_hot)[named]))
+
+
+def of_classes(model, n_classes=2, n=900):
+    """Return the audit of a model on rows whose classes have names."""
+    names = np.array(["no", "rare", "rarest"])
+    (X, y), (X_new, y_new) = imbalanced(2, 2000, n_classes), imbalanced(3, n, n_classes)
+    return audited(model.fit(X, names[y]), X_new, names[y_new])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0),
+        LGBMClassifier(n_estimators=10, min_child_samples=100, class_weight="balanced", verbose=-1),
+    ],
+    ids=["forest", "LightGBM"],
+)
+def test_class_weights_are_named_where_probabilities_fail_by_the_frequencies(model, n_classes):
+    audit = of_classes(model, n_classes)
+    found, (first, second) = audit.performance, audit.summary()[:2]
+    assert found.skill <= 0
+    assert found.auc > 0.8
+    assert first.startswith("On these rows the model predicts no better than a constant")
+    assert "Class weights, resampling before training" in second
+    assert f"gives class {found.recalibration.label} a mean probability" in second
+    assert "Check that y belongs" not in " ".join(audit.summary())
+    assert "too close" not in second
+    assert found.recalibration.shifted < found.constant
+    assert debias.Audit.from_json(audit.to_json()).performance == found
+    older = json.loads(audit.to_json())
+    del older["performance"]["recalibration"]
+    assert debias.Audit.from_json(json.dumps(older)).performance == replace(found, recalibration=None)
+
+
+def test_probabilities_that_are_too_close_to_0_and_1_are_called_so():
+    audit = of_classes(LGBMClassifier(n_estimators=400, min_child_samples=2, verbose=-1))
+    found, second = audit.performance, audit.summary()[1]
+    assert found.skill <= 0
+    assert "The probabilities are too close to 0 and 1" in second
+    assert f"With {found.recalibration.power:.2f} times the log odds the log loss is" in second
+    assert found.recalibration.power < 1
+    assert "Class weights" not in second
+
+
+@pytest.mark.parametrize("wrong", ["other order", "few rows", "other classes"])
+def test_a_wrong_response_is_still_to_be_checked(wrong):
+    X, y = imbalanced(2, 2000)
+    model = RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0).fit(X, y)
+    X, y = imbalanced(3, 8 if wrong == "few rows" else 900)
+    y = {"other order": np.random.default_rng(0).permutation(y), "few rows": y, "other classes": 1 - y}[wrong]
+    if wrong == "few rows":
+        y[:2] = [0, 1]
+    found = performance(model, X, y)
+    assert found.skill <= 0
+    assert found.why_probabilities_fail == ""
+    assert "Check that y belongs to these rows" in found.doubts()[1]
+
+
+def test_a_gate_judges_noise_where_only_the_probabilities_fail():
+    X, y = imbalanced(2, 2000)
+    model = RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0).fit(X, y)
+    X, y = imbalanced(3, 900)
+    right, wrong = (
+        debias.audit(model, X, each, rows="held-out", random_state=0)
+        for each in (y, np.random.default_rng(0).permutation(y))
+    )
+    policy = {"must_not_matter": ["x3"], "min_rows": 1}
+    assert right.performance.skill <= 0
+    (of_right,), (of_wrong,) = (
+        [each for each in audit.check(policy).results if each.rule.startswith("must_not_matter")]
+        for audit in (right, wrong)
+    )
+    assert of_right.status == "passed"
+    assert of_wrong.status == "not judged"
+    assert "Check that the response is right" in of_wrong.reason
+    assert right.check({"must_predict": True}).failures
+
+
+@pytest.mark.parametrize("number", ["predicted", "power", "both_p_value"])
+def test_impossible_numbers_of_a_recalibration_are_refused(number):
+    audit = of_classes(RandomForestClassifier(9, min_samples_leaf=20, class_weight="balanced", random_state=0))
+    plain = json.loads(audit.to_json())
+    plain["performance"]["recalibration"][number] = -0.5
+    with pytest.raises(debias.DebiasError, match=number):
+        debias.Audit.from_json(json.dumps(plain))
