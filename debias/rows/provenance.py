@@ -519,7 +519,7 @@ def describe_shift(shift: Shift) -> str:
         + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
         + ". Check that the columns, their order and their units are the same as in training; if the model is a step "
         "of a pipeline, pass the whole pipeline. If they are the same, the data have shifted, and the scores hold for "
-        "these rows; or the model was trained on rows that were drawn by class, or with weights, which it does not store"
+        "these rows; or the model was trained on rows drawn by class, or with weights, which it does not store"
     )
 
 

@@ -283,7 +283,7 @@ def test_a_model_of_resampled_rows_is_refused_with_the_cause():
     drawn = np.concatenate([rare, rng.choice(np.flatnonzero(y[:1600] == 0), rare.size, replace=False)])
     train = X[drawn], y[drawn]
     model = LGBMClassifier(n_estimators=20, min_child_samples=5, verbose=-1).fit(*train)
-    warned = pytest.warns(debias.DebiasWarning, match="on rows that were drawn by class")
+    warned = pytest.warns(debias.DebiasWarning, match="on rows drawn by class")
     with (
         warned,
         pytest.raises(RowsError, match="no gain .* The model gives class 1 .* without class weights or resampling"),
