@@ -241,7 +241,12 @@ class Performance:
         """Return that the model predicts no better than a constant, and what to check; empty if it is better."""
         if self.better_than_constant is not False:
             return []
-        constant_as_good = f"On these rows the model predicts no better than a constant: {self.in_words()}."
+        if self.why_probabilities_fail:
+            return [
+                "The model puts these rows in a better order than chance, but its probabilities are no better than a "
+                f"constant: {self.in_words()}.",
+                f"{self.why_probabilities_fail} {_RECALIBRATE}",
+            ]
         hint = ""
         if self.correlation is not None and self.correlation >= CLEAR:
             hint = (
@@ -250,9 +255,7 @@ class Performance:
             )
         elif self.auc is not None and self.auc >= CLEAR_AUC:
             hint = "The predictions put these rows in a better order than chance, but the probabilities do not fit. "
-            if self.why_probabilities_fail:
-                return [constant_as_good, f"{hint}{self.why_probabilities_fail} {_RECALIBRATE}"]
-        return [constant_as_good, hint + _CHECK]
+        return [f"On these rows the model predicts no better than a constant: {self.in_words()}.", hint + _CHECK]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

@@ -508,7 +508,7 @@ def test_class_weights_are_named_where_probabilities_fail_by_the_frequencies(mod
     found, (first, second) = audit.performance, audit.summary()[:2]
     assert found.skill <= 0
     assert found.auc > 0.8
-    assert first.startswith("On these rows the model predicts no better than a constant")
+    assert first.startswith("The model puts these rows in a better order than chance, but its probabilities are no")
     assert "Class weights, resampling before training" in second
     assert f"gives class {found.recalibration.label} a mean probability" in second
     assert "Check that y belongs" not in " ".join(audit.summary())
