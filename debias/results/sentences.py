@@ -489,10 +489,13 @@ def _losing(audit: Audit) -> list[str]:
         return []
     one = len(names) == 1
     has, it = ("has", "it") if one else ("have", "them")
+    advice = "Larger leaves or stronger regularisation may help"
+    if audit.performance is not None and audit.performance.why_probabilities_fail:
+        advice = "Probabilities that do not fit these rows have this effect"
     return [
         f"{enumerated(names, MOST_NAMED)} {has} an oob_loss below 0 and {_is(len(names))} {Verdict.INFORMATIVE.phrase}"
         f": the splits on {it} point the right way on these rows, but go too far, and so they raise the loss of the "
-        f"trees. Larger leaves or stronger regularisation may help. This is no reason to drop {it}."
+        f"trees. {advice}. This is no reason to drop {it}."
     ]
 
 

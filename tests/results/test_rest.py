@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from debias.errors import PolicyError
-from debias.results.performance import Performance
+from debias.results.performance import Performance, Recalibration
 from debias.results.report import html
 from debias.results.report.figures import interval_differs
 from debias.results.rest import REST
@@ -125,6 +125,25 @@ def test_a_loss_of_informative_features_is_explained():
         "far, and so they raise the loss of the trees. Larger leaves or stronger regularisation may help. This is no "
         "reason to drop it."
     ]
+    recalibration = Recalibration(
+        label="yes",
+        predicted=0.3,
+        observed=0.1,
+        shifted=0.2,
+        shifted_p_value=0.001,
+        power=1.0,
+        raised=0.3,
+        raised_p_value=0.9,
+        power_of_both=1.0,
+        both=0.2,
+        both_p_value=0.001,
+    )
+    weighted = replace(BAD, metric="log loss", auc=0.8, correlation=None, recalibration=recalibration)
+    of_weights = replace(audit, performance=weighted, scores={**audit.scores, "oob_loss": loss}).summary()
+    assert "Class weights, resampling before training" in of_weights[1]
+    (told,) = [line for line in of_weights if "oob_loss" in line]
+    assert "Probabilities that do not fit these rows have this effect." in told
+    assert "Larger leaves" not in told
     gains = replace(loss, values=np.abs(loss.values))
     assert "oob_loss" not in " ".join(replace(audit, scores={**audit.scores, "oob_loss": gains}).summary())
 
