@@ -431,7 +431,8 @@ SUMMARY = {
     rf"{REST} were not tested together: (.+)\.": untested_rest,
     r"(.+) (has|have) an oob_loss below 0 and (is|are) informative: the splits on (it|them) point the right way on "
     r"these rows, but go too far, and so they raise the loss of the trees\. (?:Larger leaves or stronger "
-    r"regularisation may help|Probabilities that do not fit these rows have this effect)\. This is no reason to drop (it|them)\.": losing,
+    r"regularisation may help|Probabilities that do not fit these rows have this effect)\. This is "
+    r"no reason to drop (it|them)\.": losing,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
     r"are reported too high\.": training,
