@@ -19,6 +19,8 @@ ROWS_TO_SEPARATE, NEARLY_ONE = 20, 0.9999
 """Fewer rows may be separated without an error by chance; from this R2 on, y is predicted nearly without an error."""
 Y_IS_PREDICTED = "y is equal to the prediction"
 """Warnings that y seems to be what the model predicts begin so, those that a history stored too."""
+ROWS_DIFFER = "these rows differ from the training rows at the splits of the model"
+"""Warnings of rows that are distributed in another way than the training rows begin so."""
 _NUMBERS = ("value", "constant", "skill", "auc", "correlation", "p_value")
 OF_QUERIES = "NDCG"
 """The metric of rankers, whose queries count as rows do elsewhere."""

@@ -14,6 +14,7 @@ import numpy as np
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.lines_note import LINES
 from debias.results import untested
+from debias.results.performance import ROWS_DIFFER
 from debias.results.vocabulary import (
     DEPENDENCE,
     ERROR_RATE_OF_INFLATION,
@@ -124,7 +125,15 @@ def of_stopping(audit: Audit) -> list[str]:
 
 def doubts(audit: Audit) -> list[str]:
     """Return what a reader must know before any score: that the model predicts no better than a constant, if so."""
-    return [] if audit.performance is None else audit.performance.doubts()
+    performance = audit.performance
+    found = [] if performance is None else performance.doubts()
+    known = performance is not None and performance.why_probabilities_fail
+    if found and not known and any(text.startswith(ROWS_DIFFER) for text in audit.tested_scores.warnings):
+        found.append(
+            "These rows also differ from the training rows at the splits of the model, as a warning says. If the data "
+            "have changed since training, this may be the cause: trees follow no trend beyond their training rows."
+        )
+    return found
 
 
 def _performance(audit: Audit) -> list[str]:

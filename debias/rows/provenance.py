@@ -35,6 +35,7 @@ from debias.errors import (
 )
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
+from debias.results.performance import ROWS_DIFFER
 from debias.results.vocabulary import RowsKind
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
 from debias.rows.recognition import (
@@ -515,7 +516,7 @@ def describe_shift(shift: Shift) -> str:
     described = "; ".join(feature.in_words() for feature in shift.features[:MOST_SHIFTS_DESCRIBED])
     more = len(shift.features) - MOST_SHIFTS_DESCRIBED
     return (
-        f"these rows differ from the training rows at the splits of the model: {described}"
+        f"{ROWS_DIFFER}: {described}"
         + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
         + ". Check that the columns, their order and their units are the same as in training; if the model is a step "
         "of a pipeline, pass the whole pipeline. If they are the same, the data have shifted, and the scores hold for "

@@ -564,6 +564,22 @@ def test_a_gate_judges_noise_where_only_the_probabilities_fail():
     assert right.check({"must_predict": True}).failures
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_rows_beyond_those_of_training_are_a_cause_to_look_at(later):
+    """A forest cannot follow a trend; y that was permuted has nothing to do with the rows."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(600.0), rng.normal(size=600)])
+    y = 0.02 * X[:, 0] + X[:, 1] + rng.normal(size=600) / 2
+    model = RandomForestRegressor(**SMALL).fit(X[:400], y[:400])
+    if not later:
+        X[400:, 0] = rng.choice(400, 200)
+    audit = audited(model, X[400:], y[400:] if later else rng.permutation(y[400:]))
+    told = audit.summary()
+    assert told[0].startswith("On these rows the model predicts no better than a constant")
+    assert told[1].endswith("If it does, the model is no better than a constant here.")
+    assert told[2].startswith("These rows also differ from the training rows at the splits of the model") == later
+
+
 @pytest.mark.parametrize("number", ["predicted", "power", "both_p_value"])
 def test_impossible_numbers_of_a_recalibration_are_refused(number):
     audit = of_classes(RandomForestClassifier(9, min_samples_leaf=20, class_weight="balanced", random_state=0))
