@@ -21,6 +21,7 @@ from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import missing_scorer
 from debias.hooks.registry import scorers as offered_scorers
+from debias.hooks.wrapping import BEFORE_CALIBRATION
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
@@ -394,6 +395,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     n_members = len(prepared.request.members)
     several = f"{n_members} models are combined, and debias does not combine their predictions"
     performance = facts.performance() if n_members == 1 else Performance(untold_because=several)
+    if performance.recalibration is not None and BEFORE_CALIBRATION in prepared.member.notes:
+        performance = replace(performance, before_calibration=True)
     if plan.procedure is not None:
         facts.warn_of_dependent_rows()
     scores = {

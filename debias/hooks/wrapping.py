@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
     Labels = Mapping[int, list[Any] | None]
 
+BEFORE_CALIBRATION = "scores are of the trees before their probabilities are calibrated"
+"""The note about the models inside a calibrated classifier. An audit does not judge its own probabilities."""
+
 
 @dataclass(frozen=True, eq=False)
 class Supervised:

@@ -233,6 +233,9 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
             rule, GateStatus.NOT_JUDGED, "none", limit, f"how well the model predicts was not computed: {reason}"
         )
     value = performance.in_words()
+    if performance.before_calibration:
+        reason = "the model calibrates the probabilities of its trees, and its own were not judged"
+        return Result(rule, GateStatus.NOT_JUDGED, value, limit, reason)
     if performance.too_good is not None and audit.tested_scores.rows == RowsKind.HELD_OUT:
         return Result(rule, GateStatus.NOT_JUDGED, value, limit, performance.too_good)
     if performance.better_than_constant is None:

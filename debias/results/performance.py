@@ -142,6 +142,9 @@ class Performance:
         Why nothing was computed.
     recalibration : Recalibration or None
         For probabilities of classes that are no better than a constant, but order the rows well; else None.
+    before_calibration : bool
+        Whether there is a `recalibration` of the trees inside a model that calibrates their probabilities itself. How
+        well the model predicts is not known then.
 
     Examples
     --------
@@ -161,15 +164,16 @@ class Performance:
     p_value: float | None = None
     untold_because: str | None = None
     recalibration: Recalibration | None = None
+    before_calibration: bool = False
 
     @property
     def better_than_constant(self) -> bool | None:
         """Whether the model predicts better than the best constant, beyond chance.
 
         False if its metric is not better on these rows. None if it is better, but this may be chance or there are too
-        few rows to tell; and if nothing was computed.
+        few rows to tell; if nothing was computed; and `before_calibration`.
         """
-        if self.skill is None:
+        if self.skill is None or self.before_calibration:
             return None
         if self.skill <= 0:
             return False
@@ -212,7 +216,8 @@ class Performance:
         if self.metric == "R2":
             return f"R2 {three_digits(self.value)}"
         value, constant = three_digits(self.value), three_digits(self.constant)
-        return f"{self.metric} {value} ({constant} for {self.reference}){auc}"
+        before = ", before calibration" if self.before_calibration else ""
+        return f"{self.metric} {value} ({constant} for {self.reference}){auc}{before}"
 
     @property
     def reference(self) -> str:
@@ -228,6 +233,11 @@ class Performance:
         """Return the performance as a sentence."""
         if self.metric is None:
             return f"How well the model predicts these rows was not computed: {self.untold_because}."
+        if self.before_calibration:
+            return (
+                f"The trees predict these rows with {self.in_words()}. The model calibrates these probabilities, and "
+                "its own were not judged."
+            )
         found = f"The model predicts these rows with {self.in_words()}{self.chance()}."
         if self.too_good is not None:
             found += f" {self.too_good[:1].upper()}{self.too_good[1:]}."
@@ -235,7 +245,7 @@ class Performance:
 
     def chance(self) -> str:
         """Return a clause that says that a positive skill may be chance; empty if that is not so, or not known."""
-        if self.better_than_constant is not None or self.p_value is None:
+        if self.better_than_constant is not None or self.p_value is None or self.before_calibration:
             return ""
         return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 

@@ -298,8 +298,8 @@ def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
 
 
 def _performance(value: Any, at: str) -> Performance:
-    # Results of earlier versions have no recalibration.
-    fields = record(mapping(value, at), OF_PERFORMANCE, f"{at}.", optional=("recalibration",))
+    # Results of earlier versions have nothing about calibration.
+    fields = record(mapping(value, at), OF_PERFORMANCE, f"{at}.", optional=("recalibration", "before_calibration"))
     better = fields.pop("better_than_constant")
     performance = Performance(**fields)
     if better is not performance.better_than_constant:
@@ -537,6 +537,7 @@ OF_PERFORMANCE: dict[str, Reader] = {
     "p_value": or_none(number),
     "untold_because": or_none(text_of),
     "recalibration": or_none(_recalibration),
+    "before_calibration": flag,
     "better_than_constant": _anything,
 }
 """of the performance,"""

@@ -10,6 +10,7 @@ import pytest
 from lightgbm import LGBMClassifier, LGBMRanker, LGBMRegressor
 from scipy.special import softmax
 from sklearn import metrics
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -562,6 +563,30 @@ def test_a_gate_judges_noise_where_only_the_probabilities_fail():
     assert of_wrong.status == "not judged"
     assert "Check that the response is right" in of_wrong.reason
     assert right.check({"must_predict": True}).failures
+
+
+def test_the_trees_of_a_calibrated_model_are_not_taken_for_the_model():
+    FrozenEstimator = pytest.importorskip("sklearn.frozen").FrozenEstimator
+    X, y = imbalanced(2, 2000)
+    forest = RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0).fit(X, y)
+    model = CalibratedClassifierCV(FrozenEstimator(forest)).fit(*imbalanced(4, 900))
+    X, y = imbalanced(3, 900)
+    audit = audited(model, X, y)
+    found, of_forest = audit.performance, performance(forest, X, y)
+    assert found == replace(of_forest, before_calibration=True)
+    assert (found.better_than_constant, of_forest.better_than_constant) == (None, False)
+    assert found.doubts() == []
+    assert found.sentence() in audit.summary()
+    assert found.sentence() == (
+        f"The trees predict these rows with {of_forest.in_words()}, before calibration. The model calibrates these "
+        "probabilities, and its own were not judged."
+    )
+    assert "no better than a constant" not in " ".join(audit.summary())
+    (result,) = [each for each in audit.check({"must_predict": True}).results if each.rule == "must_predict"]
+    assert result.status == "not judged"
+    assert debias.Audit.from_json(audit.to_json()).performance == found
+    balanced = CalibratedClassifierCV(FrozenEstimator(RandomForestClassifier(**SMALL).fit(*imbalanced(2, 2000))))
+    assert performance(balanced.fit(*imbalanced(4, 900)), X, y).better_than_constant
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -11,7 +11,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
-from debias.hooks.wrapping import Inner, Supervised, Unwrapped
+from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Supervised, Unwrapped
 from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.columns import labels_before, names_out, sources
 from debias_adapters.sklearn.supervised import supervised_in
@@ -70,9 +70,8 @@ def _folds_of_calibrated(model: Any) -> CrossValidated:
             "not those of the folds. Fit it with ensemble=True, or audit the model with debias.audit"
         )
     models = [member.estimator for member in members]
-    note = "scores are of the trees before their probabilities are calibrated"
     cv = 5 if model.cv is None else model.cv
-    return CrossValidated("CalibratedClassifierCV", models, cv, note=note)
+    return CrossValidated("CalibratedClassifierCV", models, cv, note=BEFORE_CALIBRATION)
 
 
 def _folds_of_search(model: Any) -> CrossValidated:
@@ -187,8 +186,7 @@ def _calibrated(model: Any) -> Unwrapped:
     """Return the models that are calibrated: one, or one for each fold."""
     folds = model.calibrated_classifiers_
     inner = tuple(Inner(fold.estimator, f"fold {k}", 1 / len(folds)) for k, fold in enumerate(folds))
-    note = "scores are of the trees before their probabilities are calibrated"
-    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(refit.refit_whole, model))
+    return Unwrapped("CalibratedClassifierCV", inner, note=BEFORE_CALIBRATION, rewrap=partial(refit.refit_whole, model))
 
 
 def _transformed_target(model: Any) -> Unwrapped:
