@@ -64,7 +64,12 @@ print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def run(
-    console: Console, repeats: int, memory: bool, full: bool = False, jobs: int = 2, out: Path | None = None
+    console: Console,
+    repeats: int = 5,
+    memory: bool = False,
+    full: bool = False,
+    jobs: int = 2,
+    out: Path | None = None,
 ) -> None:
     """Time all cases, print each result at once, and write a page.
 
