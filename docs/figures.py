@@ -11,17 +11,18 @@ A comment after a paragraph, a list or a table names the source of each figure i
 It is a comment and not a role of Sphinx, because the pages are read as Markdown too, on GitHub and by language models,
 where a role would show its source instead of the figure.
 
-Each line has numbers as they stand in the text, a sign, and an expression of Python with the functions of :class:`Table`.
-An expression over several lines is indented. The signs:
+Each line has numbers as they stand in the text, a sign, and an expression of Python with the functions of
+:class:`Table`. An expression over several lines is indented. The signs:
 
 - ``=``: the numbers are those of the expression, rounded to as many digits as they have. ``python docs/figures.py``
   writes new ones into text and comment.
 - ``>=`` and ``<=``: a bound ("at most .06").
 - ``given``, with a reason instead of an expression: a setting, or a figure that no page of results has.
 
-What must be named: every number with a decimal point and every percentage in a block that links to a page of results,
-and in a table after such a block, but for code and links. Whole numbers are mostly counts and settings: they may be
-named. What is not looked for: figures in blocks without such a link, in docstrings, and in words ("a fifth").
+What must be named: every number with a decimal point and every percentage in a paragraph, or an item of a list, that
+links to a page of results, and in a table after such a block, but for code and links. Whole numbers are mostly counts
+and settings: they may be named. What is not looked for: figures in blocks without such a link, in docstrings, and in
+words ("a fifth").
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +57,17 @@ class FigureError(ValueError):
 
 
 class Table:
-    """The functions of expressions: each takes the name of a page, and texts that are cells of a row or parts of them."""
+    """The functions of expressions: each takes the name of a page, and texts that stand in cells of its table."""
 
     @staticmethod
     def rows(page: str, *texts: str) -> pd.DataFrame:
         """Return the rows with all texts: as cells if there are such cells, otherwise as parts of cells."""
-        found = _frame(page)
+        found, cells = _frame(page), _cells(page)
         for text in texts:
-            cells = found.astype(str)
-            whole = (cells == text).any(axis=1)
-            found = found[whole if whole.any() else cells.apply(lambda of: of.str.contains(text, regex=False)).any(axis=1)]
+            here = (cells == text).any(axis=1)
+            if not here.any():
+                here = np.logical_or.reduce([cells[name].str.contains(text, regex=False) for name in cells])
+            found, cells = found[here], cells[here]
         if found.empty:
             raise FigureError(f"{page}.csv has no row with {', '.join(texts)}")
         return found
@@ -96,13 +99,58 @@ class Table:
         return found[np.isfinite(found)]
 
     @staticmethod
+    def over(page: str, group: str, column: str, *texts: str) -> tuple[float, float]:
+        """Return the mean of a column over the means of groups of rows, and its standard error over the groups."""
+        means = Table.rows(page, *texts).groupby(group)[column].mean()
+        return float(means.mean()), float(means.sem())
+
+    @staticmethod
+    def share_of(page: str, text: str, condition: str) -> tuple[float, float]:
+        """Return the share of data sets in rows with a text and a condition of pandas, and its binomial error."""
+        found = Table.rows(page, text).query(condition)
+        sets = found["sets"].sum()
+        share = (found["share"] * found["sets"]).sum() / sets
+        return float(share), float(np.sqrt(share * (1 - share) / sets))
+
+    @staticmethod
+    def pooled(page: str, *texts: str) -> tuple[float, float]:
+        """Return the mean figure of rows that are independent of each other, and its standard error."""
+        errors = Table.values(page, *texts, column="standard_error")
+        return float(Table.values(page, *texts).mean()), float(np.sqrt((errors**2).sum()) / len(errors))
+
+    @staticmethod
+    def grid(page: str, *texts: str | tuple[str, ...]) -> list[float]:
+        """Return the figures of all combinations of texts, the last one changing first; several are a tuple."""
+        each = [(text,) if isinstance(text, str) else text for text in texts]
+        return [Table.value(page, *combination) for combination in product(*each)]
+
+    @staticmethod
+    def grid_with_errors(page: str, *texts: str | tuple[str, ...]) -> list[float]:
+        """Return the same figures, each followed by its standard error."""
+        each = [(text,) if isinstance(text, str) else text for text in texts]
+        return [number for combination in product(*each) for number in Table.both(page, *combination)]
+
+    @staticmethod
     def both(page: str, *texts: str) -> tuple[float, float]:
         """Return the figure and its standard error."""
         return Table.value(page, *texts), Table.error(page, *texts)
 
 
 NAMES: dict[str, Any] = {
-    name: getattr(Table, name) for name in ("rows", "values", "value", "error", "errors", "both")
+    name: getattr(Table, name)
+    for name in (
+        "rows",
+        "values",
+        "value",
+        "error",
+        "errors",
+        "both",
+        "over",
+        "share_of",
+        "pooled",
+        "grid",
+        "grid_with_errors",
+    )
 } | {"np": np}
 
 
@@ -111,6 +159,11 @@ def _frame(page: str) -> pd.DataFrame:
     import pandas as pd
 
     return pd.read_csv(RESULTS / f"{page}.csv", keep_default_na=False)
+
+
+@cache
+def _cells(page: str) -> pd.DataFrame:
+    return _frame(page).astype(str)
 
 
 @dataclass(frozen=True)
@@ -125,14 +178,21 @@ class Entry:
         """Return the numbers as they should be; raise a FigureError if a bound does not hold."""
         if self.sign == "given":
             return self.numbers
-        found = np.atleast_1d(np.asarray(eval(self.source, dict(NAMES)), dtype=np.float64))  # noqa: S307 - our own pages
+        try:
+            value = eval(f"({self.source}\n)", dict(NAMES))  # noqa: S307 - they are our own pages
+            found = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        except FigureError:
+            raise
+        except Exception as error:
+            raise FigureError(f"{self.source}: {type(error).__name__}: {error}") from error
         if len(found) != len(self.numbers):
             raise FigureError(f"{self.source} has {len(found)} figures, not {len(self.numbers)}")
+        pairs = list(zip(self.numbers, found, strict=True))
         if self.sign == "=":
-            return tuple(number if agrees(number, of) else written(number, of) for number, of in zip(self.numbers, found))
-        for number, of in zip(self.numbers, found):
-            if not (as_float(number) >= of if self.sign == ">=" else as_float(number) <= of):
-                raise FigureError(f"{number} {self.sign} {of:.6g} does not hold: {self.source}")
+            return tuple(number if agrees(number, value) else written(number, value) for number, value in pairs)
+        for number, value in pairs:
+            if not (as_float(number) >= value if self.sign == ">=" else as_float(number) <= value):
+                raise FigureError(f"{number} {self.sign} {value:.6g} does not hold: {self.source}")
         return self.numbers
 
 
@@ -190,14 +250,14 @@ def entries(block: str) -> list[Entry]:
     return [Entry(tuple(match["numbers"].split()), match["sign"], match["source"]) for _, match in matches if match]
 
 
-def checked(block: str, *, complete: bool) -> str:
+def checked(block: str, spans: list[tuple[int, int]]) -> str:
     """Return a block with the figures that it should have.
 
     Parameters
     ----------
     block : str
-    complete : bool
-        Whether every figure that must be named has to be there.
+    spans : list of (int, int)
+        The parts of the block in which every figure has to be named that must be.
 
     Raises
     ------
@@ -205,43 +265,61 @@ def checked(block: str, *, complete: bool) -> str:
         A figure is not named, or what is named is not there.
     """
     of_text, place, new = figures(block), 0, block
-    named = [(number, fresh) for each in entries(block) for number, fresh in zip(each.numbers, each.fresh())]
+    named = [(each, each.fresh()) for each in entries(block)]
+
+    def is_missing(number: re.Match[str]) -> bool:
+        return must_be_named(number) and any(begin <= number.start() < end for begin, end in spans)
+
     replaced: list[tuple[int, int, str]] = []
-    for number, fresh in named:
-        while place < len(of_text) and of_text[place][0] != number:
-            if complete and must_be_named(of_text[place]):
-                raise FigureError(f"{of_text[place][0]} stands before {number}, and nothing says where it comes from")
+    for entry, numbers in named:
+        for number, fresh in zip(entry.numbers, numbers, strict=True):
+            while place < len(of_text) and of_text[place][0] != number:
+                if is_missing(of_text[place]):
+                    raise FigureError(
+                        f"{of_text[place][0]} stands before {number}, and nothing says where it comes from"
+                    )
+                place += 1
+            if place == len(of_text):
+                raise FigureError(f"{number} does not stand in the text, or not in this order")
+            replaced.append((*of_text[place].span(), fresh))
             place += 1
-        if place == len(of_text):
-            raise FigureError(f"{number} does not stand in the text, or not in this order")
-        replaced.append((*of_text[place].span(), fresh))
-        place += 1
-    if complete and (left := [each[0] for each in of_text[place:] if must_be_named(each)]):
+    if left := [each[0] for each in of_text[place:] if is_missing(each)]:
         raise FigureError(f"nothing says where {', '.join(left)} come{'s' if len(left) == 1 else ''} from")
     for begin, end, fresh in reversed(replaced):
         new = new[:begin] + fresh + new[end:]
-    for each in entries(block):
-        before, after = " ".join(each.numbers), " ".join(each.fresh())
+    for entry, numbers in named:
+        before, after = " ".join(entry.numbers), " ".join(numbers)
         if before != after:
-            new = re.sub(rf"(^|;\s|figures:?\s){re.escape(before)}(\s+=\s+{re.escape(each.source)})", rf"\g<1>{after}\2", new,
-                         flags=re.MULTILINE)  # fmt: skip
+            line = rf"(^|;\s|figures:?\s){re.escape(before)}(\s+=\s+{re.escape(entry.source)})"
+            new = re.sub(line, rf"\g<1>{after}\2", new, flags=re.MULTILINE)
     return new
 
 
+def linking(block: str) -> list[tuple[int, int]]:
+    """Return where a block, or those items of a list, begin and end that link to a page of results."""
+    starts = [
+        0,
+        *(each.start() for each in re.finditer(r"^(?:[-*]|\d+\.) ", block, flags=re.MULTILINE) if each.start()),
+    ]
+    items = list(zip(starts, [*starts[1:], len(block)], strict=True))
+    return [(begin, end) for begin, end in items if LINK.search(block[begin:end])]
+
+
 def page_with_fresh_figures(text: str) -> str:
-    """Return a page with the figures that its sources have now."""
-    parts, last, linked = [], 0, False
+    """Return a page with the figures that its sources have now; raise a FigureError that names all that are wrong."""
+    parts, wrong, last, spans = [], [], 0, []
     for begin, end in blocks(text):
         block = text[begin:end]
-        is_code = block.startswith("```")
-        links = not is_code and LINK.search(block) is not None
-        wanted = links or (linked and block.startswith("|"))
-        try:
-            fresh = block if is_code else checked(block, complete=wanted)
-        except FigureError as error:
-            raise FigureError(f"{' '.join(block.split())[:70]} ...: {error}") from None
-        parts += [text[last:begin], fresh]
-        last, linked = end, links
+        if not block.startswith("```"):
+            spans = [(0, len(block))] if spans and block.startswith("|") else linking(block)
+            try:
+                block = checked(block, spans)
+            except FigureError as error:
+                wrong.append(f"{' '.join(block.split())[:70]} ...: {error}")
+        parts += [text[last:begin], block]
+        last = end
+    if wrong:
+        raise FigureError("\n".join(wrong))
     return "".join([*parts, text[last:]])
 
 
