@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from debias import DebiasError
 from debias.atomic_files import write_text
@@ -28,6 +28,8 @@ FEW = 1
 """Repeats of a quick run. The slowest studies take minutes for one."""
 SHORTER = {"deng-partial": tuple(f"partial_permutation({inner}, replicates=3)" for inner in ("mdi", "mdi_oob"))}
 """Scorers of a quick run, where one repeat of those of the study takes half an hour."""
+FIRST = {"droppable": 6}
+"""Number of trials of a quick run, where one repeat is as much as was published."""
 QUICK_NOTE = (
     f"{QUICK_MARK} (`debias bench --all --quick`): it shows that the study runs. Its numbers say little, "
     "and are not for publication.*"
@@ -121,9 +123,10 @@ def _reason_of_failure(
     page = out / f"{name}.md"
     if name in TIMED and not restart and page.exists() and _is_quick(page) == quick and _is_of_today(page):
         return ""  # it keeps no trials from which to continue
-    repeats, scorers = (FEW, SHORTER.get(name, ())) if quick else (PUBLISHED.get(name), ())
+    few: dict[str, Any] = {"repeats": FEW, "scorers": SHORTER.get(name, ()), "first": FIRST.get(name)}
+    asked = few if quick else {"repeats": PUBLISHED.get(name)}
     try:
-        make_page(name, out, messages, repeats=repeats, jobs=jobs, scorers=scorers, restart=restart, data=data)
+        make_page(name, out, messages, jobs=jobs, restart=restart, data=data, **asked)
     except DebiasError as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other studies are made all the same

@@ -34,6 +34,7 @@ def make_page(
     scorers: tuple[str, ...] = (),
     restart: bool = False,
     data: pd.DataFrame | None = None,
+    first: int | None = None,
     **of_speed: bool,
 ) -> str:
     """Run what is missing of a study, and write its page and numbers to the folder.
@@ -57,6 +58,8 @@ def make_page(
         Whether to delete existing trials.
     data : DataFrame, optional
         Data of the user, for the studies that take some.
+    first : int, optional
+        For SIMULATED: number of trials to run and to show, the first ones; by default all.
     **of_speed
         ``full`` and ``memory`` of :func:`debias_bench.speed.run`.
 
@@ -68,7 +71,7 @@ def make_page(
     given: dict[str, Any] = {} if repeats is None else {"repeats": repeats}
     if name in SIMULATED:
         module = import_module(f"debias_bench.{'change' if name == 'monitor' else name.replace('-', '_')}")
-        return str(module.run(out, messages, jobs=jobs, restart=restart, **given))
+        return str(module.run(out, messages, jobs=jobs, restart=restart, first=first, **given))
     if name in COMPARED:
         from debias_bench import downstream, power
 

@@ -13,9 +13,10 @@ from rich.console import Console
 from debias import DebiasError
 from debias.cli import main
 from debias_bench import all_studies, studies
-from debias_bench.all_studies import PUBLISHED, SHORTER, make_all
+from debias_bench.all_studies import FIRST, PUBLISHED, SHORTER, make_all
 from debias_bench.bench import MEASUREMENTS, STUDY_NAMES, WITHOUT_PAGE
 from debias_bench.make_page import SIMULATED
+from debias_bench.measurement import Measurement
 from debias_bench.runner import machine_line
 
 RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"
@@ -66,14 +67,16 @@ def test_there_is_no_page_of_results_that_is_not_made():
 
 def test_a_quick_run_says_so_on_its_pages_and_does_not_replace_others(asked, tmp_path):
     quick, published = tmp_path / "quick", tmp_path / "published"
-    made(["hong", "deng-partial"], quick, quick=True)
+    made(["hong", "deng-partial", "droppable"], quick, quick=True)
     assert asked[0][1]["repeats"] == 1
     assert asked[1][1]["scorers"] == SHORTER["deng-partial"]
+    assert [options["first"] for _, options in asked] == [None, None, FIRST["droppable"]]
     lines = (quick / "hong.md").read_text().splitlines()
     assert (lines[0], lines[2][:18]) == ("# The page of hong", "*From a quick run ")
     assert ", quick run |" in (quick / "index.md").read_text()
     made(["hong"], quick, quick=True)  # continues
     made(["hong"], quick, quick=False)  # more repeats of the same trials
+    assert asked[-1][1].keys().isdisjoint({"scorers", "first"})
     assert "quick run" not in (quick / "hong.md").read_text()
     made(["hong", "deng"], published, quick=False)
     with pytest.raises(DebiasError, match=r"would replace them: hong\. Pass another --out"):
@@ -133,6 +136,24 @@ def test_a_full_run_has_as_many_repeats_as_the_published_page(name):
         told = told or [number / times for number in table.get(column, ())]
     told = told or list(table.get("repeat", ()) + 1)
     assert repeats_of(name) in told
+
+
+def number_of(number):
+    return {"design": "a", "repeat": number, "scores": {"number": number}}
+
+
+def test_the_first_trials_of_a_measurement_are_run_and_shown(tmp_path):
+    measurement = Measurement(
+        "small",
+        5,
+        lambda repeats: (("a", number, number_of, number) for number in range(repeats)),
+        lambda trials, repeats: [f"# {len(trials)} of {repeats}"],
+        lambda trials: trials,
+    )
+    messages = Console(file=io.StringIO())
+    assert measurement.run(tmp_path, messages, first=2) == "# 2 of 5\n"
+    assert len((tmp_path / "small.trials.jsonl").read_text().splitlines()) == 1 + 2
+    assert measurement.run(tmp_path, messages) == "# 5 of 5\n"
 
 
 @pytest.mark.thorough
