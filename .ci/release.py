@@ -1,17 +1,24 @@
-"""Checks and notes of a release: ``python .ci/release.py check|notes v0.1.0``, ``files v0.1.0 dist``, or ``between``.
+"""Checks and notes of a release: ``python .ci/release.py check|notes v0.1.0``, ``files|sbom v0.1.0 dist``, and others.
 
-- ``check``: the tag, ``debias/_version.py``, CITATION.cff, docs/cite.md and CHANGELOG.md agree.
+- ``check``: the checklist of docs/releasing.md, as far as a command can tell: what is ready, and what is missing.
+- ``check v0.1.0``: the tag, ``debias/_version.py``, CITATION.cff, docs/cite.md and CHANGELOG.md agree.
 - ``files``: a folder has the source distribution and a wheel for each system, all of this version, and nothing else.
+- ``sbom``: print the parts and the requirements of these files as CycloneDX, for the page of the release.
 - ``notes``: print the section of CHANGELOG.md, for the page of the release.
 - ``between``: on main, after a release: the version ends with .dev0, and CHANGELOG.md has an open section for it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
+import tomllib
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SYSTEMS = {
@@ -24,6 +31,90 @@ SYSTEMS = {
     "Windows, x86-64": r"win_amd64",
 }
 """What the jobs of wheels.yml build, with what the name of the wheel has for it."""
+
+
+def checklist() -> None:
+    """Print what a release needs, a line each, and exit with 1 if something is missing. It looks up two addresses."""
+    asked = {
+        "every action of the workflows is pinned to a commit": unpinned(),
+        "the workflow of the release attests its files": [] if attests() else ["release.yml attests nothing"],
+        "all sessions of the versions ran": [] if "added since" not in page("versions") else ["docs/versions.md"],
+        "the repository answers": unanswered(source()),
+        "nobody else has the name on PyPI": taken(project()["name"]),
+    }
+    for what, wrong in asked.items():
+        print(f"{'missing' if wrong else 'ready  '}  {what}{': ' + '; '.join(wrong) if wrong else ''}")
+    print("by hand  the settings of the table 'Once' in docs/releasing.md")
+    if any(asked.values()):
+        sys.exit(1)
+
+
+def unpinned() -> list[str]:
+    """Return the actions of the workflows that are named by a tag or a branch, which may move."""
+    paths = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [(path, name) for path in paths for name in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))]
+    return [
+        f"{path.name}: {name}"
+        for path, name in used
+        if not name.startswith("./") and not re.fullmatch(r"[^@]+@[0-9a-f]{40}", name)
+    ]
+
+
+def attests() -> bool:
+    """Whether the workflow of the release signs where its files come from."""
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    return "actions/attest-build-provenance@" in text and "attestations: write" in text
+
+
+def unanswered(address: str) -> list[str]:
+    """Return the address of a repository if git does not reach it."""
+    asked = ["git", "-c", "credential.helper=", "ls-remote", "--quiet", address, "HEAD"]
+    silent = {"GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(asked, capture_output=True, env=os.environ | silent, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return [address]
+    return [] if done.returncode == 0 else [address]
+
+
+def taken(name: str) -> list[str]:
+    """Return the versions that pip finds of a name on the index, as they are there before the first release."""
+    asked = [sys.executable, "-m", "pip", "index", "versions", name]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return [f"there is {done.stdout.splitlines()[0]}: is it ours?"]
+    return [] if "No matching distribution" in done.stderr else ["pip got no answer"]
+
+
+def sbom(tag: str, folder: str) -> None:
+    """Print the files of a release and what they require as CycloneDX 1.6. The same files give the same text."""
+    version, asked = version_of(tag), project()
+    name = asked["name"]
+    component = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
+    required = [re.match(r"[\w.-]+", each) for each in asked["dependencies"]]
+    components = [
+        {"type": "library", "name": found[0], "purl": f"pkg:pypi/{found[0].lower()}", "description": each}
+        for found, each in zip(required, asked["dependencies"], strict=True)
+        if found is not None
+    ]
+    made = [
+        {
+            "type": "file",
+            "name": path.name,
+            "hashes": [{"alg": "SHA-256", "content": sha256(path.read_bytes()).hexdigest()}],
+        }
+        for path in sorted(Path(folder).iterdir())
+    ]
+    licence = {"licenses": [{"license": {"id": asked["license"]}}]}
+    text = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": component | {"bom-ref": component["purl"]} | licence},
+        "components": [*made, *({"bom-ref": each["purl"]} | each for each in components)],
+        "dependencies": [{"ref": component["purl"], "dependsOn": [each["purl"] for each in components]}],
+    }
+    print(json.dumps(text, indent=1))
 
 
 def check(tag: str) -> None:
@@ -98,6 +189,21 @@ def between() -> None:
     print(f"{named}: the changelog is open for {found[1]}")
 
 
+def project() -> dict[str, Any]:
+    """Return the table of the project in pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def source() -> str:
+    """Return the address of the repository."""
+    return project()["urls"]["Source"]
+
+
+def page(name: str) -> str:
+    """Return the text of a page of the manual."""
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
 def named_version() -> str | None:
     """Return the version that debias/_version.py has."""
     found = re.search(r'__version__ = "(.+)"', (ROOT / "debias" / "_version.py").read_text(encoding="utf-8"))
@@ -124,6 +230,10 @@ def citation() -> str:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
+        case ["check"]:
+            checklist()
+        case ["sbom", its_tag, its_folder]:
+            sbom(its_tag, its_folder)
         case ["check", its_tag]:
             check(its_tag)
         case ["files", its_tag, its_folder]:

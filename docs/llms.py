@@ -17,6 +17,8 @@ LAST = "Evidence"
 """Pages of this part have tables of runs: they come last, under the name that language models may leave out."""
 NOT_WHOLE = ("combinations", "hooks", "results/", "changelog", "gallery/")
 """Pages of tables, and of what is written for programs: they are listed, and their text is left out."""
+COMMENT_OF_FIGURES = re.compile(r"\s*<!-- figures\b.*?-->", flags=re.DOTALL)
+"""What `figures.py` reads after a paragraph."""
 MOST_WORDS = 30
 """Words of a description."""
 
@@ -57,7 +59,8 @@ def short(address: str = "{}.md") -> str:
 def full(address: str = "{}.md") -> str:
     """Return the text of llms-full.txt: the pages one after the other, then the docstrings of the public names."""
     pages = [page for pages in parts().values() for page in pages if not page.startswith(NOT_WHOLE)]
-    whole = [f"<!-- {address.format(page)} -->\n{_text(page).strip()}" for page in pages if page != "api"]
+    texts = {page: COMMENT_OF_FIGURES.sub("", _text(page)).strip() for page in pages if page != "api"}
+    whole = [f"<!-- {address.format(page)} -->\n{text}" for page, text in texts.items()]
     return "\n\n".join([*whole, "# Docstrings of the public names", *docstrings()]) + "\n"
 
 

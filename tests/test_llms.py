@@ -25,6 +25,11 @@ def test_every_page_is_listed_once():
     assert set(listed) == {page for page in pages if page.split("/")[0] not in made_by_the_site}
 
 
+def test_comments_that_say_where_figures_come_from_are_left_out():
+    assert "<!-- figures" in (DOCS / "choosing.md").read_text()
+    assert "<!-- figures" not in LLMS["full"]()
+
+
 def test_links_lead_into_a_version_of_the_site():
     text = LLMS["short"]("https://example.org/dev/{}.html")
     assert "(https://example.org/dev/quickstart.html)" in text

@@ -47,8 +47,9 @@ def words(text):
 
 @pytest.fixture(scope="module")
 def sections():
-    """The sections of the page of questions: the text by the title."""
-    parts = re.split(r"^## (.*)$", (DOCS / "questions.md").read_text(), flags=re.M)
+    """The sections of the page of questions as they are read, without comments: the text by the title."""
+    text = re.sub(r"<!--.*?-->", "", (DOCS / "questions.md").read_text(), flags=re.S)
+    parts = re.split(r"^## (.*)$", text, flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 

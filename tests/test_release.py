@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
@@ -142,6 +144,80 @@ def test_two_wheels_for_one_system_are_not_released(release, dist):
         release[0]["files"]("v0.2.0", str(dist))
 
 
+def test_the_parts_of_a_release_are_its_files_and_what_they_require(release, dist, capsys):
+    shutil.copyfile(CHECKOUT / "pyproject.toml", release[1] / "pyproject.toml")
+    release[0]["sbom"]("v0.2.0", str(dist))
+    parts = json.loads(capsys.readouterr().out)
+    assert (parts["bomFormat"], parts["specVersion"]) == ("CycloneDX", "1.6")
+    files = {each["name"]: each["hashes"][0]["content"] for each in parts["components"] if each["type"] == "file"}
+    assert files == dict.fromkeys(sorted(FILES), sha256(b"").hexdigest())
+    (needs,) = parts["dependencies"]
+    assert needs["ref"] == parts["metadata"]["component"]["bom-ref"] == "pkg:pypi/debias-trees@0.2.0"
+    required = {Requirement(each).name for each in PROJECT["project"]["dependencies"]}
+    assert {each.removeprefix("pkg:pypi/") for each in needs["dependsOn"]} == required
+
+
+@in_a_checkout
+def test_every_action_is_pinned_to_a_commit_and_files_are_attested():
+    names = runpy.run_path(str(CHECKOUT / ".ci" / "release.py"))
+    assert names["unpinned"]() == []
+    assert names["attests"]()
+
+
+@pytest.fixture
+def workflows(release):
+    """Return the functions of .ci/release.py, and a folder of workflows and of a page that are not ready."""
+    names, root = release
+    folder = root / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    pinned = f"uses: a/b@{'1' * 40} # v1\nuses: ./.github/workflows/tests.yml\n"
+    (folder / "tests.yml").write_text(pinned + "uses: c/d@v4\n")
+    (folder / "release.yml").write_text(pinned)
+    (root / "docs" / "versions.md").write_text("| onnx | added since |\n")
+    shutil.copyfile(CHECKOUT / "pyproject.toml", root / "pyproject.toml")
+    return names, root
+
+
+def test_the_checklist_names_what_is_missing(workflows, monkeypatch, capsys):
+    names, root = workflows
+    monkeypatch.setitem(names["checklist"].__globals__, "unanswered", lambda address: [address])
+    monkeypatch.setitem(names["checklist"].__globals__, "taken", lambda name: [])
+    with pytest.raises(SystemExit, match="1"):
+        names["checklist"]()
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0].strip() for line in printed] == [*["missing"] * 4, "ready", "by hand"]
+    assert printed[0].endswith("pinned to a commit: tests.yml: c/d@v4")
+    assert printed[3].endswith(f"the repository answers: {SOURCE}")
+    (root / ".github" / "workflows" / "tests.yml").unlink()
+    attesting = "attestations: write\nuses: actions/attest-build-provenance@" + "2" * 40
+    (root / ".github" / "workflows" / "release.yml").write_text(attesting)
+    (root / "docs" / "versions.md").write_text("| onnx | 1.18 |\n")
+    monkeypatch.setitem(names["checklist"].__globals__, "unanswered", lambda address: [])
+    names["checklist"]()
+    assert "missing" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "err", "found"),
+    [
+        (0, "debias-trees (0.1.0)\nAvailable versions: 0.1.0", "", ["there is debias-trees (0.1.0): is it ours?"]),
+        (1, "", "ERROR: No matching distribution found for debias-trees", []),
+        (1, "", "ERROR: something else", ["pip got no answer"]),
+    ],
+)
+def test_a_name_is_free_if_pip_finds_nothing_of_it(workflows, monkeypatch, code, out, err, found):
+    done = subprocess.CompletedProcess([], code, out, err)
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: done)
+    assert workflows[0]["taken"]("debias-trees") == found
+
+
+def test_a_repository_that_is_not_there_does_not_answer(workflows, tmp_path):
+    names, _ = workflows
+    subprocess.run(["git", "init", "--quiet", str(tmp_path / "there")], check=True)
+    assert names["unanswered"](str(tmp_path / "there")) == []
+    assert names["unanswered"](str(tmp_path / "absent")) == [str(tmp_path / "absent")]
+
+
 def test_notes_have_the_addresses_of_their_links(release, capsys):
     names, home = release
     changelog = (home / "CHANGELOG.md").read_text().replace("Added", "Added, see [docs/a.md]")
@@ -259,7 +335,7 @@ def test_a_release_needs_everything_before_it_is_published():
         direct = [needs] if isinstance(needs, str) else needs
         return set(direct).union(*map(needed, direct))
 
-    assert needed("pypi") == {"check", "tests", "build", "site", "files", "metadata"}
+    assert needed("pypi") == {"check", "tests", "build", "site", "files", "metadata", "attest"}
     assert "pypi" in needed("github") & needed("publish-site")
     for job in ("tests", "build"):
         called = Path(release[job]["uses"]).stem

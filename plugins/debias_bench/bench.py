@@ -1,16 +1,21 @@
-"""`debias bench`: rerun the experiments of the papers, and measure speed."""
+"""`debias bench`: rerun the experiments of the papers, one or all, and measure speed."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from debias.cli.inputs import matrix
 from debias.cli.options import Command, threads
-from debias.cli.output import terminal
+from debias.cli.output import COULD_NOT_RUN, terminal
+from debias_bench.make_page import COMPARED, SIMULATED, TIMED, make_page
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
 
 STUDY_NAMES = (
     "li-table1",
@@ -28,21 +33,30 @@ STUDY_NAMES = (
     "predictive-value",
     "mdi-plus",
 )
-SIMULATED = (
-    *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
-    *("folds", "monitor", "days", "loss-changes", "intervals", "decisions", "droppable"),
-    *("interactions", "interaction-rivals"),
-)
-MEASUREMENTS = ("speed", "growth", *SIMULATED, "power", "aico", "citrees", "rivals", "replicates")
+MEASUREMENTS = (*TIMED, *SIMULATED, *COMPARED, "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
+WITHOUT_PAGE = ("rivals", "replicates")
+WITH_DATA = ("li-chip", "guide-sets", "predictive-value", "mdi-plus")
+OPTIONS = {
+    "--all": {"quick", "full", "jobs", "out", "restart", "data"},
+    "speed": {"repeats", "memory", "full", "jobs", "out"},
+    "growth": {"repeats", "out"},
+    **dict.fromkeys(SIMULATED, {"repeats", "jobs", "out", "restart"}),
+    **dict.fromkeys(COMPARED, {"repeats", "jobs", "seed", "scorers", "out", "restart"}),
+    **dict.fromkeys(WITHOUT_PAGE, {"repeats"}),
+}
+"""The options that are taken with --all and by each measurement; studies take all but those of speed and --all."""
 
 
 @click.command(
     "bench",
     cls=Command,
-    examples=['debias bench li-table1 --repeats 40 --jobs 2 \\\n    --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"'],
+    examples=[
+        'debias bench li-table1 --repeats 40 --jobs 2 \\\n    --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"',
+        "debias bench --all --quick --out bench-quick --data li-chip=matrix.csv",
+    ],
 )
-@click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
+@click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]), required=False)
 @click.argument("more", nargs=-1, metavar="")
 @click.option(
     "--repeats", type=click.IntRange(1), help="Number of trials or paired runs; the default depends on the study."
@@ -54,16 +68,25 @@ MEASUREMENTS = ("speed", "growth", *SIMULATED, "power", "aico", "citrees", "riva
 @click.option("--restart", is_flag=True, help="Delete the trials of an earlier run in the folder.")
 @click.option(
     "--data",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Matrix for li-chip or mdi-plus, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="Matrix for li-chip or mdi-plus, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather. "
+    "After --all: STUDY=FILE, which can be repeated.",
 )
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; can be repeated.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of 10,000,000 rows out of core.")
-@click.option("--full", is_flag=True, help="speed: up to 1,000,000 rows and 5,000 trees (about an hour).")
+@click.option("--all", "all_studies", is_flag=True, help="All studies that write a page, with --quick or --full.")
+@click.option("--quick", is_flag=True, help="--all: one repeat of each study, to see that it runs.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="--all: as many repeats as the published pages have (days). speed: up to 1,000,000 rows and 5,000 trees "
+    "(about an hour).",
+)
 @click.pass_context
 def command(
     context: click.Context,
-    study: str,
+    study: str | None,
     more: tuple[str, ...],
     repeats: int | None,
     jobs: int,
@@ -71,12 +94,14 @@ def command(
     scorers: tuple[str, ...],
     out: str,
     restart: bool,
-    data: str | None,
+    data: tuple[str, ...],
     drop: tuple[str, ...],
     memory: bool,
+    all_studies: bool,
+    quick: bool,
     full: bool,
 ) -> None:
-    """Rerun an experiment of the papers, or measure speed.
+    """Rerun an experiment of the papers or all of them, or measure speed.
 
     A STUDY simulates data with known relevant features, fits and scores forests, and writes STUDY.csv, STUDY.md and
     STUDY.svg to the folder, with the numbers of the paper for comparison. Each trial is saved, so the same command
@@ -96,76 +121,79 @@ def command(
     `interactions` error rates and power of the test of pairs, which `interaction-rivals` compares with other
     methods. `power` (forests) and `aico` (a boosted model) compare the power of our tests and of others; --scorers
     then takes names of tests. `citrees` compares how well models predict from the features that scores put first.
+
+    `--all` makes the pages of all studies in one folder, one after the other, and index.md, which says when each was
+    measured. A study that fails is named with the reason, the others run, and the exit code is 3.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
-    measured = {
-        "speed": {"repeats", "memory", "full", "jobs", "out"},
-        "growth": {"repeats", "out"},
-        **dict.fromkeys(SIMULATED, {"repeats", "jobs", "out", "restart"}),
-        **dict.fromkeys(("power", "aico", "citrees"), {"repeats", "jobs", "seed", "scorers", "out", "restart"}),
-    }.get(study, {"repeats"})
-    taken = measured if study in MEASUREMENTS else {*context.params} - {"memory", "full"}
-    for name in sorted({*context.params} - taken - {"study", "more"}):
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"{study} has no option --{name}")
-    if drop and data is None:
+    if (study is None) != all_studies:
+        raise click.UsageError("pass a STUDY or --all, not both" if all_studies else "name a STUDY, or pass --all")
+    name = study or "--all"
+    taken = OPTIONS.get(name, {*context.params} - {"memory", "full", "quick"})
+    for option in sorted({*context.params} - taken - {"study", "more", "all_studies"}):
+        if context.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{name} has no option --{option}")
+    if all_studies:
+        if quick == full:
+            raise click.UsageError("pass either --quick or --full after --all")
+        sys.exit(_all(Path(out), quick, jobs, restart, data))
+    if drop and not data:
         raise click.UsageError("--drop needs a matrix: pass --data")
-    from rich.console import Console
+    if data[1:]:
+        raise click.UsageError(f"{study} takes one file of data")
+    if study in WITHOUT_PAGE:
+        from debias_bench import rivals
 
-    messages = Console(stderr=True)
-    if study in SIMULATED:
-        module = "change" if study == "monitor" else study.replace("-", "_")
-        simulate = import_module(f"debias_bench.{module}")
-        page = simulate.run(Path(out), messages, repeats=repeats, jobs=jobs, restart=restart)
-        click.echo(page, nl=False)
-        click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
+        run = {"rivals": rivals.run_rivals, "replicates": rivals.run_replicates}[name]
+        run(terminal(), **({"repeats": repeats} if repeats else {}))
         return
-    if study in ("power", "aico", "citrees"):
-        from debias_bench import downstream, power
-
-        asked: dict[str, Any] = {"seed": seed, "jobs": jobs, "restart": restart}
-        names = (*scorers, *more)
-        if study == "citrees":
-            page = downstream.run(Path(out), messages, repeats=repeats or 5, scorers=names, **asked)
-        else:
-            page = power.run(study, Path(out), messages, repeats=repeats or 100, tests=names, **asked)
-        click.echo(page, nl=False)
-        click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
-        return
-    if study == "replicates":
-        from debias_bench.rivals import run_replicates
-
-        run_replicates(terminal(), repeats or 3)
-        return
-    if study == "speed":
-        from debias_bench.speed import run
-
-        run(terminal(), repeats or 5, memory, full, jobs, Path(out))
-        return
-    if study == "growth":
-        from debias_bench import growth
-
-        click.echo(growth.run(Path(out), messages, repeats=repeats or 3), nl=False)
-        click.echo(f"written to {out}: growth.md, growth.csv", err=True)
-        return
-    if study == "rivals":
-        from debias_bench.rivals import run_rivals
-
-        run_rivals(terminal(), repeats or 5)
-        return
-    from debias_bench import studies
-    from debias_bench.runner import run_study
-
-    page = run_study(
-        studies.study(study, None if data is None else matrix(data, drop, study in ("li-chip", "mdi-plus"))),
-        out=Path(out),
+    page = make_page(
+        name,
+        Path(out),
+        terminal() if study == "speed" else _messages(),
         repeats=repeats,
-        seed=seed,
         jobs=jobs,
+        seed=seed,
         scorers=(*scorers, *more),
         restart=restart,
-        messages=messages,
+        data=_table(name, data[0], drop) if data else None,
+        **({"memory": memory, "full": full} if study == "speed" else {}),
     )
-    click.echo(page, nl=False)
-    click.echo(f"written to {out}: {study}.csv, {study}.md, {study}.svg", err=True)
+    if study != "speed":  # it has printed each line at once
+        click.echo(page, nl=False)
+    picture = f", {study}.svg" if study in STUDY_NAMES else ""
+    click.echo(f"written to {out}: {study}.md, {study}.csv{picture}", err=True)
+
+
+def _all(out: Path, quick: bool, jobs: int, restart: bool, data: tuple[str, ...]) -> int:
+    """Make all pages, print a line for each, and return the exit code."""
+    from debias_bench.all_studies import make_all, told
+
+    of_studies = {}
+    for text in data:
+        name, equals, path = text.partition("=")
+        if not equals or name not in WITH_DATA:
+            raise click.UsageError(
+                f"--data {text}: after --all, write STUDY=FILE; STUDY is one of {', '.join(WITH_DATA)}"
+            )
+        of_studies[name] = _table(name, path, ())
+    names = [name for name in (*STUDY_NAMES, *MEASUREMENTS) if name not in (*TIMED, *WITHOUT_PAGE)] + [*TIMED]
+    outcomes = make_all(names, out, _messages(), quick=quick, jobs=jobs, restart=restart, data=of_studies)
+    for outcome in outcomes:
+        click.echo(f"{outcome.study}: {told(outcome)}")
+    failed = [outcome.study for outcome in outcomes if outcome.reason]
+    click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} pages made; {out / 'index.md'} lists them")
+    return COULD_NOT_RUN if failed else 0
+
+
+def _table(study: str, path: str, drop: tuple[str, ...]) -> pd.DataFrame:
+    if not Path(path).is_file():
+        raise click.UsageError(f"--data: there is no file {path}")
+    return matrix(path, drop, numeric=study in ("li-chip", "mdi-plus"))
+
+
+def _messages() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)

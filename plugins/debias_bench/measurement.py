@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,14 @@ class Measurement:
     lines: Callable[[Trials], list[dict[str, Any]]]
 
     def run(
-        self, out: Path, messages: Console, *, repeats: int | None = None, jobs: int = 1, restart: bool = False
+        self,
+        out: Path,
+        messages: Console,
+        *,
+        repeats: int | None = None,
+        jobs: int = 1,
+        restart: bool = False,
+        first: int | None = None,
     ) -> str:
         """Simulate the missing trials, and write the page and its numbers.
 
@@ -65,6 +73,8 @@ class Measurement:
             Number of processes, as in joblib.
         restart : bool
             Whether to delete existing trials.
+        first : int, optional
+            Number of trials to run and to show, the first ones; by default all.
 
         Returns
         -------
@@ -72,7 +82,7 @@ class Measurement:
             The page.
         """
         repeats = repeats or self.repeats
-        tasks = {(design, number): task for design, number, *task in self.tasks(repeats)}
+        tasks = {(design, number): task for design, number, *task in islice(self.tasks(repeats), first)}
         header = {"study": self.name, "versions": versions()}
         with TrialFile(out / f"{self.name}.trials.jsonl", header, restart) as file:
             run_tasks([task for trial, task in tasks.items() if not file.scored(*trial)], file, jobs, messages)

@@ -78,7 +78,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "larger; [what the tests are](../significance.md).",
         "These are the tests of scores; [that of residuals](held-out.md) is the default where ten rows or more are "
         "outside the largest class. *Permuted response* is a t-test if more than 2,000 rows count. "
-        "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted.",
+        "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted. Sets with "
+        "fewer than five rows of the rare class have no t-test, and count as sets in which it finds nothing.",
         f"*Written by the runner; {machine_line()}.*",
         _table(trials),
     ]
@@ -112,12 +113,15 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
         scores = prepared.score(scorer)
         procedures = (Procedure("auto", ALPHA), Procedure("naive", ALPHA))
         auto, naive = (prepared.test(scores, scorer, procedure) for procedure in procedures)
-        assert auto.selected is not None
-        assert naive.selected is not None
-        assert naive.z is not None
-        normal = N_FEATURES * stdtr(setting.n_rows - 1, -naive.z) <= ALPHA
-        rejections.append([auto.selected.any(), naive.selected.any(), normal.any()])
+        # A t-test of fewer than five rows of a class is refused: it finds nothing, whatever the data.
+        normal = naive.z is not None and (N_FEATURES * stdtr(setting.n_rows - 1, -naive.z) <= ALPHA).any()
+        rejections.append([_any(auto.selected), _any(naive.selected), normal])
     return dict(zip(TESTS, np.array(rejections).T, strict=True))
+
+
+def _any(selected: NDArray[np.bool_] | None) -> bool:
+    """Whether a test found any feature; one that was not made found none."""
+    return selected is not None and bool(selected.any())
 
 
 def rate(rejections: NDArray[np.bool_]) -> tuple[float, float]:

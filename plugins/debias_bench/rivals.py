@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 N_ROWS, N_FEATURES = 2_000, 30
 
 
-def run_rivals(console: Console, repeats: int) -> None:
+def run_rivals(console: Console, repeats: int = 5) -> None:
     """Print both times and their ratio for each score and library.
 
     Parameters

@@ -30,6 +30,8 @@ INDEX = "index.md"
 MEASURED_ON = r"\*Written by the runner[^\n]*commit \w+, (\d{4}-\d\d-\d\d)"
 WITH_DEBIAS = r"\*Written by the runner[^\n]*debias ([\w.]+),"
 """When a page was measured, and with which version, as its last lines say."""
+QUICK_MARK = "*From a quick run"
+"""How the note begins on pages that `debias bench --all --quick` made."""
 
 
 def run_study(
@@ -175,7 +177,8 @@ def write_index(out: Path) -> None:
         text = path.read_text(encoding="utf-8")
         day, of_debias = (re.search(pattern, text) for pattern in (MEASURED_ON, WITH_DEBIAS))
         title = text.splitlines()[0].lstrip("# ")
-        cells = (day[1] if day else "not dated", of_debias[1] if of_debias else "not told")
+        measured = (day[1] if day else "not dated") + (", quick run" if QUICK_MARK in text else "")
+        cells = (measured, of_debias[1] if of_debias else "not told")
         lines.append(f"| [{title}]({path.name}) | {' | '.join(cells)} |")
     head = (
         "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand. A page says on which "

@@ -1,6 +1,6 @@
 """Benchmark of speed: the time of scores and audits beside calls of the libraries on the same rows, and how it grows.
 
-One run writes the page, its numbers as CSV, and what the README says about the cost (`cost_in_words`).
+One run writes the page and its numbers as CSV. The README quotes some: ``python docs/figures.py`` writes new ones.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     Row = tuple[str, str, str, str, str, str]
 
 HEADINGS = ("what", "debias", "beside", "its time", "ratio", "wanted")
-COST = re.compile("(?<=<!-- cost -->).*?(?=<!-- /cost -->)", re.DOTALL)
-"""Where README.md and docs/index.md say what a score and an audit cost."""
 WRITE = """
 import sys
 import joblib, numpy as np, pyarrow as pa, pyarrow.parquet as pq
@@ -64,7 +61,12 @@ print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def run(
-    console: Console, repeats: int, memory: bool, full: bool = False, jobs: int = 2, out: Path | None = None
+    console: Console,
+    repeats: int = 5,
+    memory: bool = False,
+    full: bool = False,
+    jobs: int = 2,
+    out: Path | None = None,
 ) -> None:
     """Time all cases, print each result at once, and write a page.
 
@@ -80,8 +82,7 @@ def run(
     jobs : int
         Number of threads to measure with, in addition to one thread.
     out : Path, optional
-        Folder for speed.md and speed.csv. For docs/results of a checkout, docs/index.md and README.md beside it get
-        their sentence about the cost.
+        Folder for speed.md and speed.csv.
     """
     line = f"Medians of {repeats} paired runs, after one of each; {machine_line()}."
     console.print(line, highlight=False)
@@ -109,28 +110,6 @@ def run(
         say(_out_of_core(10_000_000))
     if out is not None:
         _write(out, rows, line)
-
-
-def cost_in_words(rows: list[Row]) -> str:
-    """Return what a score and an audit of a forest cost, from the lines of a run.
-
-    Parameters
-    ----------
-    rows : list of tuple of str
-        Lines with the cells that `HEADINGS` names.
-
-    Examples
-    --------
-    >>> from debias_bench import speed, speed_cases
-    >>> measured = [(speed_cases.SCORED, "", "", "", "0.604 (0.564 to 0.605)", ""),
-    ...             (speed_cases.AUDITED, "", "", "", "0.5", "")]
-    >>> speed.cost_in_words(measured).split(", ")[0]
-    'An audit with five scores takes 0.60 times as long as one `predict`'
-    """
-    ratio = {what: float(cell.split()[0]) for what, *_, cell, _ in rows if cell}
-    scores, audit = ratio[speed_cases.SCORED], ratio[speed_cases.AUDITED]
-    of_scores = f"An audit with five scores takes {scores:.2f} times as long as one `predict`"
-    return f"{of_scores}, and with its tests {audit:.2f} times as long as the fit"
 
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:
@@ -244,6 +223,3 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     csv.writer(buffer).writerows([HEADINGS, *rows])
     write_text(out / "speed.csv", buffer.getvalue())
     write_index(out)
-    for page in (out.parent / "index.md", out.parent.parent / "README.md"):
-        if page.exists() and COST.search(written := page.read_text(encoding="utf-8")):
-            write_text(page, COST.sub(lambda _: cost_in_words(rows), written))

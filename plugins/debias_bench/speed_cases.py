@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     Call = Callable[[], Any]
 
 FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
-SCORED = "forest, 100 grown-out trees, n=20,000, p=50, 1 thread(s): five scores"
-AUDITED = "random forest, 100 trees, n=20,000, p=50, classes, 1 thread(s): default audit"
-"""The two cases that the README names."""
 EXPLAINED = 20
 """Number of rows for TreeExplainer. Its time is proportional to the rows; all rows would take hours."""
 EXPLAINED_BY_LIBRARIES = 100

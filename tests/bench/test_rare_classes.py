@@ -38,3 +38,12 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     figures = pd.read_csv(tmp_path / "rare-classes.csv")
     assert list(figures["test"].unique()) == list(rare_classes.TESTS)
     assert (figures["sets"] == 6).all()
+
+
+@pytest.mark.thorough
+def test_sets_with_too_few_rows_of_the_class_count_as_sets_in_which_a_t_test_finds_nothing(monkeypatch):
+    """Two rows of the class, by the way they are drawn."""
+    monkeypatch.setattr(rare_classes, "N_TRAINING_ROWS", 300)
+    found = rare_classes.any_found(Setting(100_000, MODELS[0], 200), 0, sets=2)
+    assert [*found["effective"], *found["normal"]] == [False] * 4
+    assert all(each.dtype == bool for each in found.values())

@@ -32,26 +32,6 @@ def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
     assert speed.grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
 
 
-def test_pages_say_the_cost_that_was_measured():
-    with open(RESULTS / "speed.csv", encoding="utf-8") as file:
-        _, *rows = csv.reader(file)
-    for page in (CHECKOUT / "README.md", CHECKOUT / "docs" / "index.md"):
-        assert speed.COST.findall(page.read_text(encoding="utf-8")) == [speed.cost_in_words(rows)], (
-            f"{page.name}: run debias bench speed --out docs/results"
-        )
-
-
-def test_a_run_writes_the_cost_into_the_pages_of_its_checkout(tmp_path):
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    page = tmp_path / "README.md"
-    page.write_text("One.\n\n<!-- cost -->Old\nwords<!-- /cost -->\n(beside).\n")
-    rows = [(name, "", "", "", ratio, "") for name, ratio in ((speed_cases.SCORED, "0.5"), (speed_cases.AUDITED, "2"))]
-    speed._write(tmp_path / "docs" / "results", rows, "one line")
-    of_scores = "An audit with five scores takes 0.50 times as long as one `predict`"
-    said = f"{of_scores}, and with its tests 2.00 times as long as the fit"
-    assert page.read_text() == f"One.\n\n<!-- cost -->{said}<!-- /cost -->\n(beside).\n"
-
-
 def test_the_page_is_not_much_older_than_the_kernels():
     measured = re.search(r"commit (\w+), ", (RESULTS / "speed.md").read_text(encoding="utf-8"))[1]
     git = ("git", "-C", str(CHECKOUT))
