@@ -10,7 +10,7 @@ import numpy as np
 from debias.errors import HistoryError
 from debias.monitor.comparing import window_of
 from debias.monitor.times import Moment, positions_of, time_text
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.significance.change import ENOUGH_PERIODS
 from debias.text import counted, escaped, feature_index, listed
 
@@ -237,13 +237,6 @@ def data_or_model(
         left_out=tuple(time_text(periods[k].moment) for k in after if k not in set(shared)),
         only_one=tuple(name for name in dict.fromkeys((*names_old, *names_new)) if name not in names),
     )
-
-
-def holm_of_known(p: Array) -> Array:
-    """Return Holm's adjusted p-values of those that are known; NaN for the others."""
-    adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
-    adjusted[known] = holm(p[known])
-    return adjusted
 
 
 def _welch(before: Array, after: Array) -> tuple[Array, Array, Array]:
