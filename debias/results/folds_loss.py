@@ -179,8 +179,8 @@ class FoldsLoss:
         """Return a data frame with index ``feature``, the largest mean first.
 
         Columns: ``saved``, the mean over folds of what the feature saves; its ``standard_error``; ``lowest`` and
-        ``highest``, the least and most that it saves in a fold; and ``costs_more_in``, the folds that are worse than the
-        others and in which it saves less than there, beyond chance.
+        ``highest``, the least and most that it saves in a fold; and ``costs_more_in``, the folds that are worse than
+        the others and in which it saves less than there, beyond chance.
         """
         import pandas as pd
 
@@ -201,8 +201,8 @@ class FoldsLoss:
     def of_folds(self) -> pd.DataFrame:
         """Return a data frame with index ``fold``, in the order of the folds.
 
-        Columns: ``loss`` and ``base`` of the fold, the ``error`` of its loss over rows, ``above_others``, the difference
-        from the mean loss of the other folds, with ``above_error`` and ``p_adjusted``, and ``worse``.
+        Columns: ``loss`` and ``base`` of the fold, the ``error`` of its loss over rows, ``above_others``, the
+        difference from the mean loss of the other folds, with ``above_error`` and ``p_adjusted``, and ``worse``.
         """
         import pandas as pd
 

@@ -269,8 +269,8 @@ def _loss(audit: FoldsAudit) -> list[dict[str, Any]]:
             "heading": "What features save",
             "table": Table.of_cells(columns).to_html(),
             "caption": f"In the unit of the {metric}, means over folds, the largest first. With the loss of a constant "
-            "they add up to the loss. “costs more in”: folds that are worse than the others, in which the feature saves "
-            "less than elsewhere, beyond chance.",
+            "they add up to the loss. “costs more in”: folds that are worse than the others, in which the feature "
+            "saves less than elsewhere, beyond chance.",
         },
         {
             "name": "loss_of_folds",
