@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-N_ROWS = 100
+N_ROWS = 60
 """Rows of a day."""
 REFERENCE = 60
 """Days of the reference, the first ones."""

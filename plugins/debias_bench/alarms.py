@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.results.any_look import Starts
+
     Array = NDArray[np.float64]
 
 N_DAYS = 1000
@@ -55,14 +57,22 @@ N_DAYS = 1000
 DAILY, LATER = 100, 5
 """The first days after the reference have a look each, and later every fifth day, so that a stream takes seconds."""
 DAYS_WITH_LOOK = (*range(1, DAILY + 1), *range(DAILY + LATER, N_DAYS + 1, LATER))
-PLANNED = len(DAYS_WITH_LOOK)
-COLUMNS_OF = 10
-"""PSI and KS, which take longest, are computed for every tenth stream, each week."""
+WEEK = 7
+WEEKS = range(WEEK, N_DAYS + 1, WEEK)
+"""Days with a look of what looks a planned number of times."""
+BATCH, RECORDED = 25, 6
+"""Streams of one model, and the days that are recorded for each of their positions: a stream has one of these."""
+PLANNED, BY_COLUMN = 8, 1
+"""So many of the streams of a model are looked at a planned number of times, and so many by PSI and KS."""
+SMALLEST_T = 3.0
+"""A smaller t has a p-value above .05 at any look: its Bayes factor is below 2 (1 + t^2 / df)^((df + 1) / 2), which is
+below 200, and its share of the error rate is at most 1 / 53."""
 LOOKS = 365
 """Planned looks at streams with a fault."""
 FAULT, END = 90, 140
 """Number of the first day with the fault, and of days."""
-WEEK = 7
+LOOKED_AT = (*range(69, FAULT + 1, 3), *range(FAULT + 1, FAULT + 16), *range(FAULT + 18, END + 1, 3))
+"""Numbers of known days at the looks at streams with a fault."""
 QUIET = Setting(NOTHING, "all periods alike")
 FAULTS = {
     setting.name: setting
@@ -86,7 +96,7 @@ class Calm:
     weekend : float
         On two of seven days the loss, and the mean response, are larger by so many standard deviations of a day.
     share : float
-        Share of the usual number of streams.
+        Share of the usual number of models.
     """
 
     words: str
@@ -132,22 +142,25 @@ NAMING = ("any, cost", "planned", "waiting", "psi", "ks")
 """Those that name features."""
 
 
-def calm_stream(kind: str, number: int) -> Stream:
-    """Return a stream of 1,060 days in which no effect and no column is broken."""
+def recorded_days(kind: str, number: int) -> Stream:
+    """Return RECORDED days for each of 1,060 positions of a stream in which no effect and no column is broken.
+
+    The days of one position stand together.
+    """
     setting = CALM[kind]
     model = setting.models[number % len(setting.models)]
     rng = np.random.default_rng([*f"calm {kind}".encode(), number])
     empty = trained(QUIET, model, rng)
-    n_days = REFERENCE + N_DAYS
-    X = drawn(QUIET, rng, n_days * N_ROWS, 0, False)[0].reshape(n_days, N_ROWS, -1)
-    for column, shift in enumerate(setting.shift(np.arange(n_days, dtype=float))):
-        X[..., column] += np.broadcast_to(shift, n_days)[:, None]
-    y = response(rng, X.reshape(-1, X.shape[-1]), model).reshape(n_days, N_ROWS)
+    position = np.repeat(np.arange(REFERENCE + N_DAYS), RECORDED)
+    X = drawn(QUIET, rng, position.size * N_ROWS, 0, False)[0].reshape(position.size, N_ROWS, -1)
+    for column, shift in enumerate(setting.shift(position.astype(float))):
+        X[..., column] += np.broadcast_to(shift, position.size)[:, None]
+    y = response(rng, X.reshape(-1, X.shape[-1]), model).reshape(position.size, N_ROWS)
     if setting.weekend:
         # A day's mean of squared normal errors of variance 1 has the standard deviation sqrt(2 / N_ROWS).
         larger = setting.weekend * np.sqrt(2 / N_ROWS)
         more = np.sqrt(larger) * rng.normal(size=y.shape) + setting.weekend / np.sqrt(N_ROWS)
-        y = y + np.where((np.arange(n_days) + number) % WEEK >= 5, 1.0, 0.0)[:, None] * more
+        y = y + np.where((position + number) % WEEK >= 5, 1.0, 0.0)[:, None] * more
     return Stream(empty, X, y)
 
 
@@ -164,65 +177,101 @@ def fault_stream(fault: str, number: int) -> Stream:
     return Stream(empty, np.array(rows), np.array(responses))
 
 
-def at_any_look(stream: Stream, n: int) -> dict[str, bool]:
-    """Return the alarms of ``looks="any"`` when n days are known."""
-    starts = evidence_of(*_values(np.hstack([costs(stream.loss_sums), stream.means]), n)).starts
-    p = [each.above()[0] for each, used in zip(starts[2 : -len(OF)], stream.used, strict=True) if each and used]
-    of_loss = [] if starts[0] is None else [starts[0].above()[0], starts[0].below()[0]]
-    found = {"loss": any(each <= ALPHA / 2 for each in of_loss), "cost": min(p, default=1.0) * len(p) <= ALPHA}
-    return found | {
-        of: each is not None and each.other()[0] <= ALPHA for of, each in zip(OF, starts[-len(OF) :], strict=True)
-    }
+def at_any_look(values: Array, n: int, used: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Return the alarms of ``looks="any"`` when n days are known, of each stream.
+
+    Parameters
+    ----------
+    values : array of shape (n_days, n_streams, 2 + n_features + 3)
+        By day the loss, the base, what each feature costs, and the means of the response, prediction and residual.
+    n : int
+    used : array of bool of shape (n_features,)
+    """
+    n_streams = values.shape[1]
+    starts = evidence_of(*_values(values.reshape(len(values), -1), n)).starts
+    of_loss, cost, of_means = np.ones(n_streams), np.ones(n_streams), np.ones((len(OF), n_streams))
+    for k, each in enumerate(starts):
+        stream, column = divmod(k, values.shape[2])
+        if each is None or _largest_t(each) < SMALLEST_T:
+            continue
+        if column == 0:
+            of_loss[stream] = 2 * min(each.above()[0], each.below()[0])
+        elif column >= 2 + used.size:
+            of_means[column - 2 - used.size, stream] = each.other()[0]
+        elif column >= 2 and used[column - 2]:
+            cost[stream] = min(cost[stream], each.above()[0] * used.sum())
+    found = {"loss": of_loss <= ALPHA, "cost": cost <= ALPHA}
+    return found | {of: p <= ALPHA for of, p in zip(OF, of_means, strict=True)}
 
 
-def as_planned(stream: Stream, n: int, level: float) -> dict[str, bool]:
+def _largest_t(starts: Starts) -> float:
+    """Return the largest absolute t of all starts."""
+    return float(np.abs(starts.difference / np.sqrt(starts.squares / starts.freedom * starts.variance)).max())
+
+
+def as_planned(stream: Stream, loss_sums: Array, means: Array, n: int, level: float) -> dict[str, bool]:
     """Return the same alarms of a planned number of looks, of the last days, when n days are known."""
     windows = [slice(REFERENCE), slice(n - RECENT, n)]
-    losses = [_losses(stream, window) for window in windows]
+    losses = [_losses(loss_sums[window]) for window in windows]
     loss, _ = compare_losses(losses[0], losses[1], stream.grouping, stream.used, level)
     assert loss is not None
-    means = [
-        PeriodMeans(np.full(len(at), float(N_ROWS)), at[:, :, None]) for at in map(stream.means.__getitem__, windows)
-    ]
-    changed = compare_means(means[0], means[1], level).changed
+    own = [PeriodMeans(np.full(len(each), float(N_ROWS)), each[:, :, None]) for each in (means[at] for at in windows)]
+    changed = compare_means(own[0], own[1], level).changed
     found = {"loss": loss.direction is not None, "cost": loss.costs_more.size > 0}
     return found | {of: bool(each) for of, each in zip(OF, changed, strict=True)}
 
 
 def level_of(kind: str, number: int) -> dict[str, Any]:
-    """Look at a calm stream on DAYS_WITH_LOOK.
+    """Look at the streams of a model in which nothing is broken.
 
     Returns
     -------
     dict of str to value
-        Of each alarm the number of days after the reference until the first one, or None. ``inexact``: the largest
-        difference of a row's loss from the sum of its parts; and of the change of the loss.
+        ``first``: of each alarm, for each stream that it looked at, the number of days after the reference until the
+        first one, or None. ``inexact``: the largest difference of a row's loss from the sum of its parts; and of the
+        change of the loss of a stream from that of its parts.
     """
-    stream = calm_stream(kind, number)
-    first: dict[str, int | None] = {}
+    recorded = recorded_days(kind, number)
+    rng = np.random.default_rng([*f"streams {kind}".encode(), number])
+    n_days = REFERENCE + N_DAYS
+    chosen = RECORDED * np.arange(n_days)[:, None] + rng.integers(RECORDED, size=(n_days, BATCH))
+    of_days = np.hstack([costs(recorded.loss_sums), recorded.means])
+    values = of_days[chosen]  # (n_days, BATCH, n_values)
+    first: dict[str, list[int | None]] = {}
+
+    def note(name: str, day: int, is_on: Any) -> None:
+        on = np.atleast_1d(is_on)
+        known = first.setdefault(name, [None] * on.size)
+        for stream in np.flatnonzero(on):
+            known[stream] = known[stream] or day
+
     for day in DAYS_WITH_LOOK:
+        for name, is_on in at_any_look(values, REFERENCE + day, recorded.used).items():
+            note(f"any, {name}", day, is_on)
+    for day in WEEKS:
         n = REFERENCE + day
-        found = {f"any, {name}": is_on for name, is_on in at_any_look(stream, n).items()}
-        if n >= REFERENCE + RECENT:
-            found |= {f"planned, {name}": on for name, on in as_planned(stream, n, ALPHA / PLANNED).items()}
-            found["chart"] = above_chart(costs(stream.loss_sums)[:, 0], n)
-        if number % COLUMNS_OF == 0 and (day <= DAILY or day % (WEEK * LATER) == 0) and day % WEEK == 0:
-            by = by_column(*_rows(stream, n), PLANNED)
-            found |= {"psi": bool(by[0]), "ks": bool(by[1])}
-        for name, is_on in found.items():
-            if first.setdefault(name) is None and is_on:
-                first[name] = day
-    parts, values = stream.parts, costs(stream.loss_sums)
+        note("chart", day, [above_chart(values[:, stream, 0], n) for stream in range(BATCH)])
+        planned = [
+            as_planned(recorded, recorded.loss_sums[at], recorded.means[at], n, ALPHA / len(WEEKS))
+            for at in chosen.T[:PLANNED]
+        ]
+        for name in planned[0]:
+            note(f"planned, {name}", day, [each[name] for each in planned])
+        columns = [by_column(*_rows(recorded.X[at], n), len(WEEKS)) for at in chosen.T[:BY_COLUMN]]
+        for k, name in enumerate(("psi", "ks")):
+            note(name, day, [bool(each[k]) for each in columns])
+    parts = recorded.parts
     change = values[-RECENT:].mean(axis=0) - values[:REFERENCE].mean(axis=0)
+    of_parts = change[:, 1 : -len(OF)].sum(axis=1)
     inexact = [
         float(np.abs(parts.loss - parts.base + parts.saved.sum(axis=1)).max()),
-        float(abs(change[0] - change[1:].sum())),
+        float(np.abs(change[:, 0] - of_parts).max()),
     ]
     return {"first": first, "inexact": inexact}
 
 
 def found_in(fault: str, number: int) -> dict[str, Any]:
-    """Look at a stream with a fault every day.
+    """Look at a stream with a fault on LOOKED_AT.
 
     Returns
     -------
@@ -237,7 +286,7 @@ def found_in(fault: str, number: int) -> dict[str, Any]:
     forecast = stream.forecast()
     delay: dict[str, int | None] = dict.fromkeys(WATCHED)
     early, named = dict.fromkeys(WATCHED, False), dict[str, bool | None]()
-    for n in range(REFERENCE + RECENT, END + 1):
+    for n in LOOKED_AT:
         for name, (is_on, features) in _looked(stream, sums, forecast, n, delay).items():
             if n <= FAULT:
                 early[name] |= is_on
@@ -283,7 +332,7 @@ def _looked(stream: Stream, sums: list[Any], forecast: Array, n: int, delay: dic
     if delay["chart"] is None:
         found["chart"] = above_chart(costs(stream.loss_sums)[:, 0], n), None
     if delay["psi"] is None or delay["ks"] is None:
-        for name, columns in zip(("psi", "ks"), by_column(*_rows(stream, n), LOOKS), strict=True):
+        for name, columns in zip(("psi", "ks"), by_column(*_rows(stream.X, n), LOOKS), strict=True):
             found[name] = bool(columns), sorted(columns)
     return found
 
@@ -321,14 +370,12 @@ def _values(values: Array, n: int) -> tuple[PeriodValues, PeriodValues, list[str
     return of_days[0], of_days[1], [""] * (n - REFERENCE)
 
 
-def _losses(stream: Stream, window: slice) -> PeriodLosses:
-    sums = stream.loss_sums[window]
+def _losses(sums: Array) -> PeriodLosses:
     return PeriodLosses(sums, groups_of(len(sums)), len(sums), ("loss",), ())
 
 
-def _rows(stream: Stream, n: int) -> tuple[Array, Array]:
-    n_features = stream.X.shape[-1]
-    return stream.X[:REFERENCE].reshape(-1, n_features), stream.X[n - RECENT : n].reshape(-1, n_features)
+def _rows(X: Array, n: int) -> tuple[Array, Array]:
+    return X[:REFERENCE].reshape(-1, X.shape[-1]), X[n - RECENT : n].reshape(-1, X.shape[-1])
 
 
 def _trial(kind: str, name: str, repeat: int) -> dict[str, Any]:
@@ -343,7 +390,7 @@ def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
         for name, calm in CALM.items():
             if repeat < max(1, int(repeats * calm.share)):
                 yield f"calm / {name}", repeat, _trial, "calm", name, repeat
-        for name in FAULTS if repeat < max(1, repeats // 25) else ():
+        for name in FAULTS if 2 * repeat < repeats else ():
             yield f"fault / {name}", repeat, _trial, "fault", name, repeat
 
 
@@ -355,4 +402,4 @@ def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return []
 
 
-run = Measurement("alarms", 300, _tasks, _parts, _lines).run
+run = Measurement("alarms", 12, _tasks, _parts, _lines).run
