@@ -43,7 +43,7 @@ def backfilled(history: History, periods: Iterable[Any], trained_until: Any, lik
         if moment.text not in known:
             raise HistoryError(
                 f"{old.label!r} has no period {time_text(moment)}, so the models cannot be compared there: leave it "
-                f"out, or add it with add(). {counted(number, 'period')} before it stayed in the history"
+                f"out, or add it to that model first. {counted(number, 'period')} before it stayed in the history"
             )
         if moment.text in seen:
             raise HistoryError(
@@ -101,8 +101,8 @@ def data_or_model(
     shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
     if not shared:
         raise HistoryError(
-            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: call backfill() of the "
-            "history of the new model first"
+            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: give the new "
+            "model the past periods first (backfill)"
         )
     metrics = {
         records.summaries(series, [period])[0].metric

@@ -69,8 +69,9 @@ class FoldsLoss:
     Notes
     -----
     A mean over folds is about models that are trained on as many rows, over other data sets of the same kind. Its
-    standard error comes from the differences between folds and allows for shared rows, as that of the scores does
-    (docs/folds.md); it is rather too large. The error of one fold is about its model on other rows of the same kind.
+    standard error comes from the differences S between folds, with the correction for shared training rows of Nadeau
+    and Bengio (2003): S sqrt(1 / K + n_test / n_train). It is rather too large (docs/folds.md). The error of one fold
+    is about its model on other rows of the same kind.
 
     A fold is compared with the mean of the others by a one-sided Welch test over rows, adjusted by Holm's method over
     folds. In folds that are worse, what features cost more than elsewhere is tested in the same way, adjusted over all

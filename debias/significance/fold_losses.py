@@ -1,7 +1,10 @@
 """The losses of the models of a cross-validation, divided into the base and each feature, with errors.
 
 Two errors are of different things. That of a fold is over its rows, and takes its model as it is. That of the mean over
-folds allows for the training rows that folds share (:mod:`debias.significance.fold_evidence`).
+folds is from the differences between folds, with the correction of Nadeau and Bengio (2003) for the training rows that
+folds share: S sqrt(1 / K + n_test / n_train). A loss, and what a feature saves of it, hardly depend on single training
+rows, because training makes it smallest: their derivative is 0 there. So this is rather too large, and the factor of
+scores (:func:`debias.significance.fold_evidence.standard_error`) would be far too large.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.folds_loss import FoldsLoss
-from debias.significance.fold_evidence import standard_error
+from debias.significance.fold_evidence import FEWEST_FOLDS
 from debias.significance.loss_change import ROUNDING
 from debias.significance.model_losses import RowLosses, errors_of_mean
 
@@ -57,8 +60,12 @@ def losses_of_folds(
     ----------
     folds : mapping of str to LossOfFold
         By the name of the fold. All have one metric and the same features.
-    train, test, n_rows
-        As for :func:`debias.significance.fold_evidence.standard_error`.
+    train : sequence of (array of int64, or None)
+        Positions of the training rows of each fold. If they are not known (None), all rows that are not test rows.
+    test : sequence of array of int64
+        Positions of the test rows of each fold.
+    n_rows : int
+        Number of rows of the cross-validation.
     alpha : float
         Error rate of what is said of single folds.
 
@@ -77,7 +84,6 @@ def losses_of_folds(
         errors.append(error)
         freedom.append(own_freedom)
         n_units.append(number)
-    of_mean = standard_error(np.array(means), train, test, n_rows)
     return FoldsLoss(
         metric=first.metric,
         fold_names=tuple(folds),
@@ -87,6 +93,21 @@ def losses_of_folds(
         freedom=np.array(freedom, dtype=np.float64),
         n_units=np.array(n_units, dtype=np.int64),
         in_blocks=first.blocks is not None,
-        error_of_mean=np.full(means[0].size, np.nan) if of_mean is None else of_mean,
+        error_of_mean=_error_of_mean(np.array(means), train, test, n_rows),
         alpha=alpha,
     )
+
+
+def _error_of_mean(
+    values: Array, train: Sequence[NDArray[np.int64] | None], test: Sequence[NDArray[np.int64]], n_rows: int
+) -> Array:
+    """Return standard errors of means over folds; NaN with fewer than 3 folds."""
+    if len(values) < FEWEST_FOLDS:
+        return np.full(values.shape[1], np.nan)
+    sizes = [
+        (np.unique(own).size, n_rows - np.unique(own).size if of is None else np.unique(of).size)
+        for own, of in zip(test, train, strict=True)
+    ]
+    share = np.mean([n_test / n_train for n_test, n_train in sizes])
+    error: Array = np.sqrt(1 / len(values) + share) * values.std(axis=0, ddof=1)
+    return error

@@ -8,11 +8,16 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
+from xgboost import XGBRegressor
 
 import debias
+from debias.data.groups import Grouping
 from debias.errors import HistoryError
+from debias.monitor.scores import scores_with_errors
 from debias.p_values import holm
 from debias.results.data_or_model import DataOrModel
+from debias.rows.period_sums import PeriodSums
+from debias.rows.preparation import batch_rows
 from debias.significance.days_with_memory import difference_of
 
 
@@ -287,3 +292,53 @@ def test_days_that_are_alike_have_larger_errors_and_this_is_said(found):
     )
     (said,) = [text for text in replace(found, data_memory=memory).summary() if "alike" in text]
     assert "a correlation of up to 0.42" in said
+
+
+def whole_histories(setting, number, before=60, recent=30, n_rows=60):
+    """Verdicts of two models on the days of a history, by the same sums and scores as a file has."""
+    rng = np.random.default_rng([43, number, *setting.encode()])
+    effect = {"x0 falls to .8": 0.8, "x0 falls to .5": 0.5}.get(setting, 1.0)
+
+    def rows(n, slope=1.0, moved=0.0):
+        X = rng.normal(size=(n, 4))
+        X[:, 0] += moved
+        return X, slope * X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * X[:, 2] + rng.normal(size=n)
+
+    def fitted(columns):
+        X, y = rows(1000)
+        settings = {"n_estimators": 20, "max_depth": 3, "learning_rate": 0.3, "n_jobs": 1}
+        return PeriodSums(XGBRegressor(**settings).fit(X * columns, y), loss_rows=0)
+
+    old = fitted(np.ones(4))
+    new = fitted(np.array([1.0, 0.0, 1.0, 1.0])) if setting == "the new model lacks x1" else fitted(np.ones(4))
+    grouping, scores, day = Grouping.of(None, old.ensemble.feature_names), [[], []], np.zeros(2)
+    for k in range(before + recent):
+        day = 0.3 * day + np.sqrt(1 - 0.3**2) * rng.normal(size=2)
+        of_day = 0.2 * day if setting == "days with memory .3" else np.zeros(2)
+        X, y = rows(n_rows, (effect if k >= before else 1.0) + of_day[0], of_day[1])
+        for own, empty in zip(scores, (old, new), strict=True):
+            sums = empty.empty()
+            sums.add_rows(batch_rows(empty.model, empty.ensemble, X, y, None, empty.notes, 1, False))
+            own.append(scores_with_errors(sums, grouping)[0])
+    first, second = map(np.array, scores)
+    both = difference_of([first[:before], first[before:]]), difference_of([second[before:] - first[before:]])
+    p = holm(np.concatenate([each.p_value() for each in both]))
+    return p[:4] <= 0.05, p[4:] <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "setting",
+    ["nothing changes", "days with memory .3", "x0 falls to .8", "x0 falls to .5", "the new model lacks x1"],
+)
+def test_levels_and_power_in_whole_histories(setting):
+    """200 histories of real models, 60 days and 30 of 60 rows: docs/monitoring.md cites these shares."""
+    n = 200
+    found = [whole_histories(setting, number) for number in range(n)]
+    data, model = (np.array([each[k] for each in found]) for k in (0, 1))
+    changed = 0 if "falls" in setting else None
+    false = data if changed is None else np.delete(data, changed, axis=1)
+    share = false.any(axis=1).mean()
+    power = "" if changed is None else f", data of x0 {data[:, 0].mean():.3f}"
+    print(f"{setting}: false data {share:.3f}{power}, model {np.round(model.mean(axis=0), 3)}")
+    assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)

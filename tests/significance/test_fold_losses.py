@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold
 from xgboost import XGBRegressor
 
-import debias
 from debias.p_values import holm
-from debias.significance.fold_evidence import standard_error
+from debias.rows.loss_parts import loss_parts
+from debias.rows.period_sums import PeriodSums
+from debias.rows.preparation import batch_rows
 from debias.significance.fold_losses import LossOfFold, losses_of_folds
 from debias.significance.model_losses import RowLosses
 
@@ -33,7 +35,7 @@ def made(n_rows=(40, 25, 60), seed=0, shift=0.0, blocks=None):
 
 
 def test_means_and_errors_are_those_of_the_definition():
-    folds, found, test, n_rows = made()
+    folds, found, *_ = made()
     for k, fold in enumerate(folds.values()):
         values = np.column_stack([fold.losses.loss, fold.losses.base, fold.losses.saved])
         share = fold.weight / fold.weight.sum()
@@ -42,7 +44,8 @@ def test_means_and_errors_are_those_of_the_definition():
         without = np.array([np.average(np.delete(values, i, 0), 0, np.delete(share, i)) for i in range(len(share))])
         np.testing.assert_allclose(found.errors[k] ** 2, ((1 - share)[:, None] * (mean - without) ** 2).sum(0))
         assert abs(found.loss[k] - found.base[k] + found.saved.iloc[k].sum()) < 1e-12
-    np.testing.assert_allclose(found.error_of_mean, standard_error(found.means, [None] * 3, test, n_rows))
+    corrected = np.sqrt(1 / 3 + np.mean([n / (125 - n) for n in (40, 25, 60)]))
+    np.testing.assert_allclose(found.error_of_mean, corrected * found.means.std(axis=0, ddof=1))
 
 
 def test_a_fold_is_compared_with_the_others_by_welch():
@@ -96,9 +99,18 @@ def test_few_rows_or_one_fold_are_not_tested(n_rows):
     assert "was not tested" in found.summary()[-1]
 
 
-def regression(rng, n, shifted=0.0):
-    X = rng.normal(size=(n, 5))
-    return X, X[:, 0] + 0.5 * np.sin(2 * X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + rng.normal(size=n)
+def test_two_folds_have_no_error_of_their_mean():
+    assert np.isnan(made((40, 40))[1].error_of_mean).all()
+
+
+def loss_of_fold(model, X, y):
+    """The losses of rows, as debias.audit_folds divides them."""
+    empty = PeriodSums(model)
+    rows = batch_rows(empty.model, empty.ensemble, X, y, None, empty.notes, 1, False)
+    parts = loss_parts(empty.ensemble, np.ascontiguousarray(rows.table.matrix(empty.ensemble, np.arange(len(X)))),
+                       rows.response)  # fmt: skip
+    losses = RowLosses(tuple("abcde"), parts.loss, parts.base, parts.saved, np.ones(5, dtype=bool))
+    return LossOfFold("mean squared error", losses, np.ones(len(X)), None)
 
 
 @pytest.mark.slow
@@ -108,14 +120,18 @@ def test_levels_and_coverage_over_folds(kind):
     n_sets, n_rows, worse, costs, means, errors = 200, 300, 0, 0, [], []
     for number in range(n_sets):
         rng = np.random.default_rng([number, kind == "forest"])
-        X, y = regression(rng, n_rows)
+        X = rng.normal(size=(n_rows, 5))
+        y = X[:, 0] + 0.5 * np.sin(2 * X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + rng.normal(size=n_rows)
         cv = list(KFold(5).split(X))
         settings = {"random_state": number, "n_jobs": 1}
         model = RandomForestRegressor(30, min_samples_leaf=5, **settings)
         if kind == "XGBoost":
             model = XGBRegressor(n_estimators=30, max_depth=3, learning_rate=0.2, **settings)
-        models = [type(model)(**model.get_params()).fit(X[train], y[train]) for train, _ in cv]
-        found = debias.audit_folds(models, X, y, cv, test=None, loss=True).loss
+        folds = {
+            f"fold {k}": loss_of_fold(clone(model).fit(X[train], y[train]), X[test], y[test])
+            for k, (train, test) in enumerate(cv)
+        }
+        found = losses_of_folds(folds, *zip(*cv, strict=True), n_rows, 0.05)
         worse += bool(found.worse)
         costs += bool((found.costs_p_adjusted <= 0.05).any())
         means.append(found.means)
