@@ -8,7 +8,7 @@ from debias.api.prepared import prepared_members
 from debias.api.row_losses import row_losses
 from debias.errors import CompositionError
 from debias.hooks.expressions import scorer
-from debias.models.wrappers import is_one, members_in_words
+from debias.models.wrappers import is_one, names_of
 from debias.rows.loss_parts import metric_of
 from debias.significance.fold_losses import LossOfFold
 
@@ -34,7 +34,10 @@ def loss_of_fold(request: Request) -> LossOfFold:
         The loss of some rows is not finite.
     """
     if not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members)} to debias.audit_folds with loss=True")
+        raise CompositionError(
+            f"loss=True divides the loss of one model of trees, and this {request.members[0].path[0]} has other parts: "
+            f"{', '.join(names_of(request.members))}. Leave it out, or train one of these in each fold"
+        )
     metric = metric_of(request.members[0].ensemble)  # before the rows, which take longer
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])
     rows = prepared.rows

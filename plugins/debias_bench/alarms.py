@@ -89,8 +89,8 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f'*Any look*: `looks="any"`; looks on each of the first {DAILY} days, and on every {LATER}th day after that. '
         f"*Planned*: the last {RECENT} days, a look each week, {len(WEEKS)} planned looks. *Control chart*: the mean "
         f"loss of {RECENT} days is more than {CHART_LIMIT:g} standard errors above the reference, a look each week. "
-        f"*PSI*: the population stability index of any column is above {LARGE_INDEX:g}; *KS*: any column differs by the test of "
-        "Kolmogorov and Smirnov (Bonferroni over columns and looks), each week.",
+        f"*PSI*: the population stability index of any column is above {LARGE_INDEX:g}; *KS*: any column differs "
+        "by the test of Kolmogorov and Smirnov (Bonferroni over columns and looks), each week.",
         f"*Written by the runner; {machine_line()}.*",
         "## Nothing is broken",
         f"Shares of streams with an alarm on any of {N_DAYS:,} days. The streams of a model are drawn from {RECORDED} "
@@ -105,10 +105,10 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"Streams of {END} days, a model each: the share with an alarm within the {END - FAULT} days of the fault, and "
         "the median number of days until it (0: on the first day; never counts as more than all). Looks are daily in "
         f"the first 15 days. *Check*: the full comparison of the last {RECENT} days, as {LOOKS} planned looks: a "
-        "feature costs more, its response changed or its rows shifted, the loss rose, or the mean residual moved. *Before "
-        "the responses*: the same days without them: values of a column are broken, rows shifted, or the mean prediction "
-        f"or what features are expected to save changed. *Forecast*: at any look, the mean loss of the rows of the "
-        "reference with similar predictions (tenths) rose.",
+        "feature costs more, its response changed or its rows shifted, the loss rose, or the mean residual moved. "
+        "*Before the responses*: the same days without them: values of a column are broken, rows shifted, or the mean "
+        "prediction or what features are expected to save changed. *Forecast*: at any look, the mean loss of the rows "
+        "of the reference with similar predictions (tenths) rose.",
         _fault_table(trials),
         "## Which feature is named",
         "Of the alarms above that name features, the share whose first feature is one that the fault is about.",

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from scipy.stats import t as student
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -537,6 +537,16 @@ def test_what_has_no_loss_of_rows_is_refused(data, splits, forests):
     mixed = [*forests[:3], other.fit(X.iloc[splits[3][0]], y.iloc[splits[3][0]])]
     with pytest.raises(CompositionError, match="are different figures: mean squared error in fold 0, "):
         debias.audit_folds(mixed, X, y, splits, loss=True, test=None)
+    votes = [VotingRegressor([("a", forest()), ("b", forest())]).fit(X.iloc[own], y.iloc[own]) for own, _ in splits]
+    with pytest.raises(
+        CompositionError, match="fold 0: loss=True divides the loss of one model of trees, and this Vot"
+    ):
+        debias.audit_folds(votes, X, y, splits, loss=True, test=None)
+    cox = [
+        XGBRegressor(objective="survival:cox", n_estimators=2).fit(X.iloc[own], y.iloc[own].abs()) for own, _ in splits
+    ]
+    with pytest.raises(CompositionError, match="fold 0: .* has no parts of the loss: its loss, cox, compares rows"):
+        debias.audit_folds(cox, X, y.abs(), splits, loss=True, test=None)
 
 
 @pytest.mark.parametrize(
