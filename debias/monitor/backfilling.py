@@ -97,6 +97,8 @@ def data_or_model(
             f"{older.label!r} has {counted(len(before), 'period')} in reference and "
             f"{counted(len(after), 'period')} in recent: pass two windows that have periods and none in common"
         )
+    if before.start >= after.stop:
+        raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
     of_new = {period.at: period for period in records.content.periods(newer.id)}
     shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
     if not shared:

@@ -149,9 +149,7 @@ class DataOrModel(ReportedResult):
     def summary(self) -> list[str]:
         """Return sentences: the days, the features of each verdict, what was left out, and how errors were made."""
         sentences = [
-            f"{escaped(self.old)} on {self.before.first} to {self.before.last} "
-            f"({counted(self.before.n_periods, 'period')}) and {escaped(self.new)} on {self.after.first} to "
-            f"{self.after.last} ({counted(self.after.n_periods, 'period')})."
+            f"{escaped(self.old)} on {_in_words(self.before)} and {escaped(self.new)} on {_in_words(self.after)}."
         ]
         on_new_days = f"{escaped(self.old)} has other scores on the recent days too."
         why = {
@@ -278,6 +276,11 @@ class DataOrModel(ReportedResult):
 
         refuse_kind(kind, ("parts",))
         return parts_on_axes(ax, self, max_features)
+
+
+def _in_words(window: WindowOfPeriods) -> str:
+    ends = [escaped(str(each)) for each in (window.first, window.last)]
+    return f"{ends[0]} to {ends[1]} ({counted(window.n_periods, 'period')})"
 
 
 def _window(value: Any, at: str) -> WindowOfPeriods:

@@ -192,6 +192,8 @@ def test_wrong_windows_and_models_are_refused(old, retrained, days):
         new.data_or_model(recent=5)
     with pytest.raises(HistoryError, match="none in common"):
         new.data_or_model(recent=30)
+    with pytest.raises(HistoryError, match="reference= is after recent=: exchange them"):
+        new.data_or_model(recent=(0, 4), reference=(10, 14))
     with pytest.raises(HistoryError, match="old='x' is not another model"):
         new.data_or_model(recent=5, old="x")
     with pytest.raises(HistoryError, match="the error rate 2 is not between 0 and 1"):
