@@ -71,12 +71,14 @@ def _trial(kind: str, name: str, repeat: int) -> dict[str, Any]:
 
 
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
+    for repeat in range(repeats):  # what matters most, if the run is stopped
+        yield "calm / nothing", repeat, _trial, "calm", "nothing", repeat
     for repeat in range(repeats):
-        for name, calm in CALM.items():
-            if repeat < max(1, int(repeats * calm.share)):
-                yield f"calm / {name}", repeat, _trial, "calm", name, repeat
         for name in FAULTS if 2 * repeat < repeats else ():
             yield f"fault / {name}", repeat, _trial, "fault", name, repeat
+        for name, calm in CALM.items():
+            if name != "nothing" and repeat < max(1, int(repeats * calm.share)):
+                yield f"calm / {name}", repeat, _trial, "calm", name, repeat
 
 
 def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
