@@ -53,7 +53,7 @@ OF_DATA_OR_MODEL = {
     "change": "change",
     "data": "by the data",
     "data_p_adjusted": "adjusted p",
-    "model": "by the model",
+    "model_part": "by the model",
     "model_p_adjusted": "adjusted p of the model",
     "verdict": "verdict",
 }
@@ -156,10 +156,15 @@ def print_data_or_model(console: Console, found: DataOrModel) -> None:
     """Print the days, the table of features, and then what changed the scores."""
     first, *rest = found.summary()
     _print_lines(console, [first])
-    frame = found.to_frame()
+    frame = frame_of_parts(found)
     table = Table.of(frame[:MOST_DRAWN], OF_DATA_OR_MODEL, OF_DATA_OR_MODEL)
     _print_table(console, table, len(frame) - MOST_DRAWN)
     _print_lines(console, rest)
+
+
+def frame_of_parts(found: DataOrModel) -> pd.DataFrame:
+    """Return the table of data and model for a reader: elsewhere a column called model has words."""
+    return found.to_frame().rename(columns={"model": "model_part"})
 
 
 def columns_of_models(comparison: ModelComparison) -> list[str]:
@@ -339,8 +344,8 @@ def short_models(comparison: ModelComparison) -> str:
 
 def short_data_or_model(found: DataOrModel) -> str:
     """Return what changed the scores of most features, and the first rows of the table."""
-    frame = found.to_frame()
-    columns = {name: OF_DATA_OR_MODEL[name] for name in ("data", "model", "verdict")}
+    frame = frame_of_parts(found)
+    columns = {name: OF_DATA_OR_MODEL[name] for name in ("data", "model_part", "verdict")}
     return _short([f"Data or model: {found.summary()[0]}"], Table.of(frame[:MOST], columns, columns), len(frame))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.console import frame_of_parts
 from debias.results.report.figures import (
     MUTED,
     NORMAL_95,
@@ -31,7 +32,7 @@ COLUMNS = {
     "data": "by the data",
     "data_error": "standard error",
     "data_p_adjusted": "adjusted p",
-    "model": "by the model",
+    "model_part": "by the model",
     "model_error": "its standard error",
     "model_p_adjusted": "its adjusted p",
 }
@@ -107,7 +108,7 @@ def data_or_model_page(found: DataOrModel, title: str | None = None) -> str:
         draw_parts(figure.subplots(), found, MOST_ROWS)
 
     drawn = picture("parts", "Data or model", caption, styles, (9.6, height_of(found)), draw, legend_columns=2)
-    table = Table.of(found.to_frame(), (*COLUMNS, "verdict"), COLUMNS, unknown=DASH)
+    table = Table.of(frame_of_parts(found), (*COLUMNS, "verdict"), COLUMNS, unknown=DASH)
     return render(
         "findings.html.j2",
         styles,
