@@ -146,6 +146,23 @@ class DataOrModel(ReportedResult):
         frame = {name: getattr(self, name) for name in columns} | {"verdict": list(map(str, self.verdict))}
         return pd.DataFrame(frame, index=feature_index(self.names))
 
+    @property
+    def headline(self) -> str:
+        """How many scores the data and the model changed."""
+        n = len(self.names)
+        data, model, both, untested = (
+            len(self.which(cause))
+            for cause in (ScoreCause.DATA, ScoreCause.MODEL, ScoreCause.BOTH, ScoreCause.UNTESTED)
+        )
+        if untested == n:
+            return "Whether the data or the model changed the scores was not tested"
+        if not data + model + both:
+            return f"Of {counted(n, 'feature')}, no change of a score was detected"
+        return (
+            f"Of {counted(n, 'feature')}, the data changed the scores of {data:,}, the model those of {model:,}, and "
+            f"both those of {both:,}"
+        )
+
     def summary(self) -> list[str]:
         """Return sentences: the days, the features of each verdict, what was left out, and how errors were made."""
         sentences = [

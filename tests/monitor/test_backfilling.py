@@ -261,7 +261,10 @@ def test_the_result_is_written_read_drawn_and_shown(found, tmp_path):
     assert repr(again) == repr(found)
     assert found.to_csv().splitlines()[0].startswith("feature,change,data,")
     page = found.to_html()
-    for sentence in found.summary():
+    assert (
+        found.headline == "Of 3 features, the data changed the scores of 1, the model those of 1, and both those of 0"
+    )
+    for sentence in (found.headline, *found.summary()):
         assert sentence in html.unescape(page)
     axes = found.plot(ax=Figure().subplots(), max_features=2)
     drawn = {line.get_label(): line.get_xdata() for line in axes.lines if not line.get_label().startswith("_")}

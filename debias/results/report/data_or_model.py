@@ -99,7 +99,7 @@ def data_or_model_page(found: DataOrModel, title: str | None = None) -> str:
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    styles, (first, *rest) = Styles(), found.summary()
+    styles = Styles()
     caption = (
         "What the data and what the model changed of each score, with 95% intervals from the differences between days."
     )
@@ -113,14 +113,14 @@ def data_or_model_page(found: DataOrModel, title: str | None = None) -> str:
         "findings.html.j2",
         styles,
         title=title or f"Did the data or the model change the scores? {found.old} and {found.new}",
-        headline=first,
-        sentences=rest,
+        headline=found.headline,
+        sentences=found.summary(),
         facts=[
             ("days before", f"{found.before.n_periods:,}"),
             ("recent days", f"{found.after.n_periods:,}"),
             ("features", f"{len(found.names):,}"),
         ],
-        warnings=(),
+        warnings=found.warnings,
         figures=[drawn],
         tables=[
             {

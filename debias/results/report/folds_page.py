@@ -268,8 +268,8 @@ def _loss(audit: FoldsAudit) -> list[dict[str, Any]]:
             "name": "loss",
             "heading": "What features save",
             "table": Table.of_cells(columns).to_html(),
-            "caption": f"In the unit of the {metric}, means over folds, the largest first. With the loss of a constant "
-            "they add up to the loss. “costs more in”: folds that are worse than the others, in which the feature "
+            "caption": f"In the unit of the {metric}, means over folds, the largest first. The loss of a constant "
+            "less all of them is the loss. “costs more in”: folds that are worse than the others, in which the feature "
             "saves less than elsewhere, beyond chance.",
         },
         {
