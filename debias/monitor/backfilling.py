@@ -123,8 +123,8 @@ def data_or_model(
     second = _scores(records, older, [periods[k] for k in shared], names)
     third = _scores(records, newer, [of_new[periods[k].at] for k in shared], names)
     sizes = {k: int(_size(records, older, periods[k])[0]) for k in (*before, *shared)}
-    data, model = difference_of([first, second]), difference_of([third - second])
-    p = holm_of_known(np.concatenate([data.p_value(), model.p_value()]))
+    of_data, of_model = difference_of([first, second]), difference_of([third - second])
+    p = holm_of_known(np.concatenate([of_data.p_value(), of_model.p_value()]))
     kept = [periods[k] for k in shared]
     return DataOrModel(
         old=older.label,
@@ -132,12 +132,12 @@ def data_or_model(
         names=names,
         before=window_of(periods, before, sizes.__getitem__),
         after=window_of(kept, range(len(kept)), lambda k: sizes[shared[k]]),
-        data=data.change,
-        model=model.change,
-        data_error=data.error,
-        model_error=model.error,
-        data_memory=data.memory,
-        model_memory=model.memory,
+        data=of_data.change,
+        model=of_model.change,
+        data_error=of_data.error,
+        model_error=of_model.error,
+        data_memory=of_data.memory,
+        model_memory=of_model.memory,
         data_p_adjusted=p[: len(names)],
         model_p_adjusted=p[len(names) :],
         error_rate=error_rate,
