@@ -141,6 +141,18 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return adjusted
 
 
+def holm_of_known(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Holm's adjusted p-values of those that are known, over all of them; NaN for the others.
+
+    Parameters
+    ----------
+    p : array of any shape
+    """
+    adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
+    adjusted[known] = holm(p[known])
+    return adjusted
+
+
 def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDArray[np.float64]:
     """Return Benjamini and Hochberg's (1995) adjusted p-values, or Benjamini and Yekutieli's (2001).
 

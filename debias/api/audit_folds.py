@@ -10,6 +10,7 @@ import numpy as np
 from debias.api.audit import audit_of_fold
 from debias.api.interactions import interactions_of
 from debias.api.interactions_of_folds import combined_interactions
+from debias.api.loss_of_folds import loss_of_fold, refuse_other_losses
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
@@ -28,6 +29,7 @@ from debias.rows.passed_rows import PassedRows
 from debias.rows.request import VALUES_OF_ROWS, Request
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
+from debias.significance.fold_losses import losses_of_folds
 from debias.significance.procedure import Permutation, Procedure
 from debias.text import counted, listed
 from debias.wrong_arguments import explains_wrong_arguments
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.interactions import Interactions
     from debias.rows.request import Level
+    from debias.significance.fold_losses import LossOfFold
     from debias.significance.procedure import ErrorRate
 
 FoldTestName = Literal["auto", "permutation", "naive", "none"]
@@ -74,6 +77,7 @@ def audit_folds(
     error_rate: ErrorRate = 0.05,
     combine: fold_evidence.Combination = "sum",
     interactions: Iterable[tuple[str, ...]] | None = None,
+    loss: bool = False,
     refits: Refits | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -111,6 +115,10 @@ def audit_folds(
         :func:`interactions`; ``result.interactions`` has what all folds together tell. `error_rate` holds over these
         tests, beside that of the features. They are combined by the sum of z, whatever `combine` is. The test rows of
         each fold must be enough for :func:`interactions`.
+    loss : bool
+        Whether to divide the loss of each fold among the features; ``result.loss`` has the parts, and the folds that
+        are worse than the others. `error_rate` (as a family-wise one) is also that of these. Each fold must have one
+        model of trees whose loss is one of single rows.
     random_state : int or numpy.random.Generator, optional
         Seed of each fold's audit and of the combination; 0 by default.
 
@@ -174,6 +182,10 @@ def audit_folds(
     procedure = Procedure.of(test, error_rate, adaptive=False)
     if procedure is not None:
         procedure = replace(procedure, residuals=False)  # folds depend on one another through their scores
+    of_loss = procedure or Procedure.of("auto", error_rate)
+    assert of_loss is not None
+    if not isinstance(loss, bool):
+        raise CompositionError(f"loss={loss!r} is neither True nor False")
     seed = seed_of(random_state)
     rows = dataset(X, y, sample_weight)
     if rows.y is None:
@@ -192,6 +204,7 @@ def audit_folds(
     audits: dict[str, Audit] = {}
     named = None if interactions is None else _named(interactions)
     pairs: dict[str, Interactions] = {}
+    losses: dict[str, LossOfFold] = {}
     with task("folds", len(folds)) as advance:
         for fold, proof in zip(folds, proofs, strict=True):
             of_test = {name: taken(values, fold.test) for name, values in of_rows.items()}
@@ -207,9 +220,12 @@ def audit_folds(
                 audit = audit_of_fold(
                     proof, test_rows, scorers, tested=tested, procedure=of_fold, refits=refits, **settings
                 )
+                if named is not None or loss:
+                    request = replace(Request.of(fold.model, test_rows, rows="held-out", **settings), fold=proof)
                 if named is not None:
-                    request = Request.of(fold.model, test_rows, rows="held-out", **settings)
-                    pairs[fold.name] = interactions_of(replace(request, fold=proof), named, None, error_rate)
+                    pairs[fold.name] = interactions_of(request, named, None, error_rate)
+                if loss:
+                    losses[fold.name] = loss_of_fold(request)
             if has_few_blocks and procedure is not None:
                 untested = with_reason(audit.tested_scores, FEW_BLOCKS)
                 audit = replace(audit, scores={**audit.scores, audit.tested_scorer: untested})
@@ -218,10 +234,14 @@ def audit_folds(
     _refuse_silence(audits)
     _refuse_other_features(audits)
     together = _together(folds, audits, n_rows, combine, procedure, seed or 0, _divided_blocks(folds, block))
-    if named is None:
-        return together
-    correlation = fold_evidence.fold_correlation([each.train for each in folds], [each.test for each in folds], n_rows)
-    return replace(together, interactions=combined_interactions(pairs, correlation))
+    positions = [each.train for each in folds], [each.test for each in folds], n_rows
+    if named is not None:
+        correlation = fold_evidence.fold_correlation(*positions)
+        together = replace(together, interactions=combined_interactions(pairs, correlation))
+    if loss:
+        refuse_other_losses(losses)
+        together = replace(together, loss=losses_of_folds(losses, *positions, float(of_loss.alpha)))
+    return together
 
 
 def _named(interactions: Any) -> list[tuple[str, ...]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from debias._version import __version__
 from debias.api.prepared import prepared_members
+from debias.api.row_losses import row_losses
 from debias.data.table import names_of_columns
 from debias.data.user_rows import dataset
 from debias.errors import CompositionError, ProvenanceError, RowsError, with_article
@@ -17,7 +18,7 @@ from debias.models.known_labels import known_labels
 from debias.models.wrappers import is_one, members_in_words
 from debias.results.model_comparison import ModelComparison
 from debias.results.vocabulary import RowsKind
-from debias.rows.loss_parts import loss_parts, metric_of
+from debias.rows.loss_parts import metric_of
 from debias.rows.performance import Measure
 from debias.rows.request import Request
 from debias.significance.model_losses import RowLosses, compare_models
@@ -162,17 +163,7 @@ class Side:
 
     def losses(self, names: tuple[str, ...], used: NDArray[np.bool_]) -> RowLosses:
         """Return the losses of the rows that are used, and what each column of the user saves, by these names."""
-        ensemble, at = self.ensemble, np.flatnonzero(used)
-        X = np.ascontiguousarray(self.rows.table.matrix(ensemble, at))
-        with np.errstate(over="ignore", invalid="ignore"):
-            parts = loss_parts(ensemble, X, self.rows.response.part(at), self.rows.n_jobs)
-        saved = self.grouping.sum_columns(parts.saved)
-        if not (np.isfinite(parts.loss).all() and np.isfinite(saved).all()):
-            raise RowsError(
-                f"the {self.metric} of {self.called} is not finite in some rows: see what it predicts there"
-            )
-        split = np.bincount(self.grouping.index[ensemble.feature[ensemble.splits]], minlength=len(self.grouping.names))
-        return RowLosses(names, parts.loss, parts.base, saved, split > 0)
+        return row_losses(self.rows, self.grouping, names, used, f"the {self.metric} of {self.called}")
 
 
 def _own_columns(model: Any, X: Any) -> Any:

@@ -70,6 +70,9 @@ PERMUTED: dict[str, Literal["auto", "residuals", "response"]] = {
     "is then a directory of model files whose names end with the label of the fold, or a skops file of several models.",
 )
 @click.option(
+    "--loss", is_flag=True, help="With --folds: divide the loss of each fold among the features, and compare the folds."
+)
+@click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
 )
 @click.option(
@@ -90,6 +93,7 @@ def command(
     error_method: Any,
     permutations: int | None,
     folds: str | None,
+    loss: bool,
     json_file: str | None,
     markdown_file: str | None,
     html_file: str | None,
@@ -115,6 +119,8 @@ def command(
             raise click.UsageError("dependence is not tested in folds: leave --dependence out")
         if folds is not None and markdown_file:
             raise click.UsageError("folds have no page of Markdown: use --html, or leave --markdown out")
+        if loss and folds is None:
+            raise click.UsageError("--loss compares folds: pass --folds too, or leave it out")
         settings: dict[str, Any] = {
             "tested": tested,
             "test": test if permutations is None else debias.Permutation(permutations, of=PERMUTED[test]),
@@ -128,6 +134,7 @@ def command(
                 result = debias.audit(model, rows, scorers=list(scorers) or None, **options, **settings)
             else:
                 models, rows, labels, options = source.read_folds(folds)
+                settings["loss"] = loss
                 result = debias.audit_folds(models, rows, None, labels, list(scorers) or None, **options, **settings)
         warn(result.warnings)
         if json_file:

@@ -132,6 +132,25 @@ class Source:
         rows = Dataset(*self._file(self.data).as_known(X, y, known_labels(models)), **of_rows)
         return models, rows, labels, options
 
+    def read_periods(self, column: str) -> tuple[Any, list[tuple[Any, Dataset]]]:
+        """Return the model, and the rows of each period that a column names, in the order in which they first come."""
+        from debias.models.known_labels import known_labels
+
+        assert self.data is not None
+        X, y, of_rows = self._columns(self.data, folds=column)
+        named = of_rows.pop("folds")
+        assert named is not None
+        if named.isna().any():
+            raise click.UsageError(f"the column {column!r} of {self.data} does not name the period of every row")
+        model = self.load(self.model)
+        X, y = self._file(self.data).as_known(X, y, known_labels(model))
+        periods = []
+        for at in named.unique().tolist():
+            rows = (named == at).to_numpy()
+            own = {name: None if values is None else values[rows] for name, values in of_rows.items()}
+            periods.append((at, Dataset(X[rows], y[rows], **own)))
+        return model, periods
+
     @property
     def _settings(self) -> dict[str, Any]:
         """Arguments of an audit of one model or of folds."""

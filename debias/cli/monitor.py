@@ -6,7 +6,7 @@ import re
 import warnings
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -35,6 +35,7 @@ from debias.cli.options import (
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import show_progress
 from debias.results.policy import RULES_OF_HISTORY
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -340,6 +341,111 @@ def remove(history: str, at: str, part: str | None, series: str | None) -> None:
         log = debias.History.open(history)
         number = log.remove(at=_period(at, log.path), part=part, series=series)
         click.echo(f"{at}: {number} part{'' if number == 1 else 's'} removed")
+
+
+@command.command(
+    "backfill",
+    cls=Command,
+    examples=[
+        "debias monitor backfill model.history new.ubj past.csv --target outcome --period day \\\n"
+        "    --trained-until 2026-06-30"
+    ],
+)
+@history_argument
+@click.argument("model", type=MODEL)
+@click.argument("data", type=TABLE)
+@click.option("--period", "column", required=True, metavar="COLUMN", help="Column of DATA with the period of each row.")
+@click.option(
+    "--trained-until",
+    required=True,
+    metavar="PERIOD",
+    help="Last period of the training of MODEL; none if it was trained on none of these.",
+)
+@click.option("--like", metavar="LABEL", help="The older model; the only other one by default.")
+@click.option("--label", metavar="NAME", help="Name of MODEL in the history, such as its version.")
+@click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response.")
+@with_options(weight_option, base_margin_option, drop_option, separator_option, decimal_option, na_option)
+@click.option(
+    "--rows",
+    type=click.Choice(["auto", "held-out"]),
+    default="auto",
+    show_default=True,
+    help="auto refuses rows that look like training rows.",
+)
+@with_options(trust_option, pickle_option, load_option, params_option, jobs_option)
+def backfill(
+    history: str,
+    column: str,
+    trained_until: str,
+    like: str | None,
+    label: str | None,
+    rows: Literal["auto", "held-out"],
+    **options: Any,
+) -> None:
+    """Add past periods, which HISTORY has of an older model, to the series of a new MODEL.
+
+    DATA has all rows of these periods, the same as those of the older model. Then `debias monitor data-or-model` tells
+    whether the data or the model changed the scores.
+
+    Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
+    """
+    source = _source(**options)
+    check_files({"HISTORY": history, **source.files}, {})
+    with errors():
+        import debias
+
+        with show_progress(source.progress):
+            model, found = source.read_periods(column)
+            log = debias.History(model, history, label=label, n_jobs=source.jobs)
+            periods = [
+                (
+                    _period(at, log.path) if isinstance(at, str) else at,
+                    own.X,
+                    own.y,
+                    {"sample_weight": own.sample_weight, "base_margin": own.base_margin},
+                )
+                for at, own in found
+            ]
+            until = None if trained_until == "none" else _period(trained_until, log.path)
+            with warnings_at_the_end():
+                number = log.backfill(periods, trained_until=until, like=like, rows=rows)
+        there = len(periods) - number
+        click.echo(f"{counted(number, 'period')} added" + (f", {there:,} were there before" if there else ""))
+
+
+@command.command(
+    "data-or-model", cls=Command, examples=["debias monitor data-or-model model.history --recent 30d --new 2.1"]
+)
+@history_argument
+@click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7.")
+@click.option(
+    "--reference", metavar="WINDOW", help="Periods before.  [default: all periods of the old model before --recent]"
+)
+@click.option("--old", metavar="LABEL", help="The old model; the only other one by default.")
+@click.option("--new", metavar="LABEL", help="The new model; the one with the latest period by default.")
+@with_options(error_rate_option)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
+)
+@html_option
+@format_option
+def data_or_model(history: str, json_file: str | None, html_file: str | None, form: str, **windows: Any) -> None:
+    """Tell whether the data or a new model changed the scores of HISTORY: both models on the same days."""
+    check_files({"HISTORY": history}, {"--json": json_file, "--html": html_file})
+    with errors():
+        import debias
+        from debias.results.console import print_data_or_model
+
+        refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
+        found = debias.History.open(history).data_or_model(**windows)
+        if json_file:
+            found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
+        if form == "table":
+            print_data_or_model(terminal(), found)
+        else:
+            click.echo(found.to_json() if form == "json" else found.to_csv(), nl=form == "json")
 
 
 @command.command("merge", cls=Command, examples=["debias monitor merge model.history machine-1.history"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,133 +9,24 @@ import numpy as np
 from debias.errors import HistoryError
 from debias.monitor.comparing import window_of
 from debias.monitor.times import Moment, positions_of, time_text
-from debias.p_values import holm
-from debias.significance.change import ENOUGH_PERIODS
-from debias.text import counted, escaped, feature_index, listed
+from debias.p_values import holm_of_known
+from debias.results.data_or_model import DataOrModel
+from debias.significance.days_with_memory import difference_of
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from debias.monitor.history import History
     from debias.monitor.records import Records
     from debias.monitor.store import Period, Series
-    from debias.results.windows import WindowOfPeriods
 
     Array = NDArray[np.float64]
 
 SAME_WEIGHT = 1e-9
 """Two sums of the weights of the same rows differ by a smaller share: by rounding errors."""
-NEITHER = "no change detected"
-UNTESTED = "untested"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DataOrModel:
-    """Whether scores changed by the data or by the model. Arrays have one entry for each feature of both models.
-
-    ``change = data + model``: from the score of the old model on the days before to that of the new model on the
-    recent days. A score is the mean of the scores (``mdi_oob``) of single days.
-
-    Parameters
-    ----------
-    old, new : str
-        Labels of the models.
-    names : tuple of str
-        Features of both models.
-    before, after : WindowOfPeriods
-        The days before and the recent ones.
-    data : array of float64
-        Score of the old model on the recent days, less that on the days before.
-    model : array of float64
-        On the recent days, score of the new model less that of the old one.
-    data_error, model_error : array of float64
-        Standard errors from differences between days: Welch's, and of the differences on the same days. NaN if a
-        window has fewer than 8 days, or if the feature has the same score on all days.
-    data_p_adjusted, model_p_adjusted : array of float64
-        Two-sided, Student's t, adjusted by Holm over both questions of all features. NaN if not tested.
-    error_rate : float
-    left_out : tuple of str
-        Days of the windows that only the old model has, or that have other rows in the two series.
-    only_one : tuple of str
-        Features of one model only.
-    """
-
-    old: str
-    new: str
-    names: tuple[str, ...]
-    before: WindowOfPeriods
-    after: WindowOfPeriods
-    data: Array
-    model: Array
-    data_error: Array
-    model_error: Array
-    data_p_adjusted: Array
-    model_p_adjusted: Array
-    error_rate: float
-    left_out: tuple[str, ...]
-    only_one: tuple[str, ...]
-
-    @property
-    def change(self) -> Array:
-        """The sum of both parts."""
-        return self.data + self.model
-
-    @property
-    def verdict(self) -> list[str]:
-        """For each feature "data", "model", "data and model", "no change detected" or "untested"."""
-        found = []
-        for data, model in zip(self.data_p_adjusted, self.model_p_adjusted, strict=True):
-            by = [name for name, p in (("data", data), ("model", model)) if p <= self.error_rate]
-            unknown = np.isnan(data) or np.isnan(model)
-            found.append(" and ".join(by) or (UNTESTED if unknown else NEITHER))
-        return found
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with a row for each feature."""
-        import pandas as pd
-
-        columns = ("change", "data", "data_error", "data_p_adjusted", "model", "model_error", "model_p_adjusted")
-        frame = {name: getattr(self, name) for name in (*columns, "verdict")}
-        return pd.DataFrame(frame, index=feature_index(self.names))
-
-    def summary(self) -> list[str]:
-        """Return sentences: the days, the features of each verdict, and what was left out."""
-        sentences = [
-            f"{escaped(self.old)} on {self.before.first} to {self.before.last} "
-            f"({counted(self.before.n_periods, 'period')}) and {escaped(self.new)} on {self.after.first} to "
-            f"{self.after.last} ({counted(self.after.n_periods, 'period')})."
-        ]
-        on_new_days = f"{escaped(self.old)} has other scores on the recent days too."
-        why = {
-            "data": ("The data changed the scores of", on_new_days),
-            "model": ("The model changed the scores of", "On the same days the two models have other scores."),
-            "data and model": ("Both the data and the model changed the scores of", on_new_days),
-            NEITHER: ("No change was detected of", "This does not show that there is none."),
-            UNTESTED: (
-                "Not tested, or not completely",
-                f"This needs {ENOUGH_PERIODS} periods in each window, and scores that vary between periods.",
-            ),
-        }
-        verdict = self.verdict
-        for each, (what, reason) in why.items():
-            features = [escaped(name) for name, own in zip(self.names, verdict, strict=True) if own == each]
-            if features:
-                sentences.append(f"{what}: {listed(features)}. {reason}")
-        if self.before.n_periods < ENOUGH_PERIODS <= self.after.n_periods:
-            sentences.append(
-                f"Whether the data changed scores is not tested: the window before has fewer than {ENOUGH_PERIODS} "
-                "periods."
-            )
-        if self.left_out:
-            sentences.append(
-                f"Left out, because one model has no rows or other rows there: {listed(list(self.left_out))}."
-            )
-        if self.only_one:
-            sentences.append(f"Features of one model only: {listed([escaped(name) for name in self.only_one])}.")
-        return sentences
 
 
 def backfilled(history: History, periods: Iterable[Any], trained_until: Any, like: str | None, rows: Any) -> int:
@@ -145,6 +35,7 @@ def backfilled(history: History, periods: Iterable[Any], trained_until: Any, lik
         old = _other(records, history._own, like)
         of_old = records.content.periods(old.id)
         known = {period.at: _size(records, old, period) for period in of_old}
+        parts = {period.at: _parts(records, period) for period in of_old}
     seen = _seen(of_old, trained_until)
     number = 0
     for at, X, y, further in map(_item, periods):
@@ -152,26 +43,39 @@ def backfilled(history: History, periods: Iterable[Any], trained_until: Any, lik
         if moment.text not in known:
             raise HistoryError(
                 f"{old.label!r} has no period {time_text(moment)}, so the models cannot be compared there: leave it "
-                f"out, or add it with add(). {counted(number, 'period')} before it stayed in the history"
+                f"out, or add it to that model first. {counted(number, 'period')} before it stayed in the history"
             )
         if moment.text in seen:
             raise HistoryError(
                 f"period {time_text(moment)} is not after trained_until={trained_until!r}: the new model has seen its "
                 f"rows. Leave it out. {counted(number, 'period')} before it stayed in the history"
             )
+        part = further.get("part")
+        if part is not None and part not in parts[moment.text]:
+            named = ", ".join(map(repr, filter(None, parts[moment.text]))) or "no parts with names"
+            raise HistoryError(
+                f"period {time_text(moment)} of {old.label!r} has no part {part!r}; it has {named}. "
+                f"{counted(number, 'period')} before it stayed in the history"
+            )
         added = history.add(X, y, at=at, rows=rows, **further)
         with history._reading() as records:
             own = records.series_of(history._own.digest)  # type: ignore[union-attr]
             period = None if own is None else records.period_at(own, moment)
-            there = None if own is None or period is None else _size(records, own, period)
-        if there is None or not _same_size(there, known[moment.text]):
+            there: tuple[float, float] | None = None
+            if own is not None and period is not None:
+                there = _size(records, own, period)
+                if part is not None:
+                    there = _parts(records, period).get(part, 0), 0.0
+        wanted = known[moment.text] if part is None else (parts[moment.text][part], 0.0)
+        if there is None or not _same_size(there, wanted):
             if added:
-                history.remove(at=at, series=None if own is None else own.label)
+                history.remove(at=at, part=part, series=None if own is None else own.label)
             n_rows = "rows without responses" if there is None else f"{there[0]:,.0f} rows"
+            of = "" if part is None else f", part {part!r},"
             raise HistoryError(
-                f"period {time_text(moment)} has {n_rows} here and {known[moment.text][0]:,.0f} rows of "
-                f"{old.label!r}, or other weights: pass the same rows. This period was not added; "
-                f"{counted(number, 'period')} before it stayed in the history"
+                f"period {time_text(moment)}{of} has {n_rows} here and {wanted[0]:,.0f} rows of {old.label!r}, or "
+                f"other weights: pass the same rows. This period was not added; {counted(number, 'period')} before "
+                "it stayed in the history"
             )
         number += added
     return number
@@ -193,12 +97,14 @@ def data_or_model(
             f"{older.label!r} has {counted(len(before), 'period')} in reference and "
             f"{counted(len(after), 'period')} in recent: pass two windows that have periods and none in common"
         )
+    if before.start >= after.stop:
+        raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
     of_new = {period.at: period for period in records.content.periods(newer.id)}
     shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
     if not shared:
         raise HistoryError(
-            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: call backfill() of the "
-            "history of the new model first"
+            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: give the new "
+            "model the past periods first (backfill)"
         )
     metrics = {
         records.summaries(series, [period])[0].metric
@@ -217,9 +123,8 @@ def data_or_model(
     second = _scores(records, older, [periods[k] for k in shared], names)
     third = _scores(records, newer, [of_new[periods[k].at] for k in shared], names)
     sizes = {k: int(_size(records, older, periods[k])[0]) for k in (*before, *shared)}
-    data, data_error, freedom = _welch(first, second)
-    model, model_error, paired = _welch(np.zeros((0, len(names))), third - second)
-    p = holm_of_known(np.concatenate([_p_value(data, data_error, freedom), _p_value(model, model_error, paired)]))
+    of_data, of_model = difference_of([first, second]), difference_of([third - second])
+    p = holm_of_known(np.concatenate([of_data.p_value(), of_model.p_value()]))
     kept = [periods[k] for k in shared]
     return DataOrModel(
         old=older.label,
@@ -227,50 +132,18 @@ def data_or_model(
         names=names,
         before=window_of(periods, before, sizes.__getitem__),
         after=window_of(kept, range(len(kept)), lambda k: sizes[shared[k]]),
-        data=data,
-        model=model,
-        data_error=data_error,
-        model_error=model_error,
+        data=of_data.change,
+        model=of_model.change,
+        data_error=of_data.error,
+        model_error=of_model.error,
+        data_memory=of_data.memory,
+        model_memory=of_model.memory,
         data_p_adjusted=p[: len(names)],
         model_p_adjusted=p[len(names) :],
         error_rate=error_rate,
         left_out=tuple(time_text(periods[k].moment) for k in after if k not in set(shared)),
         only_one=tuple(name for name in dict.fromkeys((*names_old, *names_new)) if name not in names),
     )
-
-
-def holm_of_known(p: Array) -> Array:
-    """Return Holm's adjusted p-values of those that are known; NaN for the others."""
-    adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
-    adjusted[known] = holm(p[known])
-    return adjusted
-
-
-def _welch(before: Array, after: Array) -> tuple[Array, Array, Array]:
-    """Return the difference of means, its standard error and Welch's degrees of freedom, by column.
-
-    Without rows before, the mean after is compared with 0. Errors are NaN with few rows, or if all are the same.
-    """
-    windows = [each for each in (before, after) if len(each)]
-    means = [each.mean(axis=0) for each in windows]
-    difference = means[-1] - means[0] if len(windows) > 1 else means[0]
-    if min(map(len, windows)) < ENOUGH_PERIODS:
-        unknown = np.full(difference.shape, np.nan)
-        return difference, unknown, unknown
-    parts = [each.var(axis=0, ddof=1) / len(each) for each in windows]
-    squared = np.sum(parts, axis=0)
-    constant = np.all([np.ptp(each, axis=0) == 0 for each in windows], axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = squared**2 / np.sum([part**2 / (len(each) - 1) for part, each in zip(parts, windows, strict=True)], 0)
-    return difference, np.where(constant, np.nan, np.sqrt(squared)), np.where(constant, np.nan, freedom)
-
-
-def _p_value(estimate: Array, error: Array, freedom: Array) -> Array:
-    from scipy.special import stdtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p: Array = 2 * stdtr(freedom, -np.abs(estimate / error))
-    return p
 
 
 def _seen(periods: list[Period], trained_until: Any) -> set[str]:
@@ -299,6 +172,11 @@ def _size(records: Records, series: Series, period: Period) -> tuple[float, floa
     """Return the number of rows of a period and their weight."""
     summary = records.summaries(series, [period])[0]
     return summary.n_rows, summary.weight
+
+
+def _parts(records: Records, period: Period) -> dict[str, int]:
+    """Return the numbers of rows of the parts of a period, by name; "" is that without one."""
+    return {part.part: part.n_rows for part in records.content.parts(period.id)}
 
 
 def _same_size(one: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -335,9 +213,11 @@ def _one_of(others: list[Series], label: str | None, name: str) -> Series:
 def _item(item: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Return the period, X, y and further arguments of an item that a user passed."""
     if not isinstance(item, (tuple, list)) or len(item) not in (3, 4):
-        raise HistoryError("periods yields items that are not (at, X, y), or (at, X, y, {'sample_weight': ...})")
+        raise HistoryError(
+            "periods yields items that are not (at, X, y), or (at, X, y, {'part': ..., 'sample_weight': ...})"
+        )
     at, X, y, further = (*item, {})[:4]
-    known = {"sample_weight", "base_margin"}
+    known = {"part", "sample_weight", "base_margin"}
     if not isinstance(further, dict) or not further.keys() <= known:
-        raise HistoryError(f"the fourth entry of a period is not a dict of {' or '.join(sorted(known))}")
+        raise HistoryError(f"the fourth entry of a period is not a dict of {', '.join(sorted(known))}")
     return at, X, y, further

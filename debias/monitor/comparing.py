@@ -24,7 +24,7 @@ from debias.monitor.times import (
     time_text,
 )
 from debias.results.changes import Changes
-from debias.results.fleet import MORE_FAULTS
+from debias.results.fleet import MIXED_MARGINS, MORE_FAULTS
 from debias.results.provisional import NOT_LOOKED_FOR
 from debias.results.windows import MeanOfPeriods, WindowOfPeriods
 from debias.significance.change import ENOUGH_PERIODS, compare_windows, groups_of
@@ -434,6 +434,18 @@ def nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | Non
     return f"no period is in {which}; this model has {counted(n_periods, 'period')}"
 
 
+def mixed_margins(periods: list[Period], compared: Sequence[int], with_margins: set[int]) -> str | None:
+    """Return that some of the compared periods have start margins and others have none; None if that is not so."""
+    without = [position for position in compared if position not in with_margins]
+    if not with_margins or not without:
+        return None
+    return (
+        f"{len(with_margins):,} of {len(compared):,} periods {MIXED_MARGINS} (period "
+        f"{time_text(periods[without[0]].moment)} is the first of them): they differ for that reason alone. Add all of "
+        "them with margins, or none, before you look at changes"
+    )
+
+
 def _of_rows(notes: dict[tuple[int, int], str], periods: list[Period], compared: Sequence[int]) -> list[str]:
     """Return the warnings about rows, one of each kind: the numbers after the first colon differ between periods."""
     kinds: dict[str, list[tuple[int, int]]] = {}
@@ -441,14 +453,9 @@ def _of_rows(notes: dict[tuple[int, int], str], periods: list[Period], compared:
         kinds.setdefault(notes[at].partition(":")[0], []).append(at)
     warnings = []
     with_margins = {position for position, _ in kinds.pop(HAS_MARGINS, ())}
-    without = [position for position in compared if position not in with_margins]
-    if with_margins and without:
-        first = time_text(periods[without[0]].moment)
-        warnings.append(
-            f"{len(with_margins):,} of {len(compared):,} periods were added with start margins and the others without "
-            f"(period {first} is the first of them): they differ for that reason alone. "
-            "Add all of them with margins, or none, before you look at changes"
-        )
+    mixed = mixed_margins(periods, compared, with_margins)
+    if mixed is not None:
+        warnings.append(mixed)
     for found in kinds.values():
         first, last = (time_text(periods[position].moment) for position, _ in (found[0], found[-1]))
         which = f"period {first}" if len(found) == 1 else f"{len(found):,} periods or parts from {first} to {last}"

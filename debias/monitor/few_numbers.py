@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.monitor.comparing import nothing_to_compare, reference_of, window_of
+from debias.monitor.comparing import mixed_margins, nothing_to_compare, reference_of, window_of
+from debias.monitor.records import HAS_MARGINS
 from debias.monitor.times import time_text
 from debias.results.fleet import MORE_FAULTS, Findings
 from debias.results.performance import Y_IS_PREDICTED
@@ -96,7 +97,12 @@ class Summaries:
             response_predicted=next(
                 (note for window in windows for note in window.notes if note.startswith(Y_IS_PREDICTED)), None
             ),
+            mixed_margins=self._mixed_margins([*before, *after]),
         )
+
+    def _mixed_margins(self, compared: list[int]) -> str | None:
+        with_margins = {position for position in compared if HAS_MARGINS in self._known[position].notes}
+        return mixed_margins(self.periods, compared, with_margins)
 
     def _differs(self, before: range, after: range, level: float) -> bool:
         """Return whether two windows differ, as far as this is known without sums at leaves."""

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from debias.monitor.backfilling import DataOrModel
     from debias.monitor.store import Period, Series
     from debias.results.changes import Changes
+    from debias.results.data_or_model import DataOrModel
     from debias.results.fleet import Fleet
     from debias.results.gate_outcome import Gate
 
@@ -362,7 +362,8 @@ class History:
         Parameters
         ----------
         periods : iterable of (at, X, y) or (at, X, y, further)
-            Period and all of its rows, as for :meth:`add`; `further` is a dict of `sample_weight` and `base_margin`.
+            Period and all of its rows, as for :meth:`add`; `further` is a dict of `sample_weight`, `base_margin` and
+            `part`. With a part, the rows are those of this part of the older model.
         trained_until
             The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are
             refused. None if it was trained on none of them. It must be said, because a single day of a long training
@@ -434,7 +435,8 @@ class History:
         Returns
         -------
         DataOrModel
-            ``data``, ``model``, their errors and p-values, ``verdict``, ``to_frame()`` and ``summary()``.
+            ``data``, ``model``, their errors and p-values, ``verdict``, ``to_frame()`` and ``summary()``; and
+            ``to_json()``, ``to_csv()``, ``to_html()`` and ``plot()``.
 
         Raises
         ------

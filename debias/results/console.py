@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from debias.results.changes import Changes
     from debias.results.clusters import Clusters
     from debias.results.comparison import Comparison
+    from debias.results.data_or_model import DataOrModel
     from debias.results.droppable import Droppable
     from debias.results.fleet import Fleet
     from debias.results.folds_audit import FoldsAudit
@@ -48,6 +49,14 @@ OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_a
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
 OF_COSTS_SINCE = ("saved_before", "cost", "cost_since", "since", "p_adjusted", "verdict")
 OF_MODELS = ("saved_baseline", "saved_model", "cost", "error", "p_adjusted", "verdict")
+OF_DATA_OR_MODEL = {
+    "change": "change",
+    "data": "by the data",
+    "data_p_adjusted": "adjusted p",
+    "model_part": "by the model",
+    "model_p_adjusted": "adjusted p of the model",
+    "verdict": "verdict",
+}
 WIDTH = 80
 """Columns of the prompt,"""
 MOST = 10
@@ -141,6 +150,21 @@ def print_models(console: Console, comparison: ModelComparison) -> None:
     table = Table.of(frame[:MOST_DRAWN], columns_of_models(comparison))
     _print_table(console, table, len(frame) - MOST_DRAWN)
     _print_lines(console, rest)
+
+
+def print_data_or_model(console: Console, found: DataOrModel) -> None:
+    """Print the days, the table of features, and then what changed the scores."""
+    first, *rest = found.summary()
+    _print_lines(console, [first])
+    frame = frame_of_parts(found)
+    table = Table.of(frame[:MOST_DRAWN], OF_DATA_OR_MODEL, OF_DATA_OR_MODEL)
+    _print_table(console, table, len(frame) - MOST_DRAWN)
+    _print_lines(console, rest)
+
+
+def frame_of_parts(found: DataOrModel) -> pd.DataFrame:
+    """Return the table of data and model for a reader: elsewhere a column called model has words."""
+    return found.to_frame().rename(columns={"model": "model_part"})
 
 
 def columns_of_models(comparison: ModelComparison) -> list[str]:
@@ -316,6 +340,13 @@ def short_models(comparison: ModelComparison) -> str:
     models = " and the baseline, ".join(escaped(str(comparison.settings.get(name))) for name in ("model", "baseline"))
     names = ("cost", "error", "p_adjusted", "verdict")
     return _short([f"Losses of {models}", comparison.headline], Table.of(frame[:MOST], names), len(frame))
+
+
+def short_data_or_model(found: DataOrModel) -> str:
+    """Return what changed the scores of most features, and the first rows of the table."""
+    frame = frame_of_parts(found)
+    columns = {name: OF_DATA_OR_MODEL[name] for name in ("data", "model_part", "verdict")}
+    return _short([f"Data or model: {found.summary()[0]}"], Table.of(frame[:MOST], columns, columns), len(frame))
 
 
 def short_gate(gate: Gate) -> str:

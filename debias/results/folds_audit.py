@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.results.folds_loss import FoldsLoss
+
 LEVEL = 0.95
 """Confidence level of ``low`` and ``high``."""
 
@@ -54,6 +56,8 @@ class FoldsAudit(ReportedResult):
         What a reader must know about the folds, beside the warnings of their audits.
     interactions : Interactions or None
         The pairs and triples that were named, over all folds; None if none was.
+    loss : FoldsLoss or None
+        How the loss of each fold divides into the base and what each feature saves; None if this was not asked for.
 
     Notes
     -----
@@ -75,6 +79,7 @@ class FoldsAudit(ReportedResult):
     no_error_because: str | None = None
     notes: tuple[str, ...] = ()
     interactions: Interactions | None = None
+    loss: FoldsLoss | None = None
 
     def __repr__(self) -> str:
         return console.short_folds(self)
@@ -278,7 +283,7 @@ class FoldsAudit(ReportedResult):
         list of str
             Folds that could not be tested come first, with the reason. Then the informative features, the strongest
             first; how many folds agree; features that single folds call informative and all folds together do not; how
-            stable the ranks are; the test; what the standard error covers; what the rows are.
+            stable the ranks are; the test; what the standard error covers; what the rows are; how the loss divides.
         """
         return sentences.summary_of_folds(self)
 
@@ -302,6 +307,7 @@ class FoldsAudit(ReportedResult):
             "notes": list(self.notes),
             "warnings": list(self.warnings),
             "interactions": None if self.interactions is None else self.interactions.to_dict(),
+            "loss": None if self.loss is None else self.loss.to_dict(),
             "audits": {name: each.to_dict() for name, each in self.audits.items()},
         }
 

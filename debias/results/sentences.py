@@ -544,11 +544,15 @@ def summary_of_folds(audit: FoldsAudit) -> list[str]:
     if not audit.tested:
         untested = f"No feature was tested: {audit.untested_because}."
         lines = [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit)]
-        return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit)]
+        return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
     lines = [*notes, *_untested_folds(audit), headline_of_folds(audit), *of_untested(audit.untested_features)]
     lines += [*_agreement(audit), *_ranks_of_folds(audit)]
     lines += [test_summary_of_folds(audit), *_error_of_folds(audit)]
-    return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit)]
+    return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
+
+
+def _loss_of_folds(audit: FoldsAudit) -> list[str]:
+    return [] if audit.loss is None else audit.loss.summary()
 
 
 def headline_of_folds(audit: FoldsAudit) -> str:

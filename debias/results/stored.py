@@ -39,6 +39,7 @@ from debias.results.fields import (
     without_version,
     yes_or_no,
 )
+from debias.results.folds_loss import FoldsLoss
 from debias.results.performance import NearDuplicates, Performance, Recalibration
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
@@ -149,6 +150,8 @@ def folds_fields(
     fields |= {name: or_none(_one_per_feature(n_features))(plain[name], name) for name in TESTS_OF_FOLDS}
     if plain.get("interactions") is not None:
         fields["interactions"] = interactions_from(mapping(plain["interactions"], "interactions"))
+    if plain.get("loss") is not None:
+        fields["loss"] = FoldsLoss.read(mapping(plain["loss"], "loss"), tuple(audits))
     if (fields["standard_error"] is None) != (fields["no_error_because"] is not None):
         raise Malformed("standard_error contradicts no_error_because")
     untested = all(each.tested_scores.selected is None for each in audits.values())

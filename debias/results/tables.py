@@ -20,6 +20,7 @@ from debias.results.vocabulary import (
     FleetVerdict,
     LossVerdict,
     ModelVerdict,
+    ScoreCause,
     Verdict,
     displayed_verdict,
 )
@@ -94,6 +95,8 @@ LONGEST_WORDS = 18
 """Words in a column are wrapped if there is no room and one is longer than this."""
 BETWEEN = 3
 """Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
+KINDS = (ScoreCause, Verdict, Finding, ChangeVerdict, LossVerdict, ModelVerdict, Confirmation, FleetVerdict)
+"""Words with a mark in pages; of equal words the last one counts."""
 MARK_CLASS = {BLUE: "informative", VERMILION: "indistinguishable", GREY: "untested"}
 """Classes of marks in style.css, by their colour."""
 
@@ -247,9 +250,7 @@ class Table:
             "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
             "words": [each.title for each in self.columns if each.is_text],
             "marks": {
-                word.text: (MARK_CLASS[word.display.colour], word.display.mark)
-                for kind in (Verdict, Finding, ChangeVerdict, LossVerdict, ModelVerdict, Confirmation, FleetVerdict)
-                for word in kind
+                word.text: (MARK_CLASS[word.display.colour], word.display.mark) for kind in KINDS for word in kind
             },
         }
 

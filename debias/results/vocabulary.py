@@ -146,6 +146,16 @@ class ModelVerdict(Word):
     UNTESTED = "not tested"
 
 
+class ScoreCause(Word):
+    """What changed the score of a feature after retraining."""
+
+    DATA = "data"
+    MODEL = "model"
+    BOTH = "data and model"
+    UNCHANGED = "no change detected"
+    UNTESTED = "untested"
+
+
 class LossKind(Word):
     """What is wrong with a feature that made the loss rise."""
 
@@ -256,6 +266,13 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         ModelVerdict.ALIKE: Display("no difference detected", mark="\N{BLACK CIRCLE}", marker="o"),
         ModelVerdict.UNTESTED: Display("not tested", mark="\N{BLACK SQUARE}", marker="s"),
     },
+    ScoreCause: {
+        ScoreCause.DATA: Display("data", colour=BLUE, mark="\N{BLACK CIRCLE}", marker="o"),
+        ScoreCause.MODEL: Display("model", colour=VERMILION, mark="\N{BLACK SQUARE}", marker="s"),
+        ScoreCause.BOTH: Display("data and model", colour=VERMILION, mark="\N{BLACK DIAMOND}", marker="D"),
+        ScoreCause.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
+        ScoreCause.UNTESTED: Display("untested", "not tested", GREY, "\N{BLACK SQUARE}", "s"),
+    },
     LossKind: {
         LossKind.VALUES: Display("its values changed or are broken"),
         LossKind.EFFECT: Display("the response to it changed"),
@@ -308,7 +325,7 @@ def displayed(value: object) -> str:
 
 def displayed_verdict(stored: str) -> str:
     """Return the displayed word of a verdict that a table has stored, of an audit or of a comparison of windows."""
-    for kind in (Verdict, ChangeVerdict, LossVerdict, ModelVerdict, FleetVerdict):
+    for kind in (Verdict, ChangeVerdict, LossVerdict, ModelVerdict, FleetVerdict, ScoreCause):
         if stored in set(kind):
             return kind(stored).text
     return stored

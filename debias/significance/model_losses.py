@@ -103,7 +103,7 @@ def compare_models(
     share = weight / weight.sum()
     difference = np.column_stack([newer.loss - baseline.loss, newer.base - baseline.base, old - new])
     mean = share @ difference
-    error, freedom, n_units = _errors(difference, weight, blocks)
+    error, freedom, n_units = errors_of_mean(difference, weight, blocks)
     scale = share @ np.abs(np.column_stack([baseline.loss, newer.loss]))
     error = np.where(error <= ROUNDING * scale.max(), np.nan, error)  # equal up to rounding in all rows
     cost, cost_error = mean[2:], error[2:]
@@ -128,15 +128,28 @@ def compare_models(
     return ModelLosses(names, loss, base, tuple(only_in.tolist()), statistics, n_units)
 
 
-def _errors(difference: Array, weight: Array, blocks: NDArray[np.int64] | None) -> tuple[Array, float, int]:
-    """Return standard errors of the means of differences, their degrees of freedom, and the number of units."""
+def errors_of_mean(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> tuple[Array, float, int]:
+    """Return standard errors of weighted means of rows, their degrees of freedom, and the number of units.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_values)
+    weight : array of shape (n_rows,)
+    blocks : array of int64 of shape (n_rows,), or None
+        Block of each row. Blocks are the units then, and rows otherwise.
+
+    Returns
+    -------
+    (array of shape (n_values,), float, int)
+        Errors are NaN with fewer than 10 units.
+    """
     if blocks is not None:
         at = np.unique(blocks, return_inverse=True)[1]
         total = np.bincount(at, weight).astype(np.float64)
-        sums = np.zeros((total.size, difference.shape[1]))
-        np.add.at(sums, at, weight[:, None] * difference)
-        difference, weight = sums / total[:, None], total
+        sums = np.zeros((total.size, values.shape[1]))
+        np.add.at(sums, at, weight[:, None] * values)
+        values, weight = sums / total[:, None], total
     if weight.size < LEAST_UNITS:
-        return np.full(difference.shape[1], np.nan), 1.0, weight.size
-    variance, freedom = variance_of_mean(difference, weight)
+        return np.full(values.shape[1], np.nan), 1.0, weight.size
+    variance, freedom = variance_of_mean(values, weight)
     return np.sqrt(variance), freedom, weight.size

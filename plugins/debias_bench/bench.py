@@ -115,7 +115,8 @@ def command(
     `dependence` those of the test of dependence, `many-features` where its lines are fitted in few trees,
     `rare-classes` error rates if few rows count, `folds` those over the folds of a cross-validation, and `monitor`
     those of the comparison of two windows of a history. `days` checks histories every day by the recipe, with and
-    without faults. `loss-changes` counts which features are blamed for a change of the loss. `intervals` measures
+    without faults. `loss-changes` counts which features are blamed for a change of the loss. `alarms` counts false
+    alarms of histories over 1,000 days, and the days until a fault is found. `intervals` measures
     the coverage of intervals, and the power at planned numbers of rows. `decisions` counts, on real data, sentences
     about reported importance that lead to wrong decisions, `droppable` what dropped features cost, and
     `interactions` error rates and power of the test of pairs, which `interaction-rivals` compares with other

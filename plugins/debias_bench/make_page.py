@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SIMULATED = (
     *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
-    *("folds", "monitor", "days", "loss-changes", "intervals", "decisions", "droppable"),
+    *("folds", "monitor", "days", "loss-changes", "alarms", "intervals", "decisions", "droppable"),
     *("interactions", "interaction-rivals"),
 )
 """Measurements that keep their trials, each in a module of its name."""

@@ -1,11 +1,14 @@
 """``debias.audit_folds``: against audits of each fold by hand, and what it does with folds that tell less."""
 
+from itertools import combinations
+from math import factorial
+
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
 from scipy.stats import t as student
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -448,3 +451,118 @@ def test_false_discovery_rates_go_through_to_the_folds(data, splits, forests):
     assert {each.tested_scores.details["test"]["error"] for each in audit.audits.values()} == {"fdr"}
     assert audit.test["error"] == "fdr"
     assert "false discovery rate 5%" in " ".join(audit.summary())
+
+
+def output_knowing(tree, row, known, node=0):
+    """Mean output of a tree for a row of which some columns are known: both sides, by training weight, at others."""
+    if tree.children_left[node] < 0:
+        return tree.value[node, 0, 0]
+    children = tree.children_left[node], tree.children_right[node]
+    if tree.feature[node] in known:
+        return output_knowing(tree, row, known, children[not row[tree.feature[node]] <= tree.threshold[node]])
+    weight = tree.weighted_n_node_samples
+    return sum(weight[child] * output_knowing(tree, row, known, child) for child in children) / weight[node]
+
+
+def saved_by_brute_force(forest, X, y):
+    """Loss, base and what each feature saves, by the definition of Shapley values over all sets of columns.
+
+    Of squared errors the mean slope between the base F0 and the prediction F is 2 (y - (F0 + F) / 2).
+    """
+    n, found = X.shape[1], []
+    for row, response in zip(X.to_numpy(dtype=np.float32), y, strict=True):
+        of = {
+            known: np.mean([output_knowing(each.tree_, row, known) for each in forest.estimators_])
+            for size in range(n + 1)
+            for known in combinations(range(n), size)
+        }
+        phi = np.zeros(n)
+        for known in of:
+            for k in set(range(n)) - set(known):
+                weight = factorial(len(known)) * factorial(n - len(known) - 1) / factorial(n)
+                phi[k] += weight * (of[tuple(sorted((*known, k)))] - of[known])
+        first, last = of[()], of[tuple(range(n))]
+        found.append([(response - last) ** 2, (response - first) ** 2, *(2 * phi * (response - (first + last) / 2))])
+    return np.array(found)
+
+
+@pytest.mark.thorough
+def test_the_loss_of_each_fold_divides_as_by_brute_force(data):
+    X, y = data[0].iloc[:48], data[1].iloc[:48]
+    splits = list(KFold(4).split(X))
+    models = [RandomForestRegressor(3, max_depth=4, random_state=0).fit(X.iloc[own], y.iloc[own]) for own, _ in splits]
+    loss = debias.audit_folds(models, X, y, splits, loss=True, test=None).loss
+    for k, (_, test) in enumerate(splits):
+        expected = saved_by_brute_force(models[k], X.iloc[test], y.iloc[test]).mean(axis=0)
+        np.testing.assert_allclose(loss.means[k], expected, rtol=0, atol=1e-12)
+
+
+def test_the_loss_of_each_fold_is_that_of_its_predictions_and_adds_up(data, splits, forests, audit):
+    X, y = data
+    found = debias.audit_folds(forests, X, y, splits, loss=True, **PERMUTED)
+    loss = found.loss
+    predicted = [np.mean((y.iloc[test] - model.predict(X.iloc[test])) ** 2) for model, (_, test) in
+                 zip(forests, splits, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(loss.loss, predicted, rtol=1e-12)
+    np.testing.assert_allclose(loss.base - loss.saved.sum(axis=1), predicted, rtol=1e-12)
+    assert loss.saved.columns.tolist() == list(X.columns)
+    assert loss.saved.index.tolist() == [f"fold {k}" for k in range(4)]
+    means = np.column_stack([loss.loss, loss.base, loss.saved])
+    np.testing.assert_allclose(loss.error_of_mean, np.sqrt(1 / 4 + 60 / 180) * means.std(axis=0, ddof=1))
+    assert audit.loss is None
+    assert found.p_adjusted.tolist() == audit.p_adjusted.tolist()
+    assert found.summary()[-len(loss.summary()) :] == loss.summary()
+    again = FoldsAudit.from_json(found.to_json())
+    assert again.to_json() == found.to_json()
+    assert "What features save" in found.to_html()
+
+
+@pytest.mark.thorough
+def test_a_fold_whose_column_is_broken_is_worse_by_this_column(data):
+    """Rows of the last fold have other rows' values of the strong column."""
+    X, y = data[0].copy(), data[1]
+    X.iloc[180:, 0] = np.random.default_rng(1).permutation(X.iloc[180:, 0])
+    splits = list(KFold(4).split(X))
+    loss = debias.audit_folds(fitted(X, y, splits), X, y, splits, loss=True, test=None).loss
+    assert loss.worse == ["fold 3"]
+    assert list(loss.costs_more("fold 3")) == ["strong"]
+    assert any(text.startswith("fold 3 is worse than the other folds") for text in loss.summary())
+
+
+def test_what_has_no_loss_of_rows_is_refused(data, splits, forests):
+    X, y = data
+    with pytest.raises(CompositionError, match="loss=1 is neither True nor False"):
+        debias.audit_folds(forests, X, y, splits, loss=1)
+    other = XGBRegressor(n_estimators=3, max_depth=2, objective="reg:absoluteerror")
+    mixed = [*forests[:3], other.fit(X.iloc[splits[3][0]], y.iloc[splits[3][0]])]
+    with pytest.raises(CompositionError, match="are different figures: mean squared error in fold 0, "):
+        debias.audit_folds(mixed, X, y, splits, loss=True, test=None)
+    votes = [VotingRegressor([("a", forest()), ("b", forest())]).fit(X.iloc[own], y.iloc[own]) for own, _ in splits]
+    with pytest.raises(
+        CompositionError, match="fold 0: loss=True divides the loss of one model of trees, and this Vot"
+    ):
+        debias.audit_folds(votes, X, y, splits, loss=True, test=None)
+    cox = [
+        XGBRegressor(objective="survival:cox", n_estimators=2).fit(X.iloc[own], y.iloc[own].abs()) for own, _ in splits
+    ]
+    with pytest.raises(CompositionError, match="fold 0: .* has no parts of the loss: its loss, cox, compares rows"):
+        debias.audit_folds(cox, X, y.abs(), splits, loss=True, test=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda loss: loss["means"][0].__setitem__(0, 9.0), "the parts of loss do not add up"),
+        (lambda loss: loss.update(worse=["fold 1"]), "loss.worse does not follow"),
+        (lambda loss: loss["fold_names"].reverse(), "loss does not have 4 folds"),
+        (lambda loss: loss["errors"][0].__setitem__(0, -1.0), "below 0"),
+        (lambda loss: loss["freedom"].pop(), "arrays of other lengths"),
+        (lambda loss: loss.pop("metric"), "metric"),
+        (lambda loss: loss.update(more=1), "more"),
+    ],
+)
+def test_a_file_with_a_loss_that_is_not_ours_is_refused(data, splits, forests, change, message):
+    plain = debias.audit_folds(forests, *data, splits, loss=True, test=None).to_dict()
+    change(plain["loss"])
+    with pytest.raises(DebiasError, match=message):
+        FoldsAudit.from_dict(plain)

@@ -92,6 +92,20 @@ def test_the_table_says_how_many_folds_and_what_is_proven(home):
 
 
 @pytest.mark.thorough
+def test_the_loss_of_folds_is_that_of_python(home, tmp_path):
+    done = run(home / "models", home / "all.csv", *GIVEN, "--loss", "--json", tmp_path / "folds.json")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
+    rows = table[["a", "b", "c"]], table["y"], table["fold"]
+    expected = debias.audit_folds(models_of(home), *rows, loss=True, random_state=0)
+    assert json.loads((tmp_path / "folds.json").read_text())["loss"] == expected.loss.to_dict()
+    assert " ".join(expected.loss.summary()[0].split()) in " ".join(done.stdout.split())
+    without = run(home / "models" / "model-0.ubj", home / "all.csv", "--target", "y", "--loss")
+    assert without.exit_code == 2
+    assert "--loss compares folds" in without.output
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["list", "mapping", "cross_validate"])
 def test_files_of_several_models_give_the_same_audit(home, name):
     done = run(home / f"{name}.skops", home / "all.csv", *GIVEN, "--format", "csv")

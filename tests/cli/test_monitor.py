@@ -356,3 +356,50 @@ def test_with_the_model_causes_of_a_higher_loss_are_told(run, home):
     assert "not known: this history was opened without the model" in without
     done = run("check", "kept.history", *windows, "--model", "model.ubj", "--policy", "policy.toml")
     assert done.exit_code in (0, 1), done.output
+
+
+@pytest.mark.thorough
+def test_a_new_model_gets_the_past_days_and_the_changes_are_divided(run, home, tmp_path):
+    path = tmp_path / "both.history"
+    path.write_bytes((home / "kept.history").read_bytes())
+    days = [pd.read_csv(home / f"day{day}.csv").assign(day=f"2026-11-{day:02}") for day in range(1, 25)]
+    pd.concat(days).to_csv(tmp_path / "past.csv", index=False)
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(800, 3)), columns=["bmi", "age", "noise"])
+    model = XGBRegressor(n_estimators=30, max_depth=3, random_state=1, n_jobs=1)
+    model.fit(X, X["bmi"] + 0.5 * rng.normal(size=800)).save_model(tmp_path / "new.ubj")
+    given = ("--target", "y", "--drop", "id", "--period", "day", "--label", "new", "--trained-until")
+    past = ("backfill", path, tmp_path / "new.ubj", tmp_path / "past.csv", *given)
+    refused = run(*past, "2026-11-03")
+    assert refused.exit_code == 3
+    assert "is not after" in refused.stderr
+    done = run(*past, "none")
+    assert (done.exit_code, done.stdout) == (0, "24 periods added\n")
+    assert run(*past, "none").stdout == "0 periods added, 24 were there before\n"
+    new = debias.History(debias.load_model(tmp_path / "new.ubj"), path)
+    expected = new.data_or_model(recent="12d", old="model 1")
+    shown = run(
+        *("data-or-model", path, "--recent", "12d", "--new", "new", "--json", tmp_path / "a.json"),
+        *("--html", tmp_path / "a.html", "--format", "csv"),
+    )
+    assert (shown.exit_code, shown.stdout) == (0, expected.to_csv())
+    assert (tmp_path / "a.json").read_text() == expected.to_json() + "\n"
+    assert "Data or model" in (tmp_path / "a.html").read_text()
+    table = run("data-or-model", path, "--recent", "12d", "--new", "new")
+    assert expected.summary()[0] in " ".join(table.stdout.split())
+    assert expected.to_frame().loc["age", "verdict"] in ("data", "data and model")
+    wrong = run("data-or-model", path, "--recent", "12 moons")
+    assert wrong.exit_code == 2
+
+
+@pytest.mark.thorough
+def test_rows_without_a_period_and_other_columns_are_refused(run, home, tmp_path):
+    table = pd.read_csv(home / "day1.csv").assign(day=["2026-11-01"] * 199 + [None])
+    table.to_csv(tmp_path / "past.csv", index=False)
+    given = ("model.ubj", tmp_path / "past.csv", "--target", "y", "--drop", "id", "--trained-until", "none")
+    done = run("backfill", home / "kept.history", *given, "--period", "day")
+    assert done.exit_code == 2
+    assert "does not name the period of every row" in done.stderr
+    done = run("backfill", home / "kept.history", *given, "--period", "days")
+    assert done.exit_code == 2
+    assert "has no column 'days'" in done.stderr

@@ -1,13 +1,24 @@
 """A new model on the days of the old one: what is added and refused, and differences by hand."""
 
+import html
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
+from xgboost import XGBRegressor
 
 import debias
+from debias.data.groups import Grouping
 from debias.errors import HistoryError
+from debias.monitor.scores import scores_with_errors
 from debias.p_values import holm
+from debias.results.data_or_model import DataOrModel
+from debias.rows.period_sums import PeriodSums
+from debias.rows.preparation import batch_rows
+from debias.significance.days_with_memory import difference_of
 
 
 def rows_of(days, n_days=20, changed_from=10):
@@ -20,6 +31,59 @@ def old(model, path, days):
     for at, X, y in rows_of(days):
         history.add(X, y, at=at)
     return history
+
+
+def by_definition(windows):
+    """Difference, error and degrees of freedom, feature by feature; the memory by its definition."""
+    n_features, found = windows[0].shape[1], []
+    own = np.zeros((len(windows), n_features))
+    for w, window in enumerate(windows):
+        for k in range(n_features):
+            apart = window[:, k] - window[:, k].mean()
+            own[w, k] = (apart[1:] @ apart[:-1]) / (apart @ apart) + 1 / len(window)
+    sizes = [len(window) for window in windows]
+    memory = [sum(n * each[k] for n, each in zip(sizes, own, strict=True)) / sum(sizes) for k in range(n_features)]
+    for k in range(n_features):
+        r = max(memory[k], np.mean(memory), 0.0)
+        larger = (1 + r) / (1 - r)
+        parts = [window[:, k].var(ddof=1) / len(window) * larger for window in windows]
+        means = [window[:, k].mean() for window in windows]
+        freedom = sum(parts) ** 2 / sum(part**2 / max(n / larger - 1, 1) for part, n in zip(parts, sizes, strict=True))
+        found.append((means[-1] - (means[0] if len(means) > 1 else 0.0), sum(parts) ** 0.5, freedom))
+    return np.array(found).T
+
+
+def test_without_a_memory_the_errors_are_those_of_scipy():
+    """Neighbouring days of opposite deviations have a correlation below 0, which is taken for none."""
+    rng = np.random.default_rng(0)
+    windows = [rng.normal(size=(n, 3)) * 0.1 + np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] for n in (20, 12)]
+    found, paired = difference_of(windows), difference_of(windows[:1])
+    welch = stats.ttest_ind(windows[1], windows[0], equal_var=False)
+    assert found.memory.tolist() == [0.0] * 3
+    np.testing.assert_allclose(found.p_value(), welch.pvalue)
+    np.testing.assert_allclose(paired.p_value(), stats.ttest_1samp(windows[0], 0).pvalue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("sizes", [(60, 30), (30, 30), (8, 8)])
+def test_the_level_of_days_with_a_memory(sizes, memory):
+    """Ten features, both questions, 1,000 series: docs/monitoring.md cites these shares, which `pytest -rP` shows."""
+    rng, found, n_series = np.random.default_rng(1), 0, 1000
+    limit = 0.1 if sizes == (8, 8) and memory == 0.6 else 0.05  # so few days do not show so long a memory
+
+    def series(n):
+        values = rng.normal(size=(n, 10))
+        for k in range(1, n):
+            values[k] = memory * values[k - 1] + np.sqrt(1 - memory**2) * values[k]
+        return values
+
+    for _ in range(n_series):
+        old, apart = series(sum(sizes)), series(sizes[1])
+        p = [difference_of([old[: sizes[0]], old[sizes[0] :]]).p_value(), difference_of([apart]).p_value()]
+        found += bool((holm(np.concatenate(p)) <= 0.05).any())
+    print(f"{sizes} days, memory {memory}: {found / n_series:.3f}")
+    assert found / n_series <= limit + 2 * np.sqrt(limit * (1 - limit) / n_series)
 
 
 @pytest.fixture
@@ -37,14 +101,14 @@ def test_the_parts_are_differences_of_the_scores_of_days_and_errors_are_those_of
     found = new.data_or_model(recent=10)
     scores, series = new.scores(), new.periods["series"].to_numpy()
     first, second = scores[series == "model 1"].to_numpy(), scores[series == "new"].to_numpy()
-    welch = stats.ttest_ind(first[10:], first[:10], equal_var=False)
     difference = second[10:] - first[10:]
     np.testing.assert_allclose(found.data, first[10:].mean(axis=0) - first[:10].mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.model, difference.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.change, second[10:].mean(axis=0) - first[:10].mean(axis=0), rtol=1e-9)
-    np.testing.assert_allclose(found.model_error, stats.sem(difference), rtol=1e-9)
-    np.testing.assert_allclose(found.data_error, found.data / welch.statistic, rtol=1e-9)
-    expected = holm(np.concatenate([welch.pvalue, stats.ttest_1samp(difference, 0).pvalue]))
+    both = by_definition([first[:10], first[10:]]), by_definition([difference])
+    np.testing.assert_allclose(found.data_error, both[0][1], rtol=1e-9)
+    np.testing.assert_allclose(found.model_error, both[1][1], rtol=1e-9)
+    expected = holm(np.concatenate([2 * stats.t.sf(np.abs(each[0] / each[1]), each[2]) for each in both]))
     np.testing.assert_allclose(np.append(found.data_p_adjusted, found.model_p_adjusted), expected, rtol=1e-7)
     verdict = found.to_frame()["verdict"]
     assert verdict["a"] == "model"
@@ -84,8 +148,8 @@ def test_other_periods_and_other_rows_are_refused_and_those_before_stay(old, ret
     assert periods.index[periods["series"] == "new"].tolist() == [0]
     with pytest.raises(HistoryError, match="not \\(at, X, y\\)"):
         new.backfill([1], trained_until=None)
-    with pytest.raises(HistoryError, match="a dict of base_margin or sample_weight"):
-        new.backfill([(1, *days(1), {"part": "x"})], trained_until=None)
+    with pytest.raises(HistoryError, match="a dict of base_margin, part, sample_weight"):
+        new.backfill([(1, *days(1), {"parts": "x"})], trained_until=None)
 
 
 def test_periods_of_the_training_are_refused(old, retrained, days):
@@ -128,6 +192,8 @@ def test_wrong_windows_and_models_are_refused(old, retrained, days):
         new.data_or_model(recent=5)
     with pytest.raises(HistoryError, match="none in common"):
         new.data_or_model(recent=30)
+    with pytest.raises(HistoryError, match="reference= is after recent=: exchange them"):
+        new.data_or_model(recent=(0, 4), reference=(10, 14))
     with pytest.raises(HistoryError, match="old='x' is not another model"):
         new.data_or_model(recent=5, old="x")
     with pytest.raises(HistoryError, match="the error rate 2 is not between 0 and 1"):
@@ -147,8 +213,9 @@ def test_scores_that_are_the_same_on_all_days_are_not_tested_and_do_not_count_fo
     found = new.data_or_model(recent=10)
     assert found.verdict[2] == "untested"
     assert np.isnan([found.data_error[2], found.model_error[2], found.data_p_adjusted[2]]).all()
-    first = old.scores()[old.periods["series"].to_numpy() == "model 1"]["b"].to_numpy()
-    p = stats.ttest_ind(first[10:], first[:10], equal_var=False).pvalue
+    first = old.scores()[old.periods["series"].to_numpy() == "model 1"][["a", "b"]].to_numpy()
+    change, error, freedom = by_definition([first[:10], first[10:]])[:, 1]
+    p = 2 * stats.t.sf(abs(change / error), freedom)
     np.testing.assert_allclose(found.data_p_adjusted[1], 4 * p, rtol=1e-6)  # the smallest of four
 
 
@@ -157,3 +224,127 @@ def test_rows_without_responses_are_not_left_waiting(old, retrained, days):
     with pytest.raises(HistoryError, match="has rows without responses here"):
         new.backfill([(1, days(1)[0], None)], trained_until=None)
     assert not len(new.waiting)
+
+
+def test_parts_are_those_of_the_old_model(model, retrained, path, days):
+    old = debias.History(model, path)
+    halves = [(k, part, *days(10 * k + j, 40 + j)) for k in range(9) for j, part in enumerate(("east", "west"))]
+    for k, part, X, y in halves:
+        old.add(X, y, at=k, part=part)
+    new = debias.History(retrained, path, label="new")
+    items = [(k, X, y, {"part": part}) for k, part, X, y in halves]
+    with pytest.raises(HistoryError, match="of 'model 1' has no part 'north'; it has 'east', 'west'. 0 periods"):
+        new.backfill([(0, *days(0, 40), {"part": "north"})], trained_until=None)
+    with pytest.raises(HistoryError, match="period 0, part 'east', has 39 rows here and 40 rows"):
+        new.backfill([(0, *days(0, 39), {"part": "east"})], trained_until=None)
+    assert new.backfill(items[:-1], trained_until=None) == 17
+    few = new.data_or_model(recent=3)
+    assert few.left_out == ("8",)  # a part of it is missing
+    assert new.backfill(items, trained_until=None) == 1
+    assert new.data_or_model(recent=3).left_out == ()
+    by_series = new.periods.groupby("series")["parts"].sum()
+    assert by_series["model 1"] == by_series["new"] == 18
+
+
+@pytest.fixture
+def found(old, without_a, days):
+    new = debias.History(without_a, old.path, label="new")
+    new.backfill(rows_of(days), trained_until=None)
+    return new.data_or_model(recent=10)
+
+
+@pytest.mark.thorough
+def test_the_result_is_written_read_drawn_and_shown(found, tmp_path):
+    text = found.to_json(tmp_path / "a.json")
+    again = DataOrModel.from_json(tmp_path / "a.json")
+    assert again.to_json() == text
+    assert repr(again) == repr(found)
+    assert found.to_csv().splitlines()[0].startswith("feature,change,data,")
+    page = found.to_html()
+    assert (
+        found.headline == "Of 3 features, the data changed the scores of 1, the model those of 1, and both those of 0"
+    )
+    for sentence in (found.headline, *found.summary()):
+        assert sentence in html.unescape(page)
+    axes = found.plot(ax=Figure().subplots(), max_features=2)
+    drawn = {line.get_label(): line.get_xdata() for line in axes.lines if not line.get_label().startswith("_")}
+    order = np.argsort(-np.fmax(np.abs(found.data), np.abs(found.model)), kind="stable")[:2]
+    np.testing.assert_array_equal(drawn["by the data"], found.data[order])
+    np.testing.assert_array_equal(drawn["by the model"], found.model[order])
+    assert len(axes.get_yticklabels()) == 3  # the last one stands for the others
+    for change, message in (
+        (lambda plain: plain.update(kind="x"), "its kind is not"),
+        (lambda plain: plain["data"].pop(), "its columns do not have"),
+        (lambda plain: plain.update(verdict=["data"] * 3), "verdict does not follow"),
+        (lambda plain: plain["model_p_adjusted"].__setitem__(0, 2.0), "out of range"),
+        (lambda plain: plain.update(names=["a", "a", "b"]), "twice"),
+        (lambda plain: plain.update(error_rate=1.5), "not between 0 and 1"),
+    ):
+        plain = found.to_dict()
+        change(plain)
+        with pytest.raises(debias.DebiasError, match=message):
+            DataOrModel.from_dict(plain)
+
+
+def test_days_that_are_alike_have_larger_errors_and_this_is_said(found):
+    rng, walk = np.random.default_rng(0), np.zeros((40, 2))
+    for k in range(1, 40):
+        walk[k] = 0.8 * walk[k - 1] + rng.normal(size=2)
+    alike, shuffled = difference_of([walk]), difference_of([rng.permutation(walk)])
+    assert (alike.error > 1.5 * shuffled.error).all()
+    memory = np.full(found.data.size, 0.42)
+    assert not any(
+        "alike" in text for text in replace(found, data_memory=0 * memory, model_memory=0 * memory).summary()
+    )
+    (said,) = [text for text in replace(found, data_memory=memory).summary() if "alike" in text]
+    assert "a correlation of up to 0.42" in said
+
+
+def whole_histories(setting, number, before=60, recent=30, n_rows=60):
+    """Verdicts of two models on the days of a history, by the same sums and scores as a file has."""
+    rng = np.random.default_rng([43, number, *setting.encode()])
+    effect = {"x0 falls to .8": 0.8, "x0 falls to .5": 0.5}.get(setting, 1.0)
+
+    def rows(n, slope=1.0, moved=0.0):
+        X = rng.normal(size=(n, 4))
+        X[:, 0] += moved
+        return X, slope * X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * X[:, 2] + rng.normal(size=n)
+
+    def fitted(columns):
+        X, y = rows(1000)
+        settings = {"n_estimators": 20, "max_depth": 3, "learning_rate": 0.3, "n_jobs": 1}
+        return PeriodSums(XGBRegressor(**settings).fit(X * columns, y), loss_rows=0)
+
+    old = fitted(np.ones(4))
+    new = fitted(np.array([1.0, 0.0, 1.0, 1.0])) if setting == "the new model lacks x1" else fitted(np.ones(4))
+    grouping, scores, day = Grouping.of(None, old.ensemble.feature_names), [[], []], np.zeros(2)
+    for k in range(before + recent):
+        day = 0.3 * day + np.sqrt(1 - 0.3**2) * rng.normal(size=2)
+        of_day = 0.2 * day if setting == "days with memory .3" else np.zeros(2)
+        X, y = rows(n_rows, (effect if k >= before else 1.0) + of_day[0], of_day[1])
+        for own, empty in zip(scores, (old, new), strict=True):
+            sums = empty.empty()
+            sums.add_rows(batch_rows(empty.model, empty.ensemble, X, y, None, empty.notes, 1, False))
+            own.append(scores_with_errors(sums, grouping)[0])
+    first, second = map(np.array, scores)
+    both = difference_of([first[:before], first[before:]]), difference_of([second[before:] - first[before:]])
+    p = holm(np.concatenate([each.p_value() for each in both]))
+    return p[:4] <= 0.05, p[4:] <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "setting",
+    ["nothing changes", "days with memory .3", "x0 falls to .8", "x0 falls to .5", "the new model lacks x1"],
+)
+def test_levels_and_power_in_whole_histories(setting):
+    """200 histories of real models, 60 days and 30 of 60 rows: docs/monitoring.md cites these shares."""
+    n = 200
+    found = [whole_histories(setting, number) for number in range(n)]
+    data, model = (np.array([each[k] for each in found]) for k in (0, 1))
+    changed = 0 if "falls" in setting else None
+    false = data if changed is None else np.delete(data, changed, axis=1)
+    share = false.any(axis=1).mean()
+    power = "" if changed is None else f", data of x0 {data[:, 0].mean():.3f}"
+    print(f"{setting}: false data {share:.3f}{power}, model {np.round(model.mean(axis=0), 3)}")
+    assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)

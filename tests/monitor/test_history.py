@@ -529,9 +529,14 @@ def test_rows_whose_margins_were_forgotten_are_refused_until_all_are_replaced(ex
             f"{mixed}: they differ for that reason alone. Add all of them with margins, or none, before you look at "
             "changes"
         ]
+        for html in (None, path.with_suffix(".html")):  # from a few numbers a period, and in full
+            (line,) = debias.History.fleet(path, recent=1, html=html).lines
+            assert line.verdict == "needs a look"
+            assert line.why.startswith(mixed)
         X, y, margin = rows(1, 1.0)
         history.add(X, y, at=1, base_margin=margin, rows="held-out", replace=True)
     assert not [text for text in history.changes(1).warnings if "margin" in text]
+    assert "margin" not in debias.History.fleet(path, recent=1).lines[0].why
 
 
 def test_margins_need_rows_in_memory_and_a_boosted_model(exposed, path, days, tmp_path):

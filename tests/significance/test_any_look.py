@@ -266,3 +266,21 @@ def test_a_rise_is_found_within_days_however_late_it_begins(memory, limit):
         never = np.mean(np.isinf(late))
         print(f"memory {memory}, from day {begin}: median {np.median(late):.0f}, {never:.3f} not in 90 days")
         assert np.median(late) <= limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "limit"), [(0.0, 14), (1.0, 21), (2.0, 35)])
+@pytest.mark.parametrize("first", [0, 3])
+def test_weekends_raise_no_alarm_and_make_a_rise_take_longer(size, limit, first):
+    """Two of seven days are larger by `size` standard deviations: docs/monitoring.md cites the medians and shares."""
+
+    def with_weekends(values):
+        return values + size * ((np.arange(len(values)) + first) % 7 >= 5)[:, None]
+
+    share = ever_found(with_weekends(days(7, N_BEFORE + 300, 400))).mean(axis=1)
+    risen = with_weekends(days(11, N_BEFORE + 90, 200))
+    risen[N_BEFORE:] += 2.0
+    median = np.median(delays(risen, 0.05 / 10))
+    print(f"weekends by {size}, from day {first}: falsely {share[0]:.4f} and {share[1]:.4f}, {median:.1f} days")
+    assert (share <= 0.05).all()
+    assert median <= limit

@@ -133,6 +133,7 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
                 "caption": "Each model was scored on the rows that were held out from it.",
             },
             *_interactions(audit),
+            *_loss(audit),
         ],
         reading=_reading(),
         provenance=_provenance(audit),
@@ -238,6 +239,45 @@ def _interactions(audit: FoldsAudit) -> list[dict[str, Any]]:
             "caption": "Means over folds, weighted by their rows, and one test of all folds together. Confirmed ones "
             "first, then by score.",
         }
+    ]
+
+
+def _loss(audit: FoldsAudit) -> list[dict[str, Any]]:
+    if audit.loss is None:
+        return []
+    frame, folds, metric = audit.loss.to_frame(), audit.loss.of_folds(), audit.loss.metric
+    columns = {"feature": list(map(str, frame.index))}
+    columns |= {
+        heading: cells("saved_after", frame[name].to_numpy(), DASH)
+        for name, heading in (
+            ("saved", "saved"),
+            ("standard_error", "standard error"),
+            ("lowest", "least in a fold"),
+            ("highest", "most in a fold"),
+        )
+    }
+    columns["costs more in"] = [escaped(text) or DASH for text in frame["costs_more_in"]]
+    of_folds = {"fold": list(map(str, folds.index))} | {
+        heading: cells("saved_after", folds[name].to_numpy(), DASH)
+        for name, heading in (("loss", metric), ("error", "standard error"), ("base", "of a constant"))
+    }
+    of_folds["above the others"] = cells("cost", folds["above_others"].to_numpy(), DASH)
+    of_folds["adjusted p"] = cells("p_adjusted", folds["p_adjusted"].to_numpy(), DASH)
+    return [
+        {
+            "name": "loss",
+            "heading": "What features save",
+            "table": Table.of_cells(columns).to_html(),
+            "caption": f"In the unit of the {metric}, means over folds, the largest first. The loss of a constant "
+            "less all of them is the loss. “costs more in”: folds that are worse than the others, in which the feature "
+            "saves less than elsewhere, beyond chance.",
+        },
+        {
+            "name": "loss_of_folds",
+            "heading": "The loss of each fold",
+            "table": Table.of_cells(of_folds).to_html(),
+            "caption": "Standard errors are over the rows of a fold, with its model as it is.",
+        },
     ]
 
 
