@@ -101,16 +101,17 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"differences between models. {_limits(trials)} The response depends on the columns as ever. "
         "Alarms that may tell the truth are in *italics*: with a season of a year, and with a drift, the mean response "
         "and the mean prediction do change, and so do the loss, its parts and the mean residual, because the model "
-        "errs more, and is more biased, on some rows than on others. Of a season of 30 days, a single week differs from "
-        "the reference, which has two whole seasons. Weekends change nothing in the columns, nor in what is predicted.",
+        "errs more, and is more biased, on some rows than on others. Of a season of 30 days, a single week "
+        "differs from the reference, which has two whole seasons. Weekends change nothing in the columns, nor in "
+        "what is predicted.",
         _calm_table(trials),
         "## A fault on the 91st day",
         f"Streams of {END} days, a model each: the share with an alarm within the {END - FAULT} days of the fault, and "
         "the median number of days until it (0: on the first day; no median if fewer than half were found). Looks are "
         f"daily in the first 15 days. *Check*: the full comparison of the last {RECENT} days, as {LOOKS} planned "
-        "looks: a feature costs more, its response changed or its rows shifted, the loss rose, or the mean residual moved. "
-        "*Before the responses*: the same days without them: values of a column are broken, rows shifted, or the mean "
-        "prediction or what features are expected to save changed. *Forecast*: at any look, the mean loss of the rows "
+        "looks: a feature costs more, its response changed or its rows shifted, the loss rose, or the mean residual "
+        "moved. *Before the responses*: the same days without them: values of a column are broken, rows shifted, or the "
+        "mean prediction or what features are expected to save changed. *Forecast*: at any look, the mean loss of the rows "
         "of the reference with similar predictions (tenths) rose.",
         _fault_table(trials),
         "## Which feature is named",
