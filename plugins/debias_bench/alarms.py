@@ -110,9 +110,9 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "the median number of days until it (0: on the first day; no median if fewer than half were found). Looks are "
         f"daily in the first 15 days. *Check*: the full comparison of the last {RECENT} days, as {LOOKS} planned "
         "looks: a feature costs more, its response changed or its rows shifted, the loss rose, or the mean residual "
-        "moved. *Before the responses*: the same days without them: values of a column are broken, rows shifted, or the "
-        "mean prediction or what features are expected to save changed. *Forecast*: at any look, the mean loss of the rows "
-        "of the reference with similar predictions (tenths) rose.",
+        "moved. *Before the responses*: the same days without them: values of a column are broken, rows shifted, or "
+        "the mean prediction or what features are expected to save changed. *Forecast*: at any look, the mean loss of "
+        "the rows of the reference with similar predictions (tenths) rose.",
         _fault_table(trials),
         "## Which feature is named",
         "Of the alarms above that name features, the share whose first feature is one that the fault is about.",
