@@ -92,7 +92,7 @@ class Field:
 
     def rounded(self, values: Floats) -> Floats:
         """Return numbers in the precision of the field."""
-        return values.astype(np.float32).astype(np.float64) if self.type == "float" else values
+        return in_single(values) if self.type == "float" else values
 
     def _numbers(self, column: Sequence[Any]) -> Floats:
         array = np.asarray(column)
@@ -248,6 +248,12 @@ class Fields:
                 f"X has the shape {array.shape}, and the {SOURCE} takes {len(names)} columns: {listed(names)}"
             )
         return list(array.T)
+
+
+def in_single(values: Floats) -> Floats:
+    """Return numbers in the precision of 32 bits: too large ones become infinite, as in an evaluator."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)
 
 
 def _number_or_nan(text: str) -> float:
