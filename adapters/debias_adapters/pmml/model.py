@@ -206,8 +206,8 @@ class PmmlTrees:
             names = [fields.inputs[each].name for each in origins]
             first = ", ".join(map(str, rows[:MOST_NAMED].tolist())) + (", ..." if rows.size > MOST_NAMED else "")
             raise RowsError(
-                f"row {rows[0]} has missing values in {listed(names)}, and the {SOURCE} gives no prediction for it that "
-                f"has a leaf in every tree ({rows.size} such rows of {len(matrix)}: {first}): leave these rows out, or "
+                f"row {rows[0]} has missing values in {listed(names)}, and the {SOURCE} gives no prediction for it "
+                f"that has a leaf in every tree ({rows.size} such rows of {len(matrix)}: {first}): leave these rows out, or "
                 "fill in the values"
             )
 

@@ -10,13 +10,15 @@ import numpy as np
 
 from debias_adapters.pmml.document import damaged, unsupported
 from debias_adapters.pmml.fields import in_single
-from debias_adapters.pmml.parsing import COMPARISONS, IS_TRUE, OPERATORS, OTHER, WRONG, NodeLists
+from debias_adapters.pmml.parsing import COMPARISONS, IS_TRUE, OPERATORS, OTHER, NodeLists
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from xml.etree.ElementTree import Element
 
     from numpy.typing import NDArray
+
+    from debias.errors import UnsupportedModelError
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int32]
@@ -192,55 +194,79 @@ def _predicates(
     lists: NodeLists, order: list[int], columns: Columns
 ) -> tuple[NDArray[np.uint8], Ints, Floats, dict[int, Predicate]]:
     """Return what the predicates of the nodes ask: codes, columns, limits, and sets and compounds."""
-    asked = np.array(lists.operator, dtype=np.uint8)
-    if lists.wrong:
-        k, operator = next(iter(lists.wrong.items()))
-        raise damaged(f"a SimplePredicate of {lists.field[k]!r} has the operator {operator!r}, or no value")
-    simple = np.flatnonzero(asked < IS_TRUE).tolist()
-    fields, others = lists.field, dict[int, Predicate]()
-    number_of, is_label = dict[str, int](), dict[str, bool]()
-    limit = np.full(asked.size, np.nan)
+    try:
+        asked = np.array(lists.operator, dtype=np.uint8)
+    except (TypeError, ValueError):
+        wrong = next(k for k, each in enumerate(lists.operator) if not isinstance(each, int))
+        raise _wrong_operator(lists.field[wrong], lists.operator[wrong]) from None
     # Columns and categories are numbered in the order of the nodes.
+    number_of: dict[str | None, int] = {None: -1}
+    is_label: dict[str | None, bool] = {None: False}
     if not lists.others:
-        number_of = {name: columns.number_of(name) for name in dict.fromkeys(fields[k] for k in simple)}
-        is_label = {name: columns.is_label(name) for name in number_of}
-    in_turn = order if lists.others or any(is_label.values()) else []
-    for node, k in enumerate(in_turn):
+        for name in dict.fromkeys(lists.field):
+            if name is not None:
+                number_of[name], is_label[name] = columns.number_of(name), columns.is_label(name)
+    limit, others = np.full(asked.size, np.nan), dict[int, Predicate]()
+    if not lists.others and not any(is_label.values()):
+        limit = _limits(lists, asked, columns)
+    else:
+        _fill_in_turn(lists, order, columns, (number_of, is_label, limit, others))
+    if any(columns.is_single(name) for name in number_of if name is not None):
+        single = {name: name is not None and columns.is_single(name) for name in number_of}
+        limit = np.where([single[name] for name in lists.field], in_single(limit), limit)
+    column = np.array([number_of[name] for name in lists.field], dtype=np.int32)
+    if order is not lists.owner:
+        asked, column, limit = asked[order], column[order], limit[order]
+    return asked, column, limit, others
+
+
+def _limits(lists: NodeLists, asked: NDArray[np.uint8], columns: Columns) -> Floats:
+    """Return the numbers that the predicates of a tree compare with."""
+    compares = asked < len(COMPARISONS)
+    try:
+        limits = np.array(list(map(float, lists.value)))  # type: ignore[arg-type]  # None raises a TypeError
+        if np.isfinite(limits[compares]).all():
+            return limits
+    except (TypeError, ValueError):
+        pass
+    # A test for a missing value has none; another value is wrong, and raises an error that names the field.
+    values = [_value(lists, k, columns) if compares[k] else np.nan for k in range(asked.size)]
+    return np.array(values)
+
+
+def _fill_in_turn(
+    lists: NodeLists,
+    order: list[int],
+    columns: Columns,
+    parts: tuple[dict[str | None, int], dict[str | None, bool], Floats, dict[int, Predicate]],
+) -> None:
+    """Fill in numbers of columns, limits, sets and compounds, node by node."""
+    number_of, is_label, limit, others = parts
+    for node, k in enumerate(order):
+        name = lists.field[k]
         if k in lists.others:
             others[node] = predicate_of(lists.others[k], columns)
-        elif asked[k] < IS_TRUE:
-            name = fields[k]
+        elif name is not None:
             if name not in number_of:
                 number_of[name], is_label[name] = columns.number_of(name), columns.is_label(name)
-            if is_label[name] and asked[k] < len(COMPARISONS):
-                limit[k] = columns.value_of(name, _value(lists, k))
-    of_numbers = [k for k in simple if asked[k] < len(COMPARISONS) and not is_label[fields[k]]]
-    limit[of_numbers] = _limits(lists, of_numbers, columns)
-    column = np.full(asked.size, -1, dtype=np.int32)
-    column[simple] = [number_of[fields[k]] for k in simple]
-    return asked[order], column[order], limit[order], others
+            if lists.operator[k] in COMPARES:
+                limit[k] = _value(lists, k, columns)
 
 
-def _value(lists: NodeLists, k: int) -> str:
-    text = lists.value[k]
+COMPARES = range(len(COMPARISONS))
+
+
+def _value(lists: NodeLists, k: int, columns: Columns) -> float:
+    """Return what a predicate compares its field with."""
+    name, text = lists.field[k], lists.value[k]
+    assert name is not None
     if text is None:
-        raise damaged(f"a SimplePredicate of {lists.field[k]!r} has no value")
-    return text
+        raise _wrong_operator(name, OPERATORS[int(lists.operator[k] or 0)])
+    return columns.value_of(name, text)
 
 
-def _limits(lists: NodeLists, which: list[int], columns: Columns) -> Floats:
-    """Return numbers that predicates compare with, in the precision of their fields."""
-    try:
-        limits = np.array(list(map(float, map(lists.value.__getitem__, which))))  # type: ignore[arg-type]  # see below
-    except (TypeError, ValueError):
-        limits = np.array([np.nan])
-    if not np.isfinite(limits).all():  # one of them raises an error that names the field
-        limits = np.array([columns.value_of(lists.field[k], _value(lists, k)) for k in which])
-    single = {name: columns.is_single(name) for name in {lists.field[k] for k in which}}
-    if any(single.values()):
-        rounded = np.array([single[lists.field[k]] for k in which])
-        limits[rounded] = in_single(limits[rounded])
-    return limits
+def _wrong_operator(name: str | None, operator: object) -> UnsupportedModelError:
+    return damaged(f"a SimplePredicate of {name!r} has the operator {operator!r}, or no value")
 
 
 def _default_children(lists: NodeLists, parent: Ints) -> Ints:
@@ -268,7 +294,7 @@ def _numbers_or_nan(texts: list[str | None], n: int) -> Floats:
 
 
 def _shares(lists: NodeLists, n: int) -> tuple[Ints, list[str], Floats]:
-    """Return weights of classes: the nodes, the classes and the weights, which are ``probability`` or ``recordCount``."""
+    """Return weights of classes, ``probability`` or ``recordCount``: the nodes, the classes and the weights."""
     owner, shares = np.array(lists.share_owner, dtype=np.int32), lists.shares
     if not shares:
         return owner, [], np.empty(0)

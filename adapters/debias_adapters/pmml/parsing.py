@@ -7,15 +7,16 @@ needed of them goes into a few lists for each tree.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from debias.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import NoReturn
+
+    from debias_adapters.pmml.kernels.node_handlers import NodeHandlers
 
 FOREIGN = "foreign:"
 """What the names of elements of other languages inside the file begin with."""
@@ -23,13 +24,12 @@ _NAMESPACE = re.compile(r"http://www\.dmg\.org/PMML-\d+(_\d+)*\}")
 COMPARISONS = ("lessThan", "lessOrEqual", "greaterThan", "greaterOrEqual", "equal", "notEqual")
 OPERATORS = (*COMPARISONS, "isMissing", "isNotMissing")
 """Of a SimplePredicate, in the order of their codes."""
-IS_TRUE, IS_FALSE, OTHER, WRONG = range(len(OPERATORS), len(OPERATORS) + 4)
-"""Codes of the elements True and False, of sets and compounds, and of a SimplePredicate with another operator."""
-_CODES: dict[Any, int] = {name: code for code, name in enumerate(OPERATORS)}
-_CODES |= {code: code for code in (IS_TRUE, IS_FALSE, OTHER)}
-_WITHOUT_FIELD = {"True": {"operator": IS_TRUE}, "False": {"operator": IS_FALSE}}
-_INSIDE = -1
-"""Stands among open nodes for an open element that is no node."""
+IS_TRUE, IS_FALSE, OTHER = range(len(OPERATORS), len(OPERATORS) + 3)
+"""Codes of the elements True and False, and of sets and compounds."""
+PARTS = ("Extension", "Partition")
+"""Elements of a node, and inside of its predicates, that are left out."""
+_CODES = {name: code for code, name in enumerate(OPERATORS)}
+_WITHOUT_FIELD = {"True": IS_TRUE, "False": IS_FALSE, "SimpleSetPredicate": OTHER, "CompoundPredicate": OTHER}
 
 
 class NodeLists(Element):
@@ -46,19 +46,19 @@ class NodeLists(Element):
         The attributes ``id`` and ``defaultChild``; only if they say where missing values go.
     owner : list of int
         The node of each predicate.
-    operator : list of int
-        Of each predicate: its position in `OPERATORS`, or `IS_TRUE`, `IS_FALSE`, `OTHER` or `WRONG`.
-    field : list of str
+    operator : list of int or str or None
+        Of each predicate: its position in `OPERATORS`, or `IS_TRUE`, `IS_FALSE` or `OTHER`. Texts are of operators that
+        are none.
+    field : list of str or None
+        Of each predicate; None if it has no field of its own.
     value : list of str or None
-        Of each predicate.
+        Of each predicate; "nan" if it has no field of its own.
     others : dict of int to Element
         Sets and compounds, by their positions among the predicates.
     share_owner : list of int
         The node of each ScoreDistribution.
     shares : list of dict of str to str
         The attributes of each ScoreDistribution.
-    wrong : dict of int to str
-        The operators that are `WRONG`, by the positions of their predicates.
     odd : str or None
         The name of an element that no node has.
     """
@@ -69,14 +69,19 @@ class NodeLists(Element):
     name: list[str | None]
     default_child: list[str | None]
     owner: list[int]
-    operator: list[int]
-    field: list[str]
+    operator: list[int | str | None]
+    field: list[str | None]
     value: list[str | None]
     others: dict[int, Element]
     share_owner: list[int]
     shares: list[dict[str, str]]
-    wrong: dict[int, str]
     odd: str | None
+
+    def __init__(self) -> None:
+        super().__init__("Node")
+        self.parent, self.score, self.count, self.name, self.default_child = [-1], [], [], [], []
+        self.owner, self.operator, self.field, self.value = [], [], [], []
+        self.others, self.share_owner, self.shares, self.odd = {}, [], [], None
 
 
 def parsed(content: bytes) -> Element:
@@ -111,10 +116,10 @@ class _Parser:
         self.root = Element("")
         self._names = _Names()
         self._open: list[Element] = []  # elements that have begun and not ended
-        self._texts: dict[str, str] = {}  # names of fields, each kept once
+        self._fields: dict[str, str] = {}  # names of fields, each kept once
         self._tree: NodeLists | None = None  # whose nodes are being read
+        self._nodes: NodeHandlers
         self._level = 0  # number of open elements around that tree
-        self._go_on: Callable[[], None] = self._read_elements
         self._parser = expat.ParserCreate(namespace_separator="}")
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = _refuse_document_type
@@ -149,73 +154,38 @@ class _Parser:
 
     def _read_nodes(self, root: dict[str, str]) -> None:
         """Read the nodes of a tree, up to the end of its root."""
-        tree = NodeLists("Node")
+        from debias_adapters.pmml.kernels.node_handlers import NodeHandlers
+
+        tree = NodeLists()
+        keeps_names = self._open[-1].get("missingValueStrategy") == "defaultChild"
         self._open[-1].append(tree)
         self._tree, self._level = tree, len(self._open)
-        tree.odd, tree.others = None, {}
-        tree.parent, tree.owner, tree.share_owner, tree.shares = [-1], [], [], []
-        parent, owner, share_owner, shares = tree.parent, tree.owner, tree.share_owner, tree.shares
-        nodes, predicates = [root], list[dict[str, Any]]()
-        above, names = [0], self._names  # nodes that have begun and not ended; _INSIDE for other elements
-
-        def start(name: str, attributes: dict[str, str]) -> None:
-            tag, node = names[name], above[-1]
-            if tag == "Node" and node >= 0:
-                parent.append(node)
-                above.append(len(nodes))
-                nodes.append(attributes)
-            elif tag == "SimplePredicate" and node >= 0:
-                owner.append(node)
-                predicates.append(attributes)
-                above.append(_INSIDE)
-            elif tag == "ScoreDistribution" and node >= 0:
-                share_owner.append(node)
-                shares.append(attributes)
-                above.append(_INSIDE)
-            elif tag in _WITHOUT_FIELD and node >= 0:
-                owner.append(node)
-                predicates.append(_WITHOUT_FIELD[tag])
-                above.append(_INSIDE)
-            else:
-                element = Element(tag, attributes)
-                if node >= 0 and tag in ("SimpleSetPredicate", "CompoundPredicate"):
-                    tree.others[len(predicates)] = element
-                    owner.append(node)
-                    predicates.append({"operator": OTHER})
-                elif node >= 0 and tag not in ("Extension", "Partition"):
-                    tree.odd = tree.odd or tag
-                self._open.append(element)  # it is read up to its end
-                self._read_elements()
-
-        def end(_: str) -> None:
-            if not above.pop():  # of the root, which is node 0
-                self._fill(tree, nodes, predicates)
-                self._tree = None
-                self._read_elements()
-
-        self._go_on = lambda: self._read_with(start, end)
+        self._nodes = NodeHandlers(
+            tree, self._names, _CODES, _WITHOUT_FIELD, self._fields, self._read_part, self._end_nodes, keeps_names
+        )
+        self._nodes.add(root)
         self._go_on()
 
-    def _read_with(self, start: Any, end: Any) -> None:
-        self._parser.StartElementHandler = start
-        self._parser.EndElementHandler = end
+    def _go_on(self) -> None:
+        """Read nodes."""
+        self._parser.StartElementHandler = self._nodes.start
+        self._parser.EndElementHandler = self._nodes.end
         self._parser.CharacterDataHandler = None  # blanks between nodes
 
-    def _fill(self, tree: NodeLists, nodes: list[dict[str, str]], predicates: list[dict[str, Any]]) -> None:
-        """Keep the attributes of nodes and predicates that are needed."""
-        tree.score = [each.get("score") for each in nodes]
-        tree.count = [each.get("recordCount") for each in nodes]
-        if self._open[-1].get("missingValueStrategy") == "defaultChild":
-            tree.name = [each.get("id") for each in nodes]
-            tree.default_child = [each.get("defaultChild") for each in nodes]
-        code = _CODES.get
-        tree.operator = [code(each.get("operator"), WRONG) for each in predicates]
-        names = [each.get("field", "") for each in predicates]
-        tree.field = list(map(self._texts.setdefault, names, names))
-        tree.value = [each.get("value") for each in predicates]
-        tree.wrong = {}
-        if WRONG in tree.operator:
-            tree.wrong = {k: each.get("operator", "") for k, each in enumerate(predicates) if tree.operator[k] == WRONG}
+    def _end_nodes(self) -> None:
+        self._tree = None
+        self._read_elements()
+
+    def _read_part(self, tag: str, attributes: dict[str, str], predicate: int | None) -> None:
+        """Read an element inside of a node, up to its end."""
+        assert self._tree is not None
+        element = Element(tag, attributes)
+        if predicate is not None:
+            self._tree.others[predicate] = element
+        elif tag not in PARTS:
+            self._tree.odd = self._tree.odd or tag
+        self._open.append(element)
+        self._read_elements()
 
 
 def _refuse_document_type(*_: object) -> NoReturn:

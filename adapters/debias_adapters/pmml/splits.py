@@ -98,9 +98,17 @@ class Splits:
         if place[0] < 0:
             raise damaged("a tree gives no prediction for any row")
         new = np.where(place >= 0, (np.cumsum(stays, dtype=np.int32) - 1)[place], -1).astype(np.int32)
-        below = [np.where(each >= 0, new[each], -1)[stays].astype(np.int32) for each in (self.left, self.right)]
-        kept = [each[stays] for each in (self.missing_left, self.of_set)]
-        return Splits(self.feature[stays], self.threshold[stays], *below, *kept, self.sets, self.node[stays])
+        left, right = (np.where(each >= 0, new[each], -1)[stays] for each in (self.left, self.right))
+        return Splits(
+            self.feature[stays],
+            self.threshold[stays],
+            left.astype(np.int32),
+            right.astype(np.int32),
+            self.missing_left[stays],
+            self.of_set[stays],
+            self.sets,
+            self.node[stays],
+        )
 
 
 class _Questions:
@@ -187,7 +195,7 @@ class Splitter:
             raise unsupported(f"a tree whose predicates would need more than {MOST * tree.n_nodes + 64} splits")
         return made
 
-    def _walk(self, tree: PmmlTree) -> tuple[tuple[Any, ...], list[frozenset[int]]]:
+    def _walk(self, tree: PmmlTree) -> tuple[dict[str, Any], list[frozenset[int]]]:
         """Return the arguments of the compiled walk that say what the tree is and asks, and its sets."""
         n, asked = tree.n_nodes, tree.asked
         kind, sense = _KIND_OF[asked], _SENSE_OF[asked]
@@ -202,19 +210,28 @@ class Splitter:
         for k in np.flatnonzero(special).tolist():
             question[k] = self._question(more, tree.predicate(k))
         n_parts = np.array([0] * n + [len(each) for each in more.parts], dtype=np.int32)
-        arguments = (
-            tree.child_start, _not_empty([tree.children], np.int32), tree.default, question, tree.predicts.view(np.uint8),
-            tree.keeps_last, UNKNOWN_ANSWERS.get(tree.on_missing, 3),
-            _not_empty([kind, more.kind], np.uint8), _not_empty([column, more.column], np.int32),
-            _not_empty([limit, more.limit], np.float64), _not_empty([sense, more.sense], np.uint8),
-            _not_empty([np.full(n, NUMBER), more.set_of], np.int32), more.words(more.sets),
-            np.cumsum([0, *n_parts.tolist()], dtype=np.int32), _not_empty(more.parts or [[]], np.int32),
-            self._is_label.view(np.uint8),
-        )  # fmt: skip
+        arguments = {
+            "child_start": tree.child_start,
+            "children": _not_empty([tree.children], np.int32),
+            "default_child": tree.default,
+            "asked": question,
+            "predicts": tree.predicts.view(np.uint8),
+            "keeps_last": tree.keeps_last,
+            "on_unknown": UNKNOWN_ANSWERS.get(tree.on_missing, 3),
+            "kind": _not_empty([kind, more.kind], np.uint8),
+            "column": _not_empty([column, more.column], np.int32),
+            "limit": _not_empty([limit, more.limit], np.float64),
+            "sense": _not_empty([sense, more.sense], np.uint8),
+            "set_of": _not_empty([np.full(n, NUMBER), more.set_of], np.int32),
+            "sets": more.words(more.sets),
+            "part_start": np.cumsum([0, *n_parts.tolist()], dtype=np.int32),
+            "parts": _not_empty(more.parts or [[]], np.int32),
+            "is_label": self._is_label.view(np.uint8),
+        }
         return arguments, list(more.sets)
 
     def _made(
-        self, tree: PmmlTree, walk: tuple[tuple[Any, ...], list[frozenset[int]]], with_missing: bool
+        self, tree: PmmlTree, walk: tuple[dict[str, Any], list[frozenset[int]]], with_missing: bool
     ) -> Splits | int:
         """Return the splits of a tree, or `GAP` or `TOO_MANY`."""
         from debias_adapters.pmml.kernels import splitting
@@ -223,19 +240,19 @@ class Splitter:
         most = MOST * tree.n_nodes + 64
         feature, left, right, of_set, node = np.empty((5, most + 1), dtype=np.int32)
         threshold, missing_left = np.empty(most + 1), np.empty(most + 1, dtype=np.bool_)
-        scratch = np.empty((4, self._n_words), dtype=np.uint64)
+        codes, scratch = self._first.copy(), np.empty((4, self._n_words), dtype=np.uint64)
         made = splitting.make(
-            *arguments, self._first.copy(), scratch, with_missing,
-            feature, threshold, left, right, missing_left.view(np.uint8), of_set, node,
+            **arguments, codes=codes, scratch=scratch, with_missing=with_missing, feature=feature, threshold=threshold,
+            left=left, right=right, missing_left=missing_left.view(np.uint8), of_set=of_set, node=node,
         )  # fmt: skip
         if made < 0:
             return made
-        kept = [each[:made].copy() for each in (feature, threshold, left, right, missing_left, of_set)]
         listed = [tuple(sorted(each)) for each in sets]
-        for k in np.flatnonzero(kept[-1] == ANY_LABEL).tolist():
-            kept[-1][k] = len(listed)
-            listed.append(self._every[kept[0][k]])
-        return Splits(*kept, listed, node[:made].copy())
+        for k in np.flatnonzero(of_set[:made] == ANY_LABEL).tolist():
+            of_set[k] = len(listed)
+            listed.append(self._every[feature[k]])
+        feature, left, right, of_set, node = (each[:made].copy() for each in (feature, left, right, of_set, node))
+        return Splits(feature, threshold[:made].copy(), left, right, missing_left[:made].copy(), of_set, listed, node)
 
     def _question(self, more: _Questions, predicate: Predicate) -> int:
         """Add what a predicate asks, and return the number of the question."""
