@@ -385,7 +385,7 @@ WRONG = {
     "an infinite limit": (simple(GAP.replace('value="0"', 'value="INF"')), "must be a finite number"),
     "a date": (simple(TREE, '<DataField name="x" optype="continuous" dataType="date"/>'), "type 'date'"),
     "outliers": (simple(TREE.replace('name="x"', 'name="x" outliers="asExtremeValues"')), "outliers="),
-    "another expression": (with_derived('<Discretize field="x"/>'), "a derived field by Discretize"),
+    "another expression": (with_derived('<TextIndex textField="x"/>'), "a derived field by TextIndex"),
     "no table of values": (
         with_derived('<MapValues outputColumn="z"/>'),
         "MapValues of several columns, or without an",
@@ -400,7 +400,7 @@ WRONG = {
     ),
     "a table in a function": (
         with_derived(f'<Apply function="+">{table_of(1)}<Constant>1</Constant></Apply>'),
-        "MapValues inside of the function",
+        "a MapValues or a Discretize inside of the function",
     ),
     "another function": (with_derived('<Apply function="exp"><FieldRef field="x"/></Apply>'), "the function 'exp'"),
     "another operator": (

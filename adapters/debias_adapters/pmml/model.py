@@ -11,8 +11,9 @@ import numpy as np
 
 from debias.errors import RowsError, UnsupportedModelError
 from debias.text import listed
+from debias_adapters.pmml.derived import add_derived
 from debias_adapters.pmml.document import SOURCE, damaged, number, root_of, to_number, unsupported
-from debias_adapters.pmml.fields import Fields, add_derived, dictionary_of, inputs_of
+from debias_adapters.pmml.fields import Fields, dictionary_of, inputs_of
 from debias_adapters.pmml.nodes import tree_of, winners
 from debias_adapters.pmml.splits import NOWHERE, Splits, Splitter, leaves_of
 
@@ -207,8 +208,8 @@ class PmmlTrees:
             first = ", ".join(map(str, rows[:MOST_NAMED].tolist())) + (", ..." if rows.size > MOST_NAMED else "")
             raise RowsError(
                 f"row {rows[0]} has missing values in {listed(names)}, and the {SOURCE} gives no prediction for it "
-                f"that has a leaf in every tree ({rows.size} such rows of {len(matrix)}: {first}): leave these rows out, or "
-                "fill in the values"
+                f"that has a leaf in every tree ({rows.size} such rows of {len(matrix)}: {first}): leave these rows "
+                "out, or fill in the values"
             )
 
     def without_prediction(self, X: Floats) -> NDArray[np.bool_]:
@@ -420,7 +421,7 @@ class _Reader:
             raise damaged("an ensemble has no trees")
         if not method.startswith("weighted"):
             weights = [1.0] * len(parts)
-        elif method != "weightedSum" and (min(weights) < 0 or sum(weights) <= 0):
+        elif min(weights) < 0 or sum(weights) <= 0:
             raise damaged("the weights of its trees are no weights")
         return _joined(parts, weights, method, factor, constant)
 

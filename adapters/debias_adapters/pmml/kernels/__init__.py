@@ -1,1 +1,1 @@
-"""Compiled loops that read decimal numbers."""
+"""Compiled loops that read the nodes of a file, and make splits of them."""
