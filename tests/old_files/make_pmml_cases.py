@@ -243,8 +243,29 @@ def of_ensembles():
         yield name, file(numbers("a") + numbers("b"), model), rows
 
 
+def of_values():
+    """Yield cases about values at limits, values that are very large or small, and trees of one leaf."""
+    values = (0.1, 0.10000000149011612, 0.1000000014901162, 0.09999999, 0.10000001, -0.1, 0.0, -0.0, 5e-324, 1e-45)
+    extremes = (3.4028234e38, 3.5e38, -3.5e38, 1e308, -1e308, 16777216.0, 16777217.0, 16777218.0)
+    rows = [{"a": value} for value in (*values, *extremes)]
+    for kind in ("double", "float"):
+        for operator in ("lessThan", "lessOrEqual", "greaterThan", "greaterOrEqual", "equal", "notEqual"):
+            for limit in ("0.1", "0.10000000149011612", "0", "16777217", "3.4028234E38"):
+                content = file(numbers("a", kind), tree("a", split(compare("a", operator, limit))))
+                yield f"{kind} {operator} {limit}", content, rows
+    leaf = tree("a", node(-1.25, "<True/>"), "")
+    yield "one leaf", file(numbers("a"), leaf), rows[:1]
+    below = tree("a", split(compare("a", "lessThan", 0.05)))
+    yield (
+        "one leaf and a tree",
+        file(numbers("a"), within([leaf, below, leaf], "sum").replace(schema("ab"), schema("a"))),
+        rows,
+    )
+
+
 def cases():
     """Yield the name of each case, its file and its rows."""
+    yield from of_values()
     yield from of_derived()
     yield from of_ensembles()
     below = node(1, "<True/>", node(2, compare("a", "lessThan", 0)), node(3, compare("a", "greaterOrEqual", 0)))

@@ -30,7 +30,7 @@ def root_of(content: bytes) -> Element:
     """
     try:
         root = parsed(content)
-    except (expat.ExpatError, ValueError) as error:  # ValueError: of an encoding that Python does not have
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: of an encoding Python does not have
         raise damaged(f"it is no whole XML ({error})") from error
     if root.tag != "PMML":
         raise UnsupportedModelError(f"this XML file has the element {root.tag!r} outside, and PMML files have PMML")

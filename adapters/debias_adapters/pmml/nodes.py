@@ -194,11 +194,10 @@ def _predicates(
     lists: NodeLists, order: list[int], columns: Columns
 ) -> tuple[NDArray[np.uint8], Ints, Floats, dict[int, Predicate]]:
     """Return what the predicates of the nodes ask: codes, columns, limits, and sets and compounds."""
-    try:
-        asked = np.array(lists.operator, dtype=np.uint8)
-    except (TypeError, ValueError):
+    if set(map(type, lists.operator)) != {int}:
         wrong = next(k for k, each in enumerate(lists.operator) if not isinstance(each, int))
-        raise _wrong_operator(lists.field[wrong], lists.operator[wrong]) from None
+        raise _wrong_operator(lists.field[wrong], lists.operator[wrong])
+    asked = np.array(lists.operator, dtype=np.uint8)
     # Columns and categories are numbered in the order of the nodes.
     number_of: dict[str | None, int] = {None: -1}
     is_label: dict[str | None, bool] = {None: False}

@@ -310,7 +310,7 @@ def leaves_of(trees: Sequence[Splits], X: Floats) -> NDArray[np.int64]:
     while row.size:
         node = at[row, tree]
         x, of = X[row, feature[node]], of_set[node]
-        code = np.where(np.isnan(x), width - 1, np.minimum(x, width - 1)).astype(np.int64)
+        code = np.where((of >= 0) & (x < width), x, width - 1).astype(np.int64)
         goes_left = np.where(of >= 0, np.isin(of * width + code, members), x <= threshold[node])
         goes_left = np.where(np.isnan(x), missing_left[node], goes_left)
         at[row, tree] = np.where(goes_left, left[node], right[node])
