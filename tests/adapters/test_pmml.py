@@ -573,6 +573,22 @@ def test_an_isolation_forest_is_refused():
         loaded("isolation")
 
 
+def test_predicates_that_would_take_too_long_are_refused():
+    """Each of many children asks for two columns, so that each split looks at all children."""
+    test = '<SimplePredicate field="{}" operator="lessThan" value="{}"/>'
+    children = "".join(
+        f'<Node score="{k}"><CompoundPredicate booleanOperator="and">{test.format("x", k)}{test.format("z", -k)}'
+        "</CompoundPredicate></Node>"
+        for k in range(6000)
+    )
+    tree = pmml.tree(
+        pmml.schema(["x", "z"]), f'<Node score="0"><True/>{children}</Node>', noTrueChildStrategy="returnLastPrediction"
+    )
+    model = PmmlModel(pmml.file([pmml.numbers("x"), pmml.numbers("z")], pmml.numbers("y"), tree))
+    with pytest.raises(UnsupportedModelError, match="or far too long"):
+        debias_extract(model.trees)
+
+
 def test_deep_files_need_no_recursion():
     depth = 20_000
     node = '<Node score="{}"><SimplePredicate field="x" operator="lessThan" value="{}"/>'

@@ -192,7 +192,9 @@ class Splitter:
         if made == GAP:
             raise damaged("a tree gives no prediction for some rows without missing values")
         if isinstance(made, int):
-            raise unsupported(f"a tree whose predicates would need more than {MOST * tree.n_nodes + 64} splits")
+            raise unsupported(
+                f"a tree whose predicates would need more than {MOST * tree.n_nodes + 64} splits, or far too long"
+            )
         return made
 
     def _walk(self, tree: PmmlTree) -> tuple[dict[str, Any], list[frozenset[int]]]:

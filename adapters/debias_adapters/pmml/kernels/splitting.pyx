@@ -4,7 +4,7 @@ See debias_adapters/pmml/splits.py for what it does, and for the arrays.
 """
 
 from libc.math cimport INFINITY, NAN
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
@@ -38,6 +38,9 @@ cdef enum:
 cdef enum:
     ANY_LABEL = -2
     NUMBER = -1
+
+cdef enum:
+    MOST_ASKED = 1000  # questions looked at for each split that there may be: more would take longer than a large file
 
 cdef enum:
     NOWHERE = -2  # a leaf of rows without a prediction
@@ -99,6 +102,7 @@ cdef struct Walk:
     int32_t* told_column
     Known* told
     uint64_t* told_codes
+    int64_t n_asked  # how many questions were looked at
     # answers to a test: yes, no
     Known[2] answer
     bint[2] possible
@@ -202,6 +206,7 @@ cdef int32_t answer(Walk* walk, int32_t question) noexcept nogil:
     cdef int32_t each, first = -1
     cdef Py_ssize_t p
     cdef bint unknown = False, some_yes = False, some_no = False, odd = False
+    walk.n_asked += 1
     if kind == ALWAYS:
         return YES
     if kind == NEVER:
@@ -423,7 +428,7 @@ def make(
     walk.kind, walk.column, walk.limit, walk.sense = &kind[0], &column[0], &limit[0], &sense[0]
     walk.set_of, walk.sets, walk.part_start, walk.parts = &set_of[0], &sets[0, 0], &part_start[0], &parts[0]
     walk.n_words, walk.codes, walk.answer_codes = codes.shape[1], &codes[0, 0], &scratch[2, 0]
-    walk.n_absent, walk.n_told, walk.room = 0, 0, 32
+    walk.n_absent, walk.n_told, walk.room, walk.n_asked = 0, 0, 32, 0
     walk.known, walk.told_column, walk.told, walk.told_codes = NULL, NULL, NULL, NULL
     with nogil:
         walk.known = <Known*> realloc(NULL, n_columns * sizeof(Known))
@@ -440,7 +445,7 @@ def make(
             n_waiting -= 1
             way = waiting[n_waiting]
             forget(&walk, way.n_told)
-            if made == size:
+            if made == size or walk.n_asked > MOST_ASKED * <int64_t> size:
                 n = TOO_MANY
                 break
             if tell_way(&walk, &way) < 0:
