@@ -41,7 +41,8 @@ VERSIONS = tuple(sorted(path.name for path in HOME.iterdir() if path.is_dir()))
 N_TRAIN, FIRST = 200, 150
 ANSWERS = {version: json.loads((HOME / version / "answers.json").read_text()) for version in VERSIONS}
 ENCODED = ("gbm_label_encoder", "gbm_one_hot", "gbm_binary", "drf_one_hot")
-READ = [(v, name) for v in VERSIONS for name in ANSWERS[v] if name not in ENCODED]
+BY_TRAINING = ("gbm_limited", "gbm_eigen", "drf_limited", "drf_eigen")
+READ = [(v, name) for v in VERSIONS for name in ANSWERS[v] if name not in ENCODED + BY_TRAINING]
 EACH = pytest.mark.parametrize(("version", "name"), READ, ids=lambda each: each)
 UNSEEN_LABELS = pytest.mark.filterwarnings("ignore:column '(many|kind)' has values that the model never saw")
 OTHER_ORDER = pytest.mark.filterwarnings("ignore:the columns of X are in another order")
@@ -282,13 +283,73 @@ def test_other_models_are_refused_by_name(name, message):
 
 
 @pytest.mark.parametrize("kind", ["EnumLimited", "Eigen"])
-def test_other_encodings_are_refused_by_name(kind, tmp_path):
+def test_encodings_that_the_file_does_not_hold_are_refused(kind, tmp_path):
+    """The columns of another encoding, with the name of this one."""
     with zipfile.ZipFile(HOME / "3.46/gbm_one_hot.zip") as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     members["model.ini"] = members["model.ini"].replace(b"= OneHotExplicit", f"= {kind}".encode())
     (tmp_path / "model.zip").write_bytes(mojo.packed(members))
-    with pytest.raises(UnsupportedModelError, match=f"categorical_encoding='{kind}', so its trees split on other"):
+    with pytest.raises(UnsupportedModelError, match=f"which {kind} does not make of its columns"):
         debias.load_model(tmp_path / "model.zip")
+
+
+def test_another_encoding_is_refused_by_name(tmp_path):
+    with zipfile.ZipFile(HOME / "3.46/gbm_one_hot.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["model.ini"] = members["model.ini"].replace(b"= OneHotExplicit", b"= OneHotInternal")
+    (tmp_path / "model.zip").write_bytes(mojo.packed(members))
+    with pytest.raises(
+        UnsupportedModelError, match="categorical_encoding='OneHotInternal', so its trees split on othe"
+    ):
+        debias.load_model(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "message"),
+    [
+        ("gbm_eigen", (b"_orig_projection_array = [", b"_orig_projection_array = [1.0, "), "one number for each label"),
+        ("gbm_eigen", (b"_orig_projection_array = [-0.4", b"_orig_projection_array = [nan, -0.4"), "one number"),
+        ("gbm_limited", (b"few\nmany.top", b"many\nmany.top"), "same name|other labels|has no labels|not make"),
+        ("gbm_limited", (b"\n3: 11 d001.txt", b""), "'many.top_10_levels' of its trees has no labels|damaged"),
+    ],
+)
+def test_encodings_that_contradict_themselves_are_refused(name, changed, message, tmp_path):
+    with zipfile.ZipFile(HOME / f"3.46/{name}.zip") as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    assert changed[0] in members["model.ini"]
+    members["model.ini"] = members["model.ini"].replace(*changed)
+    (tmp_path / "model.zip").write_bytes(mojo.packed(members))
+    with pytest.raises(UnsupportedModelError, match=message):
+        debias.load_model(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("name", BY_TRAINING)
+def test_encodings_by_training_rows_have_the_predictions_of_the_scorer_of_mojos(name):
+    """Also for labels that the model never saw, and for missing ones."""
+    model, answer = loaded("3.46", name), ANSWERS["3.46"][name]
+    fresh = table()[FIRST:]
+    without = fresh.copy()
+    without.loc[without.index[::3], "many"] = None
+    ensemble = debias.plugin.extract(model.trees)
+    for rows, part in ((fresh, "predictions"), (without, "without_many")):
+        X = model.encoding.transform(rows[list(model.names)])
+        leaves = route(ensemble, X)
+        np.testing.assert_array_equal(model.trees.leaves(X), leaves)
+        expected = answer[part]["yes" if name.startswith("drf") else "predict"]
+        np.testing.assert_allclose(raw_output(ensemble, leaves)[:, -1], expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(model.encoding.transform(rows[list(model.names)].to_numpy()), X)
+
+
+@pytest.mark.parametrize("name", BY_TRAINING)
+def test_scores_of_encodings_by_training_rows_are_of_the_columns_of_the_user(name):
+    model, response = loaded("3.46", name), ANSWERS["3.46"][name]["response"]
+    fresh = table()[N_TRAIN:]
+    whole = debias.audit(model, fresh[list(model.names)], fresh[response], rows="held-out", random_state=0)
+    assert whole.tested_scores.feature_names == model.names == ("a", "b", "few", "many", "whole")
+    matrix = model.encoding.transform(fresh[list(model.names)])
+    inside = debias.score(model.trees, matrix, fresh[response], rows="held-out").values
+    np.testing.assert_allclose(whole.tested_scores.values, inside, rtol=1e-12, atol=1e-15)
+    assert any("and may answer otherwise" in text for text in whole.tested_scores.warnings)
 
 
 def test_columns_of_one_name_are_refused(tmp_path):

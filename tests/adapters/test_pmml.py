@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import debias
 from debias.cli import main
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
 from debias.testing import check_adapter
+from debias.trees.routing import route
 from debias_adapters.pmml.hooks import debias_extract, debias_leaves, debias_predict_raw
 from debias_adapters.pmml.model import PmmlModel
 from debias_adapters.pmml.nodes import texts_of
@@ -158,7 +160,10 @@ def test_rows_with_missing_values_are_refused_where_the_file_gives_no_prediction
     for name in WITHOUT_MISSING:
         model = loaded(name)
         X = rows_of(model)
-        with pytest.raises(RowsError, match="it gives no prediction"):
+        with pytest.raises(
+            RowsError,
+            match=r"row 0 has missing values in a, and the PMML model .*60 such rows of 60: 0, 1, 2",
+        ):
             debias.score(model, X.assign(a=np.nan), table()[response_of(model)][N_TRAIN:], rows="held-out")
 
 
@@ -251,15 +256,103 @@ def compare(content, rows, answers):
     model = PmmlModel(content)
     ensemble = debias_extract(model.trees)
     X = pd.DataFrame(rows, columns=pmml.WORDS)
+    assert ensemble.missing_refusal is None
+    without = model.trees.without_prediction(model.said.fields.columns(X, model.said.columns)).any(axis=1)
+    none = np.array([None in answer.values() for answer in answers])
+    # JPMML leaves trees without a prediction out of a vote: what is left is no mean over the trees.
+    assert (without >= none).all() if "Vote" in model.said.sums[0].method else (without == none).all()
+    for row in np.flatnonzero(without):
+        with pytest.raises(RowsError, match=r"row 0 has missing values in .* that has a leaf in every tree \(1 such"):
+            model.trees.transform(X[row : row + 1])
+    answers = [answer for answer, refused in zip(answers, without, strict=True) if not refused]
+    X = X[~without]
     matrix = model.trees.transform(X)
     found, leaves = predicted(model, X), debias_leaves(model.trees, matrix)
     for row, answer in enumerate(answers):
-        if ensemble.missing_refusal is not None and np.isnan(matrix[row]).any():
-            continue
-        assert None not in answer.values()
         assert (leaves[row] >= 0).all()
         for label, expected in answer.items():
             assert found.get(label, found.get(""))[row] == pytest.approx(expected, rel=EXACT, abs=EXACT)
+
+
+# --- one text, many forms
+
+PREFIXES = re.compile(r"<(/?)(?=[A-Z])")
+SIMPLE = re.compile(r"<SimplePredicate([^>]*)/>")
+WITH_TREE = '<Extension name="q"><Node score="1"><True/></Node><TreeModel><Node/></TreeModel></Extension>'
+FORMS = {
+    "other ends of lines": lambda text: text.replace("\n", "\r\n"),
+    "one line": lambda text: re.sub(r">\s+<", "><", text),
+    "comments": lambda text: re.sub(r"(<(?:Simple|True|Node|Score))", r"<!-- <Node score='9'/> -->\1", text),
+    "extensions before predicates": lambda text: text.replace("<SimplePredicate", WITH_TREE + "<SimplePredicate"),
+    "extensions last": lambda text: text.replace("</Node>", "<Extension/></Node>"),
+    "extensions in predicates": lambda text: SIMPLE.sub(rf"<SimplePredicate\1>{WITH_TREE}</SimplePredicate>", text),
+    "ends of their own": lambda text: SIMPLE.sub(r"<SimplePredicate\1></SimplePredicate>", text),
+    "no namespace": lambda text: re.sub(r' xmlns="[^"]*"', "", text),
+    "a prefix": lambda text: PREFIXES.sub(r"<\1p:", text.replace("xmlns=", "xmlns:p=")),
+    "instructions": lambda text: text.replace("<Node", "<?a b?><Node"),
+    "CDATA": lambda text: text.replace("<Header>", "<Header><![CDATA[ <Node> ]]>"),
+    "blanks around numbers": lambda text: re.sub(r'(value|score)="(-?\d[^"]*)"', r'\1=" \2 "', text),
+    "other quotes": lambda text: re.sub(r"""(value|score|operator|field)="([^"']*)\"""", r"\1='\2'", text),
+    "references": lambda text: text.replace('operator="less', 'operator="&#108;ess'),
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, "UTF-16"])
+def test_the_form_of_the_text_does_not_matter(form):
+    for name in ("light", "forest_two", "gradient_three"):
+        text = (HOME / f"{name}.pmml").read_text()
+        if form == "blanks around numbers" and name == "forest_two":  # its scores are labels
+            continue
+        if form == "UTF-16":
+            content = text.replace('encoding="UTF-8"', 'encoding="UTF-16"').encode("utf-16")
+        else:
+            content = FORMS[form](text).encode()
+        assert content != text.encode()
+        X = rows_of(loaded(name))
+        for label, found in predicted(PmmlModel(content), X).items():
+            np.testing.assert_array_equal(found, predicted(loaded(name), X)[label])
+
+
+def test_predicates_after_the_children_of_their_node():
+    predicate = '<SimplePredicate field="x" operator="lessThan" value="{}"/>'
+    inside = f'<Node score="1">{predicate.format(-1)}</Node>{predicate.format(0)}'
+    root = f'<Node score="3"><Node score="2">{inside}</Node><True/></Node>'
+    model = PmmlModel(simple(pmml.tree(pmml.schema(["x"]), root, noTrueChildStrategy="returnLastPrediction")))
+    np.testing.assert_array_equal(predicted(model, pd.DataFrame({"x": [-2.0, -0.5, 1.0]}))[""], [1, 2, 3])
+
+
+def test_a_thousand_trees_are_read_as_those_of_the_library(tmp_path):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(400, 3)), columns=list("abc"))
+    booster = lightgbm.LGBMRegressor(n_estimators=1000, num_leaves=4, verbose=-1, n_jobs=1).fit(X, X["a"])
+    trees = debias.plugin.extract(booster)
+    (tmp_path / "model.pmml").write_bytes(pmml.written(trees))
+    model = debias.load_model(tmp_path / "model.pmml")
+    read = debias.plugin.extract(model.trees)
+    assert read.n_trees == 1000
+    of_leaves = [
+        each.value[route(each, rows) + each.tree_start[:-1], 0]
+        for each, rows in ((read, model.trees.transform(X)), (trees, X.to_numpy()))
+    ]
+    np.testing.assert_array_equal(*of_leaves)
+    np.testing.assert_allclose(predicted(model, X)[""], booster.predict(X), rtol=EXACT)
+
+
+def test_labels_of_many_words_of_bits():
+    """Sets of 300 labels are read as the standard says: each label, and a label that the file does not list."""
+    names, draw = [f"l{k}" for k in range(300)], np.random.default_rng(0)
+    chosen = [set(draw.choice(names, 140, replace=False)) for _ in range(3)]
+    arrays = [f'<Array type="string" n="{len(each)}">{" ".join(sorted(each))}</Array>' for each in chosen]
+    inside = "".join(
+        f'<Node score="{k}"><SimpleSetPredicate field="x" booleanOperator="isIn">{each}</SimpleSetPredicate></Node>'
+        for k, each in enumerate(arrays)
+    )
+    root = f'<Node score="9"><True/>{inside}</Node>'
+    tree = pmml.tree(pmml.schema(["x"], invalidValueTreatment="asIs"), root, noTrueChildStrategy="returnLastPrediction")
+    model = PmmlModel(simple(tree, pmml.labels("x", names)))
+    given = [*names, "another"]
+    expected = [next((k for k, each in enumerate(chosen) if name in each), 9) for name in given]
+    np.testing.assert_array_equal(predicted(model, pd.DataFrame({"x": given}))[""], expected)
 
 
 # --- what the columns are made of
@@ -317,7 +410,7 @@ def test_one_hot_columns_are_traced_to_the_label():
 def test_valid_intervals_and_texts_for_missing_values():
     inside = '<Interval closure="openClosed" leftMargin="0" rightMargin="5"/><Value value="-9" property="missing"/>'
     content = with_derived('<FieldRef field="x"/>', column=pmml.numbers("x", inside=inside))
-    read = PmmlModel(content).trees.transform(pd.DataFrame({"x": [5.0, 0.5, "-9"]}))
+    read = PmmlModel(content).said.fields.columns(pd.DataFrame({"x": [5.0, 0.5, "-9"]}), ["made"])
     np.testing.assert_array_equal(read[:, 0], [5, 0.5, np.nan])
     for wrong in (0.0, 5.5):
         with pytest.raises(RowsError, match="for which the PMML model gives no prediction"):
@@ -345,6 +438,13 @@ GAP = pmml.tree(
     '<Node score="1"><True/><Node score="1"><SimplePredicate field="x" operator="lessThan" value="0"/></Node>'
     '<Node score="1"><SimplePredicate field="x" operator="greaterThan" value="0"/></Node></Node>',
 )
+
+
+def nested(depth):
+    model = TREE
+    for _ in range(depth):
+        model = pmml.ensemble(pmml.schema(["x"]), [model], "sum")
+    return model
 
 
 def table_of(*values):
@@ -375,7 +475,7 @@ WRONG = {
     "an infinite limit": (simple(GAP.replace('value="0"', 'value="INF"')), "must be a finite number"),
     "a date": (simple(TREE, '<DataField name="x" optype="continuous" dataType="date"/>'), "type 'date'"),
     "outliers": (simple(TREE.replace('name="x"', 'name="x" outliers="asExtremeValues"')), "outliers="),
-    "another expression": (with_derived('<Discretize field="x"/>'), "a derived field by Discretize"),
+    "another expression": (with_derived('<TextIndex textField="x"/>'), "a derived field by TextIndex"),
     "no table of values": (
         with_derived('<MapValues outputColumn="z"/>'),
         "MapValues of several columns, or without an",
@@ -390,7 +490,7 @@ WRONG = {
     ),
     "a table in a function": (
         with_derived(f'<Apply function="+">{table_of(1)}<Constant>1</Constant></Apply>'),
-        "MapValues inside of the function",
+        "a MapValues or a Discretize inside of the function",
     ),
     "another function": (with_derived('<Apply function="exp"><FieldRef field="x"/></Apply>'), "the function 'exp'"),
     "another operator": (
@@ -400,6 +500,36 @@ WRONG = {
             ).replace('value="0"/></Node>', 'value="0"/></CompoundPredicate></Node>', 1)
         ),
         "joined by 'nor'",
+    ),
+    "an operator that is a number": (simple(GAP.replace('"lessThan"', '"0"')), "the operator '0', or no value"),
+    "no value": (simple(GAP.replace(' value="0"', "", 1)), "the operator 'lessThan', or no value"),
+    "another element in a node": (simple(TREE.replace("<True/>", "<True/><Regression/>")), "has Regression in a node"),
+    "an unknown encoding": (simple(TREE).replace(b"UTF-8", b"color"), "no whole XML"),
+    "two predicates": (simple(TREE.replace("<True/>", "<True/><False/>")), "a node has 2 predicates"),
+    "an ensemble of votes": (
+        simple(pmml.ensemble(pmml.schema(["x"]), [SUM.replace('"sum"', '"majorityVote"')] * 2, "average")),
+        "a vote of ensembles, or an ensemble of votes",
+    ),
+    "an ensemble of chains": (
+        simple(pmml.ensemble(pmml.schema(["x"]), [CHAIN, TREE], "sum")),
+        "put together by 'modelChain'",
+    ),
+    "ensembles in many levels": (simple(nested(30)), "more than 20 levels"),
+    "functions in many levels": (
+        with_derived('<Apply function="+">' * 60 + '<FieldRef field="x"/>' + "</Apply>" * 60),
+        "more than 50 levels",
+    ),
+    "a condition that is a number": (
+        with_derived(f'<Apply function="if">{"<Constant>1</Constant>" * 3}</Apply>'),
+        "a Constant is neither true nor false",
+    ),
+    "truth as a number": (
+        with_derived('<Apply function="isMissing"><FieldRef field="x"/></Apply>'),
+        "the function 'isMissing', which is true or false, as a number",
+    ),
+    "a bin without limits": (
+        with_derived('<Discretize field="x"><DiscretizeBin binValue="1"/></Discretize>'),
+        "no Interval",
     ),
     "no columns": (simple(TREE.replace('<MiningField name="x"/>', "")), "takes no columns, whose trees have no splits"),
 }
@@ -414,9 +544,49 @@ def test_what_is_not_read_is_refused_by_name(what, tmp_path):
         debias.load_model(path)
 
 
+def test_a_comparison_of_a_missing_value_refuses_the_row():
+    """Only where the comparison is made: here not for rows whose first condition does not hold."""
+    condition = '<Apply function="lessThan"><FieldRef field="x"/><Constant>1</Constant></Apply>'
+    choice = f'<Apply function="if">{condition}<Constant>1</Constant><Constant>2</Constant></Apply>'
+    X = pd.DataFrame({"x": [0.0, 2.0, np.nan]})
+    with pytest.raises(
+        RowsError, match="row 2 has a missing value in 'x', which the PMML model compares by .*'lessThan'"
+    ):
+        PmmlModel(with_derived(choice)).trees.transform(X)
+    known = '<Apply function="isNotMissing"><FieldRef field="x"/></Apply>'
+    guarded = f'<Apply function="if">{known}{choice}<Constant>3</Constant></Apply>'
+    np.testing.assert_array_equal(PmmlModel(with_derived(guarded)).trees.transform(X)[:, 0], [1, 2, 3])
+
+
+def test_scores_of_a_choice_are_of_its_column():
+    known = '<Apply function="isNotMissing"><FieldRef field="x"/></Apply>'
+    filled = f'<Apply function="if">{known}<FieldRef field="x"/><Constant>5</Constant></Apply>'
+    model = PmmlModel(with_derived(filled))
+    X = pd.DataFrame({"x": [0.0, np.nan] * 20})
+    scores = debias.score(model, X, np.array([1.0, 2.1] * 20), rows="held-out")
+    assert scores.feature_names == ("x",)
+    assert scores.values[0] == pytest.approx(0.275)  # the covariance of the tree and the response
+
+
 def test_an_isolation_forest_is_refused():
     with pytest.raises(UnsupportedModelError, match="isolation forest"):
         loaded("isolation")
+
+
+def test_predicates_that_would_take_too_long_are_refused():
+    """Each of many children asks for two columns, so that each split looks at all children."""
+    test = '<SimplePredicate field="{}" operator="lessThan" value="{}"/>'
+    children = "".join(
+        f'<Node score="{k}"><CompoundPredicate booleanOperator="and">{test.format("x", k)}{test.format("z", -k)}'
+        "</CompoundPredicate></Node>"
+        for k in range(6000)
+    )
+    tree = pmml.tree(
+        pmml.schema(["x", "z"]), f'<Node score="0"><True/>{children}</Node>', noTrueChildStrategy="returnLastPrediction"
+    )
+    model = PmmlModel(pmml.file([pmml.numbers("x"), pmml.numbers("z")], pmml.numbers("y"), tree))
+    with pytest.raises(UnsupportedModelError, match="or far too long"):
+        debias_extract(model.trees)
 
 
 def test_deep_files_need_no_recursion():

@@ -55,6 +55,10 @@ MODELS = {
     "gbm_sorted_labels": (GBM, "y", {"categorical_encoding": "SortByResponse"}),
     "gbm_one_hot": (GBM, "y", {"categorical_encoding": "OneHotExplicit"}),
     "gbm_binary": (GBM, "y", {"categorical_encoding": "Binary", "max_depth": 5}),
+    "gbm_limited": (GBM, "y", {"categorical_encoding": "EnumLimited"}),
+    "gbm_eigen": (GBM, "y", {"categorical_encoding": "Eigen"}),
+    "drf_limited": (DRF, "two", {**FOREST, "max_depth": 6, "categorical_encoding": "EnumLimited"}),
+    "drf_eigen": (DRF, "two", {**FOREST, "max_depth": 6, "categorical_encoding": "Eigen"}),
     "drf_one_hot": (DRF, "two", {**FOREST, "max_depth": 6, "categorical_encoding": "OneHotExplicit"}),
     "drf_regression": (DRF, "y", FOREST),
     "drf_binomial": (DRF, "two", FOREST),
@@ -130,6 +134,18 @@ def kept(details, whole):
     }
 
 
+def answers_of_file(model, table):
+    """Return what the MOJO answers. In the session, these encodings are made anew of the rows that are predicted."""
+    without_many = table[FIRST:].copy()
+    without_many.loc[without_many.index[::3], "many"] = None
+    with tempfile.TemporaryDirectory() as new:
+        of_file = h2o.import_mojo(model.download_mojo(str(Path(new) / "model.zip")))
+    # One frame, so that all labels are in it.
+    predicted = of_file.predict(frame(pd.concat([table[FIRST:], without_many]))).as_data_frame()
+    parts = {"predictions": predicted[: len(without_many)], "without_many": predicted[len(without_many) :]}
+    return {name: {each: part[each].tolist() for each in part} for name, part in parts.items()}
+
+
 def main():
     version = ".".join(h2o.__version__.split(".")[:2])
     folder = HOME / version
@@ -154,10 +170,13 @@ def main():
                 copy_of(Path(model.save_mojo(new)), folder / f"{name}.zip", name in WHOLE)
             if name.startswith("refused"):
                 continue
-            predicted = model.predict(fresh).as_data_frame()
-            answers[name] = {"predictions": {each: predicted[each].tolist() for each in predicted}}
-            leaves = model.predict_leaf_node_assignment(fresh, "Node_ID").as_data_frame()
-            answers[name]["leaves"] = {each: leaves[each].tolist() for each in leaves}
+            if settings.get("categorical_encoding") in ("EnumLimited", "Eigen"):
+                answers[name] = answers_of_file(model, table)
+            else:
+                predicted = model.predict(fresh).as_data_frame()
+                answers[name] = {"predictions": {each: predicted[each].tolist() for each in predicted}}
+                leaves = model.predict_leaf_node_assignment(fresh, "Node_ID").as_data_frame()
+                answers[name]["leaves"] = {each: leaves[each].tolist() for each in leaves}
             importances = model.varimp(use_pandas=False)
             answers[name]["importances"] = {each[0]: each[1] for each in importances or []}
             answers[name]["response"] = response

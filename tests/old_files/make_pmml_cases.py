@@ -97,8 +97,177 @@ def chain(of_chain="", of_last="", method="none"):
     )
 
 
+def apply(function, *arguments):
+    return f'<Apply function="{function}">{"".join(arguments)}</Apply>'
+
+
+def constant(value, kind=None):
+    of = f' dataType="{kind}"' if kind else ""
+    return f"<Constant{of}>{value}</Constant>"
+
+
+def field(name):
+    return f'<FieldRef field="{name}"/>'
+
+
+def discretized(bins, attributes=""):
+    """Return bins of the field a: the value, the closure, and the limits, which may be None."""
+    made = ""
+    for value, closure, low, high in bins:
+        limits = "".join(
+            f' {name}="{each}"' for name, each in (("leftMargin", low), ("rightMargin", high)) if each is not None
+        )
+        made += f'<DiscretizeBin binValue="{value}"><Interval closure="{closure}"{limits}/></DiscretizeBin>'
+    return f'<Discretize field="a" {attributes}>{made}</Discretize>'
+
+
+def within(models, method, weights=None, factor=1, constant=0):
+    """Return an ensemble of models."""
+    weights = weights or [1] * len(models)
+    segments = "".join(
+        f'<Segment weight="{weight}"><True/>{each}</Segment>' for each, weight in zip(models, weights, strict=True)
+    )
+    targets = f'<Targets><Target field="y" rescaleFactor="{factor}" rescaleConstant="{constant}"/></Targets>'
+    return (
+        f'<MiningModel functionName="regression">{schema("ab")}{targets}'
+        f'<Segmentation multipleModelMethod="{method}">{segments}</Segmentation></MiningModel>'
+    )
+
+
+def of_derived():
+    """Yield cases about columns that the file computes: bins, choices, tables of labels."""
+    rows = [{"a": each} for each in (-2.0, -1.0, 0.0, 0.1, 0.5, 1.0, 2.0, 7.0, None)]
+    bins = (
+        ("1", "openClosed", None, -1),
+        ("2", "openOpen", -1, 0.1),
+        ("3", "closedClosed", 0.1, 1),
+        ("4", "openOpen", 1, 5),
+    )
+    steps = node(0, "<True/>", *(node(k, compare("made", "lessOrEqual", k)) for k in range(5)))
+    for kind in ("double", "float"):
+        for made in ("double", "float", "integer"):
+            for more in ("", 'defaultValue="0"', 'mapMissingTo="2"', 'defaultValue="0" mapMissingTo="4"'):
+                content = file(numbers("a", kind), tree("a", steps), derived(discretized(bins, more), made))
+                yield f"bins of {kind} to {made}, {more}", content, rows
+    named = tuple((name, *each[1:]) for name, each in zip(("low", "mid", "high", "low"), bins, strict=True))
+    of_label = tree(
+        "a",
+        node(
+            0,
+            "<True/>",
+            *(node(k, compare("made", "equal", each)) for k, each in enumerate(("low", "high", "none"), 1)),
+        ),
+    )
+    for more in ("", 'defaultValue="none"', 'mapMissingTo="high"'):
+        content = file(numbers("a"), of_label, derived(discretized(named, more), "string", "categorical"))
+        yield f"bins to labels, {more}", content, rows
+    table = derived(mapped("k", {"u": "low", "v": "high", "w": "mid"}, 'defaultValue="none"'), "string", "categorical")
+    of_k = of_label.replace('name="a"', 'name="k"')
+    yield (
+        "labels mapped to labels",
+        file(labels("k", "uvwx"), of_k, table),
+        [{"k": each} for each in ("u", "v", "w", "x", None)],
+    )
+    two = [{"a": a, "b": b} for a in (-1.0, 0.1, 1.0, None) for b in (-1.0, 0.1, 1.0, None)]
+    below, above = apply("lessThan", field("a"), constant(0.1)), apply("greaterThan", field("b"), constant(0.1))
+    conditions = {
+        "missing": apply("isMissing", field("a")),
+        "present": apply("isNotMissing", field("a")),
+        "less": below,
+        "less or equal": apply("lessOrEqual", field("a"), constant(0.1)),
+        "greater or equal": apply("greaterOrEqual", field("a"), field("b")),
+        "equal": apply("equal", field("a"), constant(0.1)),
+        "not equal": apply("notEqual", field("a"), constant(0.1)),
+        "and": apply("and", below, above),
+        "or": apply("or", below, above),
+        "not": apply("not", above),
+        "and of or": apply("and", apply("or", below, above), apply("isNotMissing", field("b"))),
+        "in": apply("isIn", field("a"), constant(-1.0), constant("1.0")),
+        "not in": apply("isNotIn", field("a"), constant(-1.0), constant("1.0")),
+        "of a sum": apply("greaterThan", apply("+", field("a"), field("b")), constant(0)),
+    }
+    both = numbers("a") + numbers("b")
+    for name, condition in conditions.items():
+        for kind, of in {"double": both, "float": numbers("a", "float") + numbers("b", "float")}.items():
+            choice = apply("if", condition, constant(1), constant(3))
+            content = file(of, tree("ab", steps), derived(choice, kind))
+            yield f"if {name}, {kind}", content, two
+        choice = apply("if", condition, constant("low", "string"), constant("high", "string"))
+        content = file(both, of_label.replace(schema("a"), schema("ab")), derived(choice, "string", "categorical"))
+        yield f"if {name}, labels", content, two
+        truth = tree("ab", split(compare("made", "equal", "true")))
+        yield f"{name}, true or false", file(both, truth, derived(condition, "boolean", "categorical")), two
+    filled = apply("if", apply("isNotMissing", field("a")), field("a"), constant(0.1))
+    for kind in ("double", "float"):
+        for made in ("double", "float"):
+            content = file(
+                numbers("a", kind), tree("a", split(compare("made", "lessOrEqual", 0.1))), derived(filled, made)
+            )
+            yield f"{kind} filled in as {made}", content, [{"a": each} for each in (0.1, 0.09, 0.2, None)]
+    once = apply("if", apply("isNotMissing", field("a")), field("a"))
+    yield "if without another value", file(numbers("a"), tree("a", steps), derived(once)), rows
+    for function in ("equal", "notEqual", "isIn", "isNotIn"):
+        choice = apply("if", apply(function, field("k"), constant("u")), constant(1), constant(3))
+        content = file(labels("k", "uv"), tree("k", steps), derived(choice))
+        yield f"if of a label, {function}", content, [{"k": each} for each in ("u", "v", None)]
+    other = apply("if", apply("isMissing", field("k")), constant("none", "string"), field("k"))
+    content = file(labels("k", ("low", "high")), of_k, derived(other, "string", "categorical"))
+    yield "labels filled in", content, [{"k": each} for each in ("low", "high", None)]
+
+
+def of_ensembles():
+    """Yield cases about ensembles within ensembles."""
+    rows = [{"a": a, "b": b} for a in (-1.0, 0.5, None) for b in (-1.0, 0.5, None)]
+    one, two, three = (
+        tree(
+            "ab",
+            node(k, "<True/>", node(2.5 * k, compare("a", "lessThan", 0)), node(k - 7, compare("b", "lessThan", 0))),
+        )
+        for k in (1, 2, 5)
+    )
+    found = {
+        "an average of averages": within(
+            [within([one, two], "average"), within([two, three, one], "average")], "average"
+        ),
+        "a sum of averages": within([within([one, two], "average"), three], "sum"),
+        "an average of sums": within([within([one, two], "sum"), within([three, one], "sum")], "average", None, 3, 1),
+        "a sum of sums": within([within([one, two], "sum", None, 1, 2), within([three], "sum", None, 1, 5)], "sum"),
+        "weights of weights": within(
+            [within([one, two], "weightedAverage", [1, 3]), within([three, one], "average", None, 2, 1)],
+            "weightedAverage", [2, 5], 0.5, 4,
+        ),
+        "a weighted sum": within([one, two, three], "weightedSum", [0.5, 1, 2], 2, 1),
+        "three levels": within([within([within([one, two], "average"), three], "sum"), two], "weightedSum", [0.3, 0.7]),
+    }  # fmt: skip
+    for name, model in found.items():
+        yield name, file(numbers("a") + numbers("b"), model), rows
+
+
+def of_values():
+    """Yield cases about values at limits, values that are very large or small, and trees of one leaf."""
+    values = (0.1, 0.10000000149011612, 0.1000000014901162, 0.09999999, 0.10000001, -0.1, 0.0, -0.0, 5e-324, 1e-45)
+    extremes = (3.4028234e38, 3.5e38, -3.5e38, 1e308, -1e308, 16777216.0, 16777217.0, 16777218.0)
+    rows = [{"a": value} for value in (*values, *extremes)]
+    for kind in ("double", "float"):
+        for operator in ("lessThan", "lessOrEqual", "greaterThan", "greaterOrEqual", "equal", "notEqual"):
+            for limit in ("0.1", "0.10000000149011612", "0", "16777217", "3.4028234E38"):
+                content = file(numbers("a", kind), tree("a", split(compare("a", operator, limit))))
+                yield f"{kind} {operator} {limit}", content, rows
+    leaf = tree("a", node(-1.25, "<True/>"), "")
+    yield "one leaf", file(numbers("a"), leaf), rows[:1]
+    below = tree("a", split(compare("a", "lessThan", 0.05)))
+    yield (
+        "one leaf and a tree",
+        file(numbers("a"), within([leaf, below, leaf], "sum").replace(schema("ab"), schema("a"))),
+        rows,
+    )
+
+
 def cases():
     """Yield the name of each case, its file and its rows."""
+    yield from of_values()
+    yield from of_derived()
+    yield from of_ensembles()
     below = node(1, "<True/>", node(2, compare("a", "lessThan", 0)), node(3, compare("a", "greaterOrEqual", 0)))
     for kind in ("double", "float", "integer"):
         for text in ("-999", "-999.0"):

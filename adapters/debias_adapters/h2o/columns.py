@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 SAME_COLUMNS = ("AUTO", "Enum", "SortByResponse")
 """Encodings of categories in which trees split on the columns themselves."""
-LABEL_ENCODER, ONE_HOT, BINARY = "LabelEncoder", "OneHotExplicit", "Binary"
+LABEL_ENCODER, ONE_HOT, BINARY, LIMITED, EIGEN = "LabelEncoder", "OneHotExplicit", "Binary", "EnumLimited", "Eigen"
+LIMITED_NAME = re.compile(r"(.*)\.top_\d+_levels", re.DOTALL)
+"""What H2O calls a column of which it keeps the labels that most rows have; the last label stands for the others."""
 MISSING = "missing(NA)"
 """What H2O calls the column that is 1 where the label is missing."""
 
@@ -47,19 +49,23 @@ class Encoding:
 
     Parameters
     ----------
-    kind : {"LabelEncoder", "OneHotExplicit", "Binary"}
+    kind : {"LabelEncoder", "OneHotExplicit", "Binary", "EnumLimited", "Eigen"}
     names : tuple of str
         The user's columns.
     labels : dict of int to tuple of str
         Labels of columns of categories, in the order of their codes.
     made : tuple of Made
         Of each column of the trees.
+    values : dict of int to tuple of float
+        With "EnumLimited" and "Eigen": the values of columns of the trees for the codes of the user's labels, and last
+        that for a label that the model never saw.
     """
 
     kind: str
     names: tuple[str, ...]
     labels: dict[int, tuple[str, ...]]
     made: tuple[Made, ...]
+    values: dict[int, tuple[float, ...]]
 
     @classmethod
     def of(cls, archive: Archive, info: Info) -> Encoding | None:
@@ -73,7 +79,7 @@ class Encoding:
         kind = info.values.get("_genmodel_encoding", "AUTO")
         if kind in SAME_COLUMNS:
             return None
-        if kind not in (LABEL_ENCODER, ONE_HOT, BINARY):
+        if kind not in (LABEL_ENCODER, ONE_HOT, BINARY, LIMITED, EIGEN):
             raise UnsupportedModelError(
                 f"this MOJO was trained with categorical_encoding={kind!r}, so its trees split on other columns than "
                 "those of the rows. Train with 'AUTO' or 'Enum', or encode the columns before H2O gets them"
@@ -90,7 +96,7 @@ class Encoding:
         columns = info.columns[: info.whole("n_features")]
         if len(set(columns)) < len(columns):  # "few.north" of a column of that name, and of the label of another
             raise UnsupportedModelError(f"this MOJO has two columns of the same name, by categorical_encoding={kind!r}")
-        known = _made(kind, names, labels)
+        known = _made(kind, names, labels) if kind != LIMITED else _limited(names, labels, columns)
         unknown = [name for name in columns if name not in known]
         if unknown:
             raise damaged(f"its trees have the columns {listed(unknown)}, which {kind} does not make of its columns")
@@ -102,12 +108,14 @@ class Encoding:
             tuple(names[column] for column in taken),
             {place[column]: each for column, each in labels.items() if column in place},
             tuple(Made(place[column], part) for column, part in made),
+            _values(archive, info, kind, labels, made),
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the columns of the trees, shape (n_rows, n_columns), of rows as the user has them.
 
-        A label that the model never saw has the code after the last one, so that no column of ``OneHotExplicit`` is 1.
+        A label that the model never saw has the code after the last one, so that no column of ``OneHotExplicit`` is 1;
+        with ``EnumLimited`` and ``Eigen`` it is missing, as for H2O's scorer of MOJOs.
 
         Raises
         ------
@@ -123,9 +131,12 @@ class Encoding:
                     f"X has labels that the model never saw, in {listed(strange)}. What H2O makes of them with "
                     "categorical_encoding='Binary' depends on the other rows: leave these rows out"
                 )
-        return np.column_stack([self._part(codes[:, column], part) for column, part in self.made])
+        return np.column_stack([self._part(codes[:, column], part, k) for k, (column, part) in enumerate(self.made)])
 
-    def _part(self, codes: NDArray[np.float64], part: int | None) -> NDArray[np.float64]:
+    def _part(self, codes: NDArray[np.float64], part: int | None, k: int) -> NDArray[np.float64]:
+        if k in self.values:
+            missing = np.isnan(codes)
+            return np.where(missing, np.nan, np.array(self.values[k])[np.where(missing, 0, codes).astype(np.int64)])
         if part is None:
             return codes
         known = np.where(np.isnan(codes), -1, codes).astype(np.int64)
@@ -140,12 +151,56 @@ def _made(kind: str, names: Sequence[str], labels: Mapping[int, tuple[str, ...]]
     for column, name in enumerate(names):
         if column not in labels or kind == LABEL_ENCODER:
             found[name] = Made(column, None)
+        elif kind == EIGEN:
+            found[f"{name}.Eigen"] = Made(column, None)
         elif kind == ONE_HOT:
             found |= {f"{name}.{label}": Made(column, code) for code, label in enumerate(labels[column])}
             found[f"{name}.{MISSING}"] = Made(column, -1)
         else:
             n_bits = len(labels[column]).bit_length()  # codes begin with 1, and 0 is a missing label
             found |= {f"{name}:{bit}": Made(column, bit) for bit in range(n_bits)}
+    return found
+
+
+def _limited(names: Sequence[str], labels: Mapping[int, tuple[str, ...]], columns: Sequence[str]) -> dict[str, Made]:
+    """Return the same for ``EnumLimited``, which leaves columns of few labels as they are."""
+    found = {name: Made(column, None) for column, name in enumerate(names)}
+    for name in columns:
+        matched = LIMITED_NAME.fullmatch(name)
+        if name not in found and matched and matched[1] in names and names.index(matched[1]) in labels:
+            found[name] = Made(names.index(matched[1]), None)
+    return found
+
+
+def _values(
+    archive: Archive, info: Info, kind: str, labels: Mapping[int, tuple[str, ...]], made: Sequence[Made]
+) -> dict[int, tuple[float, ...]]:
+    """Return the values of columns of the trees for the codes of labels, and last for a label that was never seen."""
+    if kind == EIGEN:
+        projected = info.numbers("_orig_projection_array")
+        start = dict(zip(labels, np.cumsum([0, *map(len, labels.values())]).tolist(), strict=False))
+        if sum(map(len, labels.values())) != len(projected) or not np.isfinite(projected).all():
+            raise damaged("its projection is not one number for each label")
+        return {
+            k: (*projected[start[column] : start[column] + len(labels[column])], float("nan"))
+            for k, (column, _) in enumerate(made)
+            if column in labels
+        }
+    if kind != LIMITED:
+        return {}
+    found = dict[int, tuple[float, ...]]()
+    for k, (column, _) in enumerate(made):
+        if column not in labels:
+            continue
+        n_labels, name = info.label_files.get(k, (0, ""))
+        kept = labels_of(archive.text(name), n_labels, escaped=True) if n_labels else []
+        if not kept:
+            raise damaged(f"the column {info.columns[k]!r} of its trees has no labels")
+        code = {label: float(place) for place, label in enumerate(kept)}
+        other = float(len(kept) - 1)
+        if not LIMITED_NAME.fullmatch(info.columns[k]) and tuple(kept) != labels[column]:
+            raise damaged(f"the column {info.columns[k]!r} of its trees has other labels than that of the rows")
+        found[k] = (*(code.get(label, other) for label in labels[column]), float("nan"))
     return found
 
 

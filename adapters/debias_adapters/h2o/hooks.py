@@ -18,7 +18,7 @@ from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective, UnscoredObjective, expit
 from debias_adapters.h2o import LIBRARY, boosters, trees
 from debias_adapters.h2o.archive import INFO, damaged
-from debias_adapters.h2o.columns import typed
+from debias_adapters.h2o.columns import EIGEN, LIMITED, typed
 from debias_adapters.h2o.model import DRF, GBM, XGBOOST, EncodedMojo, MojoModel, read
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     if not isinstance(model, MojoModel):
         return None
     fields = _of_booster(model) if model.algorithm == XGBOOST else _of_trees(model)
-    labels = {k: typed(labels) for k, labels in model.labels.items() if k < len(model.names)}
+    known = model.labels if model.encoding is None else {}  # rows of encoded columns have codes
+    labels = {k: typed(labels) for k, labels in known.items() if k < len(model.names)}
     return TreeEnsemble(
         feature_names=model.names,
         named=True,
@@ -452,6 +453,11 @@ def _notes(model: MojoModel) -> tuple[str, ...]:
         notes.append(
             f"the model was trained with the offset column {model.info.word('offset_column')!r}. Its values belong to "
             "each row: pass them as base_margin"
+        )
+    if model.encoding is not None and model.encoding.kind in (LIMITED, EIGEN):
+        notes.append(
+            f"rows are encoded as H2O's scorer of MOJOs does it, by what training has seen. In a session, H2O makes "
+            f"{model.encoding.kind} anew from the rows that it predicts, and may answer otherwise"
         )
     if "calib_method" in model.info:
         notes.append("scores are of the probabilities before the calibration of the model")

@@ -229,7 +229,7 @@ class MojoModel:
 
     def as_codes(self, X: Any) -> NDArray[np.float64]:
         """Return rows as the user has them with the codes of labels, as H2O reads them: unknown labels are missing."""
-        return codes_of(columns_of(X), self.labels)
+        return codes_of(columns_of(X), self.labels if self.encoding is None else {})
 
 
 @dataclass(frozen=True, eq=False)

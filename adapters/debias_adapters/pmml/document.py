@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 from xml.parsers import expat
 
 from debias.errors import UnsupportedModelError
+from debias_adapters.pmml.parsing import parsed
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from xml.etree.ElementTree import Element
 
 SOURCE = "PMML model"
-FOREIGN = "foreign:"
-"""What the names of elements of other languages inside the file begin with."""
 VERSIONS = ("4.2", "4.3", "4.4")
-_NAMESPACE = re.compile(r"\{http://www\.dmg\.org/PMML-\d+(_\d+)*\}")
 
 
-def root_of(content: bytes) -> ElementTree.Element:
+def root_of(content: bytes) -> Element:
     """Return the element ``PMML`` of a file.
 
     Parameters
@@ -32,11 +28,10 @@ def root_of(content: bytes) -> ElementTree.Element:
         It is no XML, has a document type (with which entities could be declared), or is no PMML of a version that is
         read.
     """
-    _refuse_document_type(content)
-    root = ElementTree.fromstring(content)  # noqa: S314 - there are no entities
-    for element in root.iter():
-        name, own = element.tag, _NAMESPACE.match(element.tag)
-        element.tag = name[own.end() :] if own else FOREIGN + name.rpartition("}")[2] if name.startswith("{") else name
+    try:
+        root = parsed(content)
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: of an encoding Python does not have
+        raise damaged(f"it is no whole XML ({error})") from error
     if root.tag != "PMML":
         raise UnsupportedModelError(f"this XML file has the element {root.tag!r} outside, and PMML files have PMML")
     version = root.get("version", "unknown")
@@ -58,7 +53,7 @@ def unsupported(what: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"this {SOURCE} has {what}, which debias does not read")
 
 
-def number(element: ElementTree.Element, name: str, default: float | None = None) -> float:
+def number(element: Element, name: str, default: float | None = None) -> float:
     """Return an attribute of an element as a finite number."""
     text = element.get(name)
     if text is None and default is not None:
@@ -75,18 +70,3 @@ def to_number(text: str | None, what: str) -> float:
     if not abs(value) < float("inf"):
         raise damaged(f"{what} is {text!r}, and must be a finite number")
     return value
-
-
-def _refuse_document_type(content: bytes) -> None:
-    def refuse(*_: object) -> NoReturn:
-        raise UnsupportedModelError(
-            "this XML file has a document type, with which it could read other files or grow without limit: remove the "
-            "line that begins with <!DOCTYPE"
-        )
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    try:
-        parser.Parse(content, True)
-    except (expat.ExpatError, ValueError) as error:  # ValueError: of an encoding that Python does not have
-        raise damaged(f"it is no whole XML ({error})") from error

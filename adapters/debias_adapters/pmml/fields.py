@@ -13,7 +13,7 @@ from debias.text import listed
 from debias_adapters.pmml.document import SOURCE, damaged, number, to_number, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from xml.etree.ElementTree import Element
 
     from numpy.typing import NDArray
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NUMBERS = ("double", "float", "integer")
+ROW = "\n"
+"""Name of the numbers of the rows among the values of columns; no attribute has it."""
 TREATMENTS = ("returnInvalid", "asIs", "asMissing")
 
 
@@ -92,7 +94,7 @@ class Field:
 
     def rounded(self, values: Floats) -> Floats:
         """Return numbers in the precision of the field."""
-        return values.astype(np.float32).astype(np.float64) if self.type == "float" else values
+        return in_single(values) if self.type == "float" else values
 
     def _numbers(self, column: Sequence[Any]) -> Floats:
         array = np.asarray(column)
@@ -170,12 +172,16 @@ class Derived:
         Its name, type and categories.
     of : tuple of str
         The columns of the user that it is made of.
+    used : tuple of str
+        The columns in its expression.
     compute : callable
-        Called with the values of all earlier columns by name; returns its values.
+        Called with the values of all columns in it by name, and with the numbers of the rows by the name `ROW`;
+        returns its values.
     """
 
     as_field: Field
     of: tuple[str, ...]
+    used: tuple[str, ...]
     compute: Callable[[dict[str, Floats]], Floats]
 
 
@@ -220,16 +226,28 @@ class Fields:
 
     def origin(self, name: str) -> tuple[int, ...]:
         """Return the positions of the user's columns that a column is made of."""
-        names = _inputs_of(self, name)
+        names = inputs_of_column(self, name)
         return tuple(sorted(k for k, each in enumerate(self.inputs) if each.name in names))
 
     def columns(self, X: Any, names: Sequence[str]) -> Floats:
         """Return the columns `names` of the user's rows, shape (n_rows, n_names)."""
         found = {each.name: each.values(column) for each, column in zip(self.inputs, self._taken(X), strict=True)}
+        found[ROW] = np.arange(float(len(next(iter(found.values())))))
+        needed = self._needed(names)
         for name, each in self.derived.items():
+            if name not in needed:
+                continue
             with np.errstate(all="ignore"):  # of missing and huge values
                 found[name] = each.as_field.rounded(np.asarray(each.compute(found), dtype=np.float64))
         return np.column_stack([found[self.other_names.get(name, name)] for name in names])
+
+    def _needed(self, names: Sequence[str]) -> set[str]:
+        """Return the columns that some columns are made of, with themselves."""
+        needed = {self.other_names.get(name, name) for name in names}
+        for name, each in reversed(self.derived.items()):
+            if name in needed:
+                needed |= set(each.used)
+        return needed
 
     def _taken(self, X: Any) -> list[Sequence[Any]]:
         """Return the columns of a table by name, or those of an array by position."""
@@ -248,6 +266,12 @@ class Fields:
                 f"X has the shape {array.shape}, and the {SOURCE} takes {len(names)} columns: {listed(names)}"
             )
         return list(array.T)
+
+
+def in_single(values: Floats) -> Floats:
+    """Return numbers in the precision of 32 bits: too large ones become infinite, as in an evaluator."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)
 
 
 def _number_or_nan(text: str) -> float:
@@ -285,11 +309,12 @@ def _data_field(element: Element) -> Field:
         labels,
         closed=bool(labels),
         missing=tuple(values["missing"]),
-        intervals=tuple(map(_interval, element.iterfind("Interval"))),
+        intervals=tuple(map(interval_of, element.iterfind("Interval"))),
     )
 
 
-def _interval(element: Element) -> tuple[float, float, bool, bool]:
+def interval_of(element: Element) -> tuple[float, float, bool, bool]:
+    """Return the limits of an Interval, and whether they are inside."""
     closure = element.get("closure", "")
     if closure not in ("openOpen", "openClosed", "closedOpen", "closedClosed"):
         raise damaged(f"an Interval has the closure {closure!r}")
@@ -340,173 +365,7 @@ def _as_used(element: Element, found: Field) -> Field:
     )
 
 
-def add_derived(fields: Fields, elements: Iterable[Element]) -> None:
-    """Add the derived fields of a list of transformations, in the order of the file."""
-    for element in elements:
-        name = element.get("name", "")
-        expressions = [each for each in element if each.tag not in ("Extension", "Value")]
-        if len(expressions) != 1:
-            raise damaged(f"the derived field {name!r} has {len(expressions)} expressions")
-        if name in fields.derived or name in fields.other_names:
-            raise unsupported(f"two derived fields with the name {name!r}")
-        kind, categorical = element.get("dataType", ""), element.get("optype") in ("categorical", "ordinal")
-        (expression,) = expressions
-        is_mapped = expression.tag == "MapValues" and kind in NUMBERS
-        if categorical and not is_mapped:
-            _add_other_name(fields, name, kind, expression)
-            continue
-        if kind not in ("double", "float") and not (kind == "integer" and expression.tag in WHOLE):
-            raise unsupported(f"the derived field {name!r} of the type {kind!r}")
-        made = _expression(fields, expression)
-        if kind == "integer" and made.type != "integer" and expression.tag != "NormDiscrete":
-            raise unsupported(f"the derived field {name!r}, which makes whole numbers of others")
-        of = dict.fromkeys(each for used in made.used for each in _inputs_of(fields, used))
-        fields.derived[name] = Derived(Field(name, kind, None), tuple(of), made.compute)
-
-
-def _add_other_name(fields: Fields, name: str, kind: str, expression: Element) -> None:
-    """Add derived categories: a column of categories under another name."""
-    if expression.tag != "FieldRef" or expression.get("mapMissingTo") is not None:
-        raise unsupported(f"the derived categories {name!r} by {expression.tag}")
-    source = fields.find(expression.get("field"))
-    if source.labels is None or source.type != kind:
-        raise unsupported(f"the derived categories {name!r} of the type {kind!r}, made of the type {source.type!r}")
-    fields.other_names[name] = source.name
-
-
-WHOLE = ("FieldRef", "NormDiscrete", "MapValues")
-"""Expressions that give whole numbers of whole numbers."""
-
-
-def _inputs_of(fields: Fields, name: str) -> tuple[str, ...]:
+def inputs_of_column(fields: Fields, name: str) -> tuple[str, ...]:
+    """Return the names of the user's columns that a column is made of."""
     name = fields.other_names.get(name, name)
     return fields.derived[name].of if name in fields.derived else (name,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Computed:
-    """An expression: a function of the values of all columns, the columns in it, and the type of its result."""
-
-    compute: Callable[[dict[str, Floats]], Floats]
-    used: tuple[str, ...]
-    type: str
-
-
-def _expression(fields: Fields, element: Element) -> _Computed:
-    """Return what an expression computes."""
-    if element.tag == "Constant":
-        return _constant(element)
-    if element.tag == "Apply":
-        return _apply(fields, element)
-    if element.tag == "MapValues":
-        return _mapped(fields, element)
-    if element.tag not in ("FieldRef", "NormDiscrete", "NormContinuous"):
-        raise unsupported(f"a derived field by {element.tag}")
-    source = fields.find(element.get("field", ""))
-    name = source.name
-    if element.get("mapMissingTo") is not None:
-        raise unsupported(f"mapMissingTo in an expression of {name!r}")
-    if element.tag == "FieldRef":
-        if source.labels is not None:
-            raise unsupported(f"an expression that takes the field {name!r} as numbers")
-        return _Computed(lambda found: found[name], (name,), source.type)
-    if element.tag == "NormDiscrete":
-        code = fields.code_of(name, element.get("value", ""))
-        return _Computed(lambda found: np.where(np.isnan(found[name]), np.nan, found[name] == code), (name,), "double")
-    return _Computed(_scaling(element, source), (name,), "double")
-
-
-def _mapped(fields: Fields, element: Element) -> _Computed:
-    """Return what a table of numbers gives for the values of one column, as ordinal and target encoders have it."""
-    pairs = list(element.iterfind("FieldColumnPair"))
-    rows = element.findall("InlineTable/row")
-    if len(pairs) != 1 or not rows:
-        raise unsupported("a MapValues of several columns, or without an InlineTable")
-    source = fields.find(pairs[0].get("field", ""))
-    name = source.name
-    value_of = dict[float, float]()
-    for row in rows:
-        cells = {_local(each.tag): each.text for each in row}
-        value, made = cells.get(_local(pairs[0].get("column", ""))), cells.get(_local(element.get("outputColumn", "")))
-        if value is None or made is None:
-            raise damaged(f"a row of the MapValues of {name!r} has no value, or nothing that it is mapped to")
-        key = fields.code_of(name, value)
-        if np.isnan(key):  # rows with a category that the file does not list are refused
-            continue
-        if key in value_of:
-            raise damaged(f"the MapValues of {name!r} has the value {value!r} twice")
-        value_of[key] = to_number(made, f"a value of the MapValues of {name!r}")
-    other, missing = (
-        float("nan") if element.get(each) is None else number(element, each)
-        for each in ("defaultValue", "mapMissingTo")
-    )
-
-    def mapped(found: dict[str, Floats]) -> Floats:
-        x = found[name]
-        return np.array([missing if np.isnan(each) else value_of.get(each, other) for each in x.tolist()])
-
-    is_whole = all(each.is_integer() or np.isnan(each) for each in (*value_of.values(), other, missing))
-    return _Computed(mapped, (name,), "integer" if is_whole else "double")
-
-
-def _local(name: str) -> str:
-    """Return the name of a column of a table without its prefix."""
-    return name.rpartition(":")[2]
-
-
-def _constant(element: Element) -> _Computed:
-    value = to_number(element.text, "a Constant")
-    kind = element.get("dataType", "integer" if value.is_integer() and "." not in (element.text or "") else "double")
-    if kind not in NUMBERS:
-        raise unsupported(f"a Constant of the type {kind!r}")
-    constant = float(np.float32(value)) if kind == "float" else value
-    return _Computed(lambda found: np.full(len(next(iter(found.values()))), constant), (), kind)
-
-
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-}
-
-
-def _apply(fields: Fields, element: Element) -> _Computed:
-    function = element.get("function", "")
-    if function not in OPERATIONS or {"mapMissingTo", "defaultValue"} & set(element.attrib):
-        raise unsupported(f"a derived field by the function {function!r}")
-    if element.find("MapValues") is not None:
-        raise unsupported(f"a MapValues inside of the function {function!r}")
-    parts = [_expression(fields, each) for each in element if each.tag != "Extension"]
-    if len(parts) != 2:
-        raise damaged(f"the function {function!r} has {len(parts)} arguments")
-    first, second = parts
-    kinds = {first.type, second.type}
-    kind = next(each for each in NUMBERS if each in kinds)
-    if kind == "integer" and function == "/":
-        raise unsupported("a division of whole numbers in a derived field")
-
-    def compute(found: dict[str, Floats]) -> Floats:
-        made = OPERATIONS[function](first.compute(found), second.compute(found))
-        # One operation in 64 bits that is rounded to 32 is this operation in 32 bits.
-        return made.astype(np.float32).astype(np.float64) if kind == "float" else made
-
-    return _Computed(compute, (*first.used, *second.used), kind)
-
-
-def _scaling(element: Element, source: Field) -> Callable[[dict[str, Floats]], Floats]:
-    """Return a piecewise linear function, which goes on beyond its ends."""
-    name = source.name
-    if element.get("outliers", "asIs") != "asIs" or source.labels is not None:
-        raise unsupported(f"a NormContinuous of {name!r} with other outliers than asIs, or of categories")
-    points = np.array([[number(each, "orig"), number(each, "norm")] for each in element.iterfind("LinearNorm")])
-    if len(points) < 2 or not (np.diff(points[:, 0]) > 0).all():
-        raise damaged(f"the NormContinuous of {name!r} has not two or more ascending points")
-    slope = np.diff(points[:, 1]) / np.diff(points[:, 0])
-
-    def scaled(found: dict[str, Floats]) -> Floats:
-        x = found[name]
-        part = np.clip(np.searchsorted(points[:, 0], x, side="right") - 1, 0, len(slope) - 1)
-        return np.asarray(points[part, 1] + (x - points[part, 0]) * slope[part])
-
-    return scaled

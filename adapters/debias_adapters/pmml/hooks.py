@@ -15,7 +15,8 @@ from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective
 from debias_adapters.pmml import LIBRARY
 from debias_adapters.pmml.document import SOURCE, to_number, unsupported
-from debias_adapters.pmml.model import PmmlModel, PmmlTrees
+from debias_adapters.pmml.model import SUMS, PmmlModel, PmmlTrees
+from debias_adapters.pmml.splits import leaves_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 HEAD = 4096
 """A file is PMML if so many of its first bytes name the element."""
+TOO_LARGE = "the splits of a tree would be too many if values could be missing"
 ROUNDED = 1e-6
 """Largest difference of a number of rows from the sum of those of its parts, as a part of it."""
 
@@ -94,7 +96,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         return None
     said = model.model.said
     read = _reading(model)
-    made, no_missing = model.made
+    made = model.made.scored
     nodes = [tree for _, tree in said.in_order]
     weight = _weights(nodes, made)
     return TreeEnsemble(
@@ -112,7 +114,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         objective=read.objective,
         classes=_typed(said) if said.is_classifier else None,
         trees_a_round=read.trees_a_round,
-        missing_refusal="it gives no prediction that is one leaf for rows with missing values" if no_missing else None,
+        missing_refusal=TOO_LARGE if model.made.no_missing else None,
         notes=(
             "the model was read from a file, so its predictions were not compared with those of another program",
             *read.notes,
@@ -127,12 +129,16 @@ def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]
     """Return the leaf of the node that predicts by the rules of the standard; -1 if the splits lead to another node."""
     if not isinstance(model, PmmlTrees):
         return None
-    found = np.empty((len(X), len(model.made[0])), dtype=np.int32)
-    winners = model.winners(X)
-    for tree, splits in enumerate(model.made[0]):
-        leaf = _descended(splits, np.asarray(X, dtype=np.float64))
-        found[:, tree] = np.where(np.array(splits.node)[leaf] == winners[:, tree], leaf, -1)
-    return found
+    rows = np.asarray(X, dtype=np.float64)
+    leaves = leaves_of(model.made.scored, rows)
+    node = np.column_stack([each.node[leaf] for each, leaf in zip(model.made.scored, leaves.T, strict=True)])
+    agree = (node == model.winners(rows)) | _is_refused(model, rows)
+    return np.where(agree, leaves, -1).astype(np.int32)
+
+
+def _is_refused(model: PmmlTrees, X: Floats) -> NDArray[np.bool_]:
+    """Return of which trees a row has no prediction: :meth:`PmmlTrees.transform` refuses such rows of a user."""
+    return model.without_prediction(X) & (model.winners(X) < 0)
 
 
 @debias.plugin.hookimpl
@@ -185,21 +191,21 @@ def _reading(model: PmmlTrees) -> _Reading:
     """
     said = model.model.said
     scores = [
-        np.where(node[:, None] >= 0, of_nodes[node], 0.0)
-        for node, of_nodes in zip((np.array(each.node) for each in model.made[0]), model.scores, strict=True)
+        np.where(each.node[:, None] >= 0, of_nodes[each.node], 0.0)
+        for each, of_nodes in zip(model.made.scored, model.scores, strict=True)
     ]
     if said.link != "none":
         objective, guess = OF_LINK[said.link]
         return _added(said, scores, objective, None if said.is_classifier else guess)
     (found,) = said.sums
-    if said.is_classifier and (found.method == "sum" or (found.factor, found.constant) != (1.0, 0.0)):
+    if said.is_classifier and (found.method in SUMS or (found.factor, found.constant) != (1.0, 0.0)):
         raise unsupported("classes whose scores are added, or rescaled by Targets")
     if not said.is_classifier and "Vote" in found.method:
         raise unsupported("a regression by a vote of its trees")
-    if found.method == "sum":
+    if found.method in SUMS:
         return _added(said, scores, SQUARED_ERROR, ("squared error", "the sum itself"))
     if len(set(found.weights)) > 1:
-        return _weighted(found, scores, model.made[0])
+        return _weighted(found, scores, model.made.scored)
     value = np.vstack(scores) * found.factor + (0.0 if said.is_classifier else found.constant)
     of_trees = np.zeros(len(scores), dtype=np.int32)
     return _Reading(value, of_trees, np.zeros(value.shape[1]), True, SQUARED_ERROR, 1)
@@ -216,23 +222,19 @@ OF_LINK = {
 def _added(said: Content, scores: list[Floats], objective: Objective, guess: tuple[str, str] | None) -> _Reading:
     """Return the reading of trees that add steps, each to one output."""
     output = np.array([output for output, _ in said.in_order], dtype=np.int32)
-    value = np.vstack([each * _share(said.sums[k]) for each, k in zip(scores, output, strict=True)])
+    if any("Vote" in each.method for each in said.sums):
+        raise unsupported("a chain of models with a vote inside")
+    share = [iter(each.shares) for each in said.sums]
+    value = np.vstack([each * next(share[k]) for each, k in zip(scores, output, strict=True)])
     base = np.array([each.constant for each in said.sums])
     notes = () if guess is None else (_GUESS.format(*guess),)
     return _Reading(value, output, base, False, objective, base.size, notes)
 
 
-def _share(found: Sum) -> float:
-    """Return what the score of a tree is multiplied by in a sum."""
-    if len(set(found.weights)) > 1 or "Vote" in found.method:
-        raise unsupported("a chain of models with a weighted mean or a vote inside")
-    return found.factor if found.method == "sum" else found.factor / len(found.trees)
-
-
 def _weighted(found: Sum, scores: list[Floats], made: list[Splits]) -> _Reading:
     """Return the reading of a weighted mean: steps from the mean of the leaves of each tree, all in one round."""
-    share = np.array(found.weights) / sum(found.weights) * found.factor
-    is_leaf = [np.array(each.node)[:, None] >= 0 for each in made]
+    share = np.array(found.shares)
+    is_leaf = [each.node[:, None] >= 0 for each in made]
     means = [each.sum(axis=0) / leaf.sum() for each, leaf in zip(scores, is_leaf, strict=True)]
     steps = zip(scores, is_leaf, means, share, strict=True)
     value = np.vstack([np.where(leaf, each - mean, 0.0) * part for each, leaf, mean, part in steps])
@@ -244,46 +246,34 @@ def _predict(model: PmmlTrees, X: NDArray[np.floating[Any]]) -> Floats:
     """Return means, shares of classes or margins: from the scores in the file, without the splits."""
     said = model.model.said
     winner = model.winners(X)
+    if (winner < 0).any():
+        rows = np.asarray(X, dtype=np.float64)
+        leaves = leaves_of(model.made.scored, rows)
+        node = np.column_stack([each.node[leaf] for each, leaf in zip(model.made.scored, leaves.T, strict=True)])
+        winner = np.where(_is_refused(model, rows), node, winner)
     made = np.zeros((len(X), len(said.sums) if said.link != "none" or not said.is_classifier else len(said.labels)))
-    weight_of = {id(tree): weight for each in said.sums for tree, weight in zip(each.trees, each.weights, strict=True)}
-    for tree, (output, nodes) in enumerate(said.in_order):
-        found = said.sums[output]
-        part = 1.0 if found.method == "sum" else weight_of[id(nodes)] / sum(found.weights)
+    share = [iter(each.shares) for each in said.sums]
+    for tree, (output, _) in enumerate(said.in_order):
         scores = np.where(winner[:, tree, None] >= 0, model.scores[tree][winner[:, tree]], np.nan)
         if made.shape[1] == scores.shape[1]:
-            made += scores * part * found.factor
+            made += scores * next(share[output])
         else:
-            made[:, output] += scores[:, 0] * part * found.factor
+            made[:, output] += scores[:, 0] * next(share[output])
     return made + np.array([each.constant for each in said.sums])
-
-
-def _descended(splits: Splits, X: Floats) -> NDArray[np.int64]:
-    """Return the leaf of each row."""
-    at = np.zeros(len(X), dtype=np.int64)
-    for node, column in enumerate(splits.feature):  # parents come first
-        if column < 0:
-            continue
-        rows = np.flatnonzero(at == node)
-        x, codes = X[rows, column], splits.sets[node]
-        goes_left = x <= splits.threshold[node] if codes is None else np.isin(x, codes)
-        goes_left = np.where(np.isnan(x), splits.missing_left[node], goes_left)
-        at[rows] = np.where(goes_left, splits.left[node], splits.right[node])
-    return at
 
 
 def _arrays(made: list[Splits]) -> dict[str, Any]:
     """Return the splits of all trees as fields of a TreeEnsemble."""
-    sets = [codes for each in made for codes in each.sets]
-    listed = [codes for codes in sets if codes is not None]
     arrays: dict[str, Any] = {
-        "tree_start": np.cumsum([0, *(len(each.feature) for each in made)]),
-        **{
-            name: np.array([value for each in made for value in getattr(each, name)], dtype=dtype)
-            for name, dtype in FIELDS.items()
-        },
+        "tree_start": np.cumsum([0, *(each.feature.size for each in made)]),
+        **{name: np.concatenate([getattr(each, name) for each in made]) for name in FIELDS},
     }
+    of_set = np.concatenate([each.of_set for each in made])
+    tree = np.repeat(np.arange(len(made)), [each.feature.size for each in made])
+    at = np.flatnonzero(of_set >= 0)
+    listed = [made[t].sets[k] for t, k in zip(tree[at].tolist(), of_set[at].tolist(), strict=True)]
     if listed:
-        is_set = np.array([codes is not None for codes in sets])
+        is_set = of_set >= 0
         arrays |= {
             "category_set": np.where(is_set, np.cumsum(is_set) - 1, -1),
             "category_start": np.cumsum([0, *map(len, listed)]),
@@ -293,13 +283,7 @@ def _arrays(made: list[Splits]) -> dict[str, Any]:
     return arrays
 
 
-FIELDS: dict[str, Any] = {
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "right": np.int32,
-    "missing_left": np.bool_,
-}
+FIELDS = ("feature", "threshold", "left", "right", "missing_left")
 
 
 def _weights(trees: list[PmmlTree], made: list[Splits]) -> Floats | None:
@@ -309,10 +293,12 @@ def _weights(trees: list[PmmlTree], made: list[Splits]) -> Floats | None:
 
 
 def _weights_of(tree: PmmlTree, splits: Splits) -> Floats | None:
-    count = np.array(tree.counts)
-    below = np.array([count[children].sum() for children in tree.children])
-    has_children = np.array([bool(children) for children in tree.children])
-    node = np.array(splits.node)
+    count = tree.counts
+    if np.isnan(count).all():
+        return None
+    below = np.bincount(tree.parent[1:], weights=count[1:], minlength=count.size)
+    has_children = np.diff(tree.child_start) > 0
+    node = splits.node
     own = (count - np.where(has_children, below, 0.0))[node[node >= 0]]
     adds_up = tree.keeps_last or bool((np.abs(count - below)[has_children] <= ROUNDED * count[has_children]).all())
     if not adds_up or not (own > 0).all() or np.unique(node[node >= 0]).size < own.size:

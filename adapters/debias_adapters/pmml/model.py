@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError
 from debias.text import listed
+from debias_adapters.pmml.derived import add_derived
 from debias_adapters.pmml.document import SOURCE, damaged, number, root_of, to_number, unsupported
-from debias_adapters.pmml.fields import Fields, add_derived, dictionary_of, inputs_of
-from debias_adapters.pmml.nodes import predicate_of, tree_of, winners
-from debias_adapters.pmml.splits import Splits, Splitter
+from debias_adapters.pmml.fields import Fields, dictionary_of, inputs_of
+from debias_adapters.pmml.nodes import tree_of, winners
+from debias_adapters.pmml.splits import NOWHERE, Splits, Splitter, leaves_of
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MODELS = ("TreeModel", "MiningModel")
-TOGETHER = ("sum", "average", "weightedAverage", "majorityVote", "weightedMajorityVote")
+TOGETHER = ("sum", "average", "weightedSum", "weightedAverage", "majorityVote", "weightedMajorityVote")
 """Ways to put the trees of an ensemble together."""
+SUMS = ("sum", "weightedSum")
+DEEPEST = 20
+"""Most levels of ensembles within ensembles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,12 @@ class Sum:
     method: str
     factor: float
     constant: float
+
+    @property
+    def shares(self) -> list[float]:
+        """What the score of each tree is multiplied by."""
+        total = 1.0 if self.method in SUMS else sum(self.weights)
+        return [weight / total * self.factor for weight in self.weights]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,30 +165,63 @@ class PmmlTrees:
         return f"<trees of a {SOURCE}>"
 
     @cached_property
-    def made(self) -> tuple[list[Splits], bool]:
-        """Splits of all trees, and whether some have no prediction for rows with missing values."""
+    def made(self) -> Made:
+        """Splits of all trees."""
         said = self.model.said
         found = [said.fields.find(name) for name in said.columns]
         n_labels = [len(each.codes) for each in found]
         closed = [each.closed and each.invalid != "asIs" for each in found]
         splitter = Splitter(n_labels, closed, said.columns)
-        return [splitter.splits_of(tree) for _, tree in said.in_order], splitter.no_missing
+        whole = [splitter.splits_of(tree) for _, tree in said.in_order]
+        return Made(whole, [each.scored() for each in whole], splitter.no_missing)
 
     @cached_property
     def scores(self) -> list[Floats]:
         """Scores of the nodes of each tree, shape (n_nodes, width); NaN where a node has none."""
         said = self.model.said
         if not said.is_classifier or said.link != "none":
-            return [np.array([[_score(each)] for each in tree.score]) for _, tree in said.in_order]
+            return [_scores(tree.score)[:, None] for _, tree in said.in_order]
         by_vote = "Vote" in said.sums[0].method
-        return [
-            np.array([_shares(tree, k, said.labels, by_vote) for k in range(len(tree.score))])
-            for _, tree in said.in_order
-        ]
+        return [_shares(tree, said.labels, by_vote) for _, tree in said.in_order]
 
     def transform(self, X: Any) -> Floats:
-        """Return the columns of the trees of the user's rows."""
-        return self.model.said.fields.columns(X, self.model.said.columns)
+        """Return the columns of the trees of the user's rows.
+
+        Raises
+        ------
+        RowsError
+            The model gives no prediction for a row.
+        """
+        matrix = self.model.said.fields.columns(X, self.model.said.columns)
+        if np.isnan(matrix).any():
+            self._refuse(matrix)
+        return matrix
+
+    def _refuse(self, matrix: Floats) -> None:
+        """Refuse rows with missing values for which a tree gives no prediction, or none that is one leaf."""
+        rows = np.flatnonzero(np.isnan(matrix).any(axis=1))
+        rows = rows[self.without_prediction(matrix[rows]).any(axis=1)]
+        if rows.size:
+            fields, missing = self.model.said.fields, np.flatnonzero(np.isnan(matrix[rows[0]])).tolist()
+            origins = dict.fromkeys(each for k in missing for each in fields.origin(self.model.said.columns[k]))
+            names = [fields.inputs[each].name for each in origins]
+            first = ", ".join(map(str, rows[:MOST_NAMED].tolist())) + (", ..." if rows.size > MOST_NAMED else "")
+            raise RowsError(
+                f"row {rows[0]} has missing values in {listed(names)}, and the {SOURCE} gives no prediction for it "
+                f"that has a leaf in every tree ({rows.size} such rows of {len(matrix)}: {first}): leave these rows "
+                "out, or fill in the values"
+            )
+
+    def without_prediction(self, X: Floats) -> NDArray[np.bool_]:
+        """Return whether each tree gives no prediction for each row, shape (n_rows, n_trees)."""
+        whole = self.made.whole
+        found = np.zeros((len(X), len(whole)), dtype=bool)
+        ends = [k for k, each in enumerate(whole) if each.has_nowhere]
+        if ends:
+            leaves = leaves_of([whole[k] for k in ends], X)
+            for k, leaf in zip(ends, leaves.T, strict=True):
+                found[:, k] = whole[k].node[leaf] == NOWHERE
+        return found
 
     def winners(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """Return the node of the file that predicts for each row in each tree, by the rules of the standard."""
@@ -185,27 +229,66 @@ class PmmlTrees:
         return np.column_stack([winners(tree, rows) for _, tree in self.model.said.in_order])
 
 
-def _score(text: str | None) -> float:
-    return float("nan") if text is None else to_number(text, "the score of a node")
+MOST_NAMED = 5
+"""Most rows that an error names."""
 
 
-def _shares(tree: PmmlTree, node: int, labels: tuple[str, ...], by_vote: bool) -> Floats:
-    """Return the shares of the classes in a node, or, for a vote, 1 for the class of its score."""
-    shares, score = tree.shares[node], tree.score[node]
-    if by_vote and score is not None:
-        shares = {score: 1.0}
-    if not shares:
-        return np.full(len(labels), np.nan) if score is None else _shares_of({score: 1.0}, labels)
-    made = _shares_of(shares, labels)
-    return (made == made.max()) / (made == made.max()).sum() if by_vote else made
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Splits of all trees.
+
+    Parameters
+    ----------
+    whole : list of Splits
+        With leaves for rows without a prediction.
+    scored : list of Splits
+        Without these.
+    no_missing : bool
+        Whether no value may be missing.
+    """
+
+    whole: list[Splits]
+    scored: list[Splits]
+    no_missing: bool
 
 
-def _shares_of(shares: dict[str, float], labels: tuple[str, ...]) -> Floats:
-    unknown = set(shares) - set(labels)
-    values = np.array([shares.get(label, 0.0) for label in labels])
-    if unknown or not (values >= 0).all() or not 0 < values.sum() < np.inf:
+def _scores(texts: list[str | None]) -> Floats:
+    """Return scores as numbers; NaN where there is none."""
+    try:
+        found = [float("nan") if text is None else float(text) for text in texts]
+        wrong = sum(map(isfinite, found)) < len(texts) - texts.count(None)
+    except ValueError:
+        wrong = True
+    if wrong:
+        found = [float("nan") if text is None else to_number(text, "the score of a node") for text in texts]
+    return np.array(found)
+
+
+def _shares(tree: PmmlTree, labels: tuple[str, ...], by_vote: bool) -> Floats:
+    """Return the shares of the classes in the nodes, or, for a vote, 1 for the class of the score."""
+    code = {label: k for k, label in enumerate(labels)}
+    has_score = np.array([each is not None for each in tree.score])
+    has_shares = np.zeros(tree.n_nodes, dtype=bool)
+    has_shares[tree.share_owner] = True
+    by_shares = has_shares & ~has_score if by_vote else has_shares
+    made = np.zeros((tree.n_nodes, len(labels)))
+    used = by_shares[tree.share_owner]
+    of_share = np.array([code.get(label, -1) for label in tree.share_label], dtype=np.int64)
+    known = (of_share[used] >= 0).all() and (tree.share >= 0)[used].all()
+    made[tree.share_owner[used], of_share[used]] = tree.share[used]
+    by_score = has_score & ~by_shares
+    of_score = np.array([-1 if each is None else code.get(each, -1) for each in tree.score], dtype=np.int64)
+    made[by_score, of_score[by_score]] = 1.0
+    total = made.sum(axis=1)
+    predicts = by_shares | by_score
+    if not (known and (of_score[by_score] >= 0).all() and ((total > 0) & (total < np.inf))[predicts].all()):
         raise damaged("the classes of a node are not those of the response, or their shares are no shares")
-    return values / values.sum()
+    made[~predicts] = np.nan
+    made[predicts] /= total[predicts, None]
+    if by_vote:
+        first = made[by_shares] == made[by_shares].max(axis=1, keepdims=True)
+        made[by_shares] = first / first.sum(axis=1, keepdims=True)
+    return made
 
 
 def _content(root: Element) -> Content:
@@ -272,7 +355,7 @@ def _refuse_other(model: Element) -> None:
 
 
 def _classes_in(found: Sum) -> tuple[str, ...]:
-    labels = {label for tree in found.trees for shares in tree.shares for label in shares}
+    labels = {label for tree in found.trees for label in tree.share_label}
     return tuple(sorted(labels | {score for tree in found.trees for score in tree.score if score is not None}))
 
 
@@ -312,37 +395,35 @@ class _Reader:
             sums[_output(each)] = self.sum_of(each)
         return _linked(last, sums)
 
-    def sum_of(self, model: Element) -> Sum:
-        """Read one tree, or trees that are put together."""
+    def sum_of(self, model: Element, level: int = 0) -> Sum:
+        """Read one tree, or trees that are put together, also by ensembles within ensembles."""
         self._local(model)
         factor, constant = _rescaled(model)
         if model.tag == "TreeModel":
-            return Sum([self._tree(model)], [1.0], "average", factor, constant)
+            tree = tree_of(model, self)
+            return Sum([tree], [1.0], "average", factor, constant)
+        if level == DEEPEST:
+            raise unsupported(f"ensembles within ensembles in more than {DEEPEST} levels")
         method = _method(model)
         if method not in TOGETHER:
-            raise unsupported(f"trees that are put together by {method!r}")
-        segments = model.findall("Segmentation/Segment")
-        trees: list[PmmlTree] = []
+            raise unsupported(f"{'an ensemble inside' if level else 'trees'} that is put together by {method!r}")
+        parts: list[Sum] = []
         weights: list[float] = []
-        for segment in segments:
-            tree = _of_segment(segment)
-            if tree.tag != "TreeModel":
-                raise unsupported(f"a {tree.tag} inside an ensemble by {method!r}")
-            if _rescaled(tree) != (1.0, 0.0):
-                raise unsupported("Targets of a single tree")
-            trees.append(self._tree(tree))
+        for segment in model.findall("Segmentation/Segment"):
+            inside = _of_segment(segment)
+            if inside.tag not in MODELS:
+                raise unsupported(f"a {inside.tag} inside an ensemble by {method!r}")
+            if inside.get("functionName") != model.get("functionName"):
+                raise unsupported(f"models for different functions inside an ensemble by {method!r}")
+            parts.append(self.sum_of(inside, level + 1))
             weights.append(number(segment, "weight", 1.0))
-        if not trees:
+        if not parts:
             raise damaged("an ensemble has no trees")
         if not method.startswith("weighted"):
-            weights = [1.0] * len(trees)
+            weights = [1.0] * len(parts)
         elif min(weights) < 0 or sum(weights) <= 0:
             raise damaged("the weights of its trees are no weights")
-        return Sum(trees, weights, method, factor, constant)
-
-    def _tree(self, model: Element) -> PmmlTree:
-        self._local(model)
-        return tree_of(model, lambda element: predicate_of(element, self._column, self.fields.code_of))
+        return _joined(parts, weights, method, factor, constant)
 
     def _local(self, model: Element) -> None:
         """Read the columns that a model derives, and refuse one that changes columns by its MiningSchema."""
@@ -354,9 +435,46 @@ class _Reader:
             if changed not in ((None, "asIs"), (known.get(name), "asIs")):
                 raise unsupported(f"values of {name!r} that a model inside replaces")
 
-    def _column(self, name: str) -> int:
+    def number_of(self, name: str) -> int:
+        """Return the position of a column of the trees, for the name of a field."""
         self.fields.find(name)
         return self.column_of.setdefault(name, len(self.column_of))
+
+    def is_label(self, name: str) -> bool:
+        """Whether a field has categories."""
+        return self.fields.find(name).labels is not None
+
+    def value_of(self, name: str, text: str) -> float:
+        """Return a text as a value of a field."""
+        return self.fields.code_of(name, text)
+
+    def is_single(self, name: str) -> bool:
+        """Whether a field has numbers of 32 bits."""
+        return self.fields.find(name).type == "float"
+
+
+def _joined(parts: list[Sum], weights: list[float], method: str, factor: float, constant: float) -> Sum:
+    """Return the sum of sums as one, in which each tree has a share of its own."""
+    if all(len(each.trees) == 1 and each.shares == [1.0] and each.constant == 0 for each in parts):
+        return Sum([each.trees[0] for each in parts], weights, method, factor, constant)
+    if "Vote" in method or any("Vote" in each.method for each in parts):
+        raise unsupported("a vote of ensembles, or an ensemble of votes")
+    total = 1.0 if method in SUMS else sum(weights)
+    of_part = [weight / total * factor for weight in weights]
+    shares = [share * each for share, part in zip(of_part, parts, strict=True) for each in part.shares]
+    added = sum(share * part.constant for share, part in zip(of_part, parts, strict=True)) + constant
+    trees = [tree for part in parts for tree in part.trees]
+    if len(set(shares)) == 1:
+        together = "sum" if any(each.method in SUMS for each in parts) or method in SUMS else "average"
+        return Sum(trees, [1.0] * len(trees), together, shares[0] * (1 if together == "sum" else len(trees)), added)
+    is_mean = method not in SUMS and all(each.method not in SUMS for each in parts) and min(shares) >= 0
+    if is_mean and abs(sum(shares) - 1) < ROUNDED:
+        return Sum(trees, shares, "weightedAverage", 1.0, added)
+    return Sum(trees, shares, "weightedSum", 1.0, added)
+
+
+ROUNDED = 1e-9
+"""Largest error of the sum of weights that are 1 together."""
 
 
 def _of_segment(segment: Element) -> Element:

@@ -3,160 +3,151 @@
 Children are tried in turn, so they become a chain of splits. What the splits before have told of the columns answers
 later tests: where ``x <= 1`` does not hold, ``x > 1`` needs no split. A predicate of several columns becomes several
 splits, below which parts of the tree may stand twice.
+
+A row for which a tree gives no prediction comes to a leaf NOWHERE. Only rows with missing values may do so. These rows
+are refused before the trees see them, so the splits that lead there are left out of the trees that are scored.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from debias_adapters.pmml.document import damaged, unsupported
-from debias_adapters.pmml.nodes import EXACT_MISSING, FALSE, TRUE, UNKNOWN, joined
+from debias_adapters.pmml.parsing import COMPARISONS, OPERATORS, OTHER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from debias_adapters.pmml.nodes import PmmlTree, Predicate
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int32]
+    Bools = NDArray[np.bool_]
+
 MOST = 8
 """A tree that becomes this many times as large is refused."""
+NOWHERE = -2
+"""Stands for the node that predicts at a leaf of rows without a prediction."""
+KINDS = ("true", "false", "le", "in", "missing", "and", "or", "xor", "first")
+"""Kinds of questions, in the order of the compiled walk."""
+ALWAYS, NEVER, LE, IN, MISSING = range(5)
+UNKNOWN_ANSWERS = {"none": 0, "defaultChild": 1, "lastPrediction": 2}
+"""What is done where an answer is unknown, by the strategy for missing values; 3, no prediction, with others."""
+ANY_LABEL, NUMBER = -2, -1
+"""Stand for the set of a split: all labels, and none because the column is one of numbers."""
+WORD = 64
+_CODE = {name: code for code, name in enumerate(OPERATORS)}
+_KIND_OF = np.array([LE] * 6 + [MISSING] * 2 + [ALWAYS, NEVER, ALWAYS], dtype=np.uint8)
+_SENSE_OF = np.array([1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1], dtype=np.uint8)
+"""Kinds and senses of the questions of simple predicates, by their codes."""
+GAP, TOO_MANY = -1, -2
+"""What the compiled walk returns if rows without missing values have no prediction, or the splits are too many."""
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Splits:
-    """Binary splits of one tree, in the form of a TreeEnsemble.
+    """Binary splits of one tree, in the form of a TreeEnsemble. Parents precede children.
 
     Parameters
     ----------
-    feature, left, right : list of int
-    threshold : list of float
-    missing_left : list of bool
-    sets : list of tuple of int, or None
-        Codes that go left, at splits on categories.
-    node : list of int
-        At leaves, the node of the file that predicts; -1 at splits.
+    feature, left, right : array of int32
+        -1 at leaves.
+    threshold : array of float64
+    missing_left : array of bool
+    of_set : array of int32
+        Position in `sets` of the codes that go left; -1 at splits on numbers and at leaves.
+    sets : list of tuple of int
+    node : array of int32
+        At leaves, the node of the file that predicts, or NOWHERE; -1 at splits.
     """
 
-    feature: list[int]
-    threshold: list[float]
-    left: list[int]
-    right: list[int]
-    missing_left: list[bool]
-    sets: list[tuple[int, ...] | None]
-    node: list[int]
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    missing_left: Bools
+    of_set: Ints
+    sets: list[tuple[int, ...]]
+    node: Ints
 
-    def add(self, test: Test | None, every: tuple[int, ...] | None, missing_left: bool, node: int) -> int:
-        """Add a split, or a leaf, and return its position. `every` are all codes of the column of categories."""
-        if test is None:
-            column, limit, codes = -1, 0.0, None
-        else:
-            column, limit, codes = test.column, inf, every  # a test for missing values: all others go left
-            if test.kind == "le":
-                limit = test.argument
-            elif test.kind == "in":
-                codes = tuple(sorted(test.argument))
-        self.feature.append(column)
-        self.threshold.append(limit if codes is None else 0.0)
-        self.left.append(-1)
-        self.right.append(-1)
-        self.missing_left.append(missing_left)
-        self.sets.append(codes)
-        self.node.append(node)
-        return len(self.feature) - 1
+    @property
+    def has_nowhere(self) -> bool:
+        """Whether some rows have no prediction."""
+        return bool((self.node == NOWHERE).any())
+
+    def scored(self) -> Splits:
+        """Return the splits without those that have a side of rows without a prediction.
+
+        Raises
+        ------
+        UnsupportedModelError
+            No row has a prediction.
+        """
+        from debias_adapters.pmml.kernels import splitting
+
+        if not self.has_nowhere:
+            return self
+        place, stays = np.empty(self.node.size, dtype=np.int32), np.empty(self.node.size, dtype=np.bool_)
+        splitting.without_dead_ends(self.left, self.right, self.node, place, stays.view(np.uint8))
+        if place[0] < 0:
+            raise damaged("a tree gives no prediction for any row")
+        new = np.where(place >= 0, (np.cumsum(stays, dtype=np.int32) - 1)[place], -1).astype(np.int32)
+        left, right = (np.where(each >= 0, new[each], -1)[stays] for each in (self.left, self.right))
+        return Splits(
+            self.feature[stays],
+            self.threshold[stays],
+            left.astype(np.int32),
+            right.astype(np.int32),
+            self.missing_left[stays],
+            self.of_set[stays],
+            self.sets,
+            self.node[stays],
+        )
 
 
-class Test(NamedTuple):
-    """A question about one column.
+class _Questions:
+    """What the predicates of a tree ask: comparisons as ``le`` and its opposite, sets as codes.
 
     Parameters
     ----------
-    kind : {"le", "in", "missing"}
-    column : int
-    argument : float, frozenset of int, or None
-        The largest number for which the answer is yes, or the codes for which it is.
-    sense : bool
-        False if the predicate holds where the answer is no.
+    n : int
+        Number of nodes, which are the first questions.
+    n_words : int
+        Number of words of 64 bits of a set.
     """
 
-    kind: str
-    column: int
-    argument: Any
-    sense: bool
+    def __init__(self, n: int, n_words: int) -> None:
+        self.n, self.n_words = n, n_words
+        self.kind, self.column, self.limit = list[int](), list[int](), list[float]()
+        self.sense, self.set_of, self.parts = list[bool](), list[int](), list[tuple[int, ...]]()
+        self.sets = dict[frozenset[int], int]()
 
+    def add(
+        self, kind: int, column: int = 0, limit: float = 0.0, sense: bool = True, of_set: int = NUMBER,
+        parts: tuple[int, ...] = (),
+    ) -> int:  # fmt: skip
+        """Add a question, and return its number."""
+        self.kind.append(kind)
+        self.column.append(column)
+        self.limit.append(limit)
+        self.sense.append(sense)
+        self.set_of.append(of_set)
+        self.parts.append(parts)
+        return self.n + len(self.kind) - 1
 
-class Compound(NamedTuple):
-    """Several predicates joined by "and", "or", "xor" or "first"."""
-
-    kind: str
-    parts: tuple[Any, ...]
-
-
-Question = int | Test | Compound
-"""What a predicate asks: ``TRUE`` and ``FALSE`` ask nothing."""
-
-
-class Known(NamedTuple):
-    """What the splits before have told of a column.
-
-    Parameters
-    ----------
-    low, high : float
-        Numbers are above the one and up to the other; `low` is NaN if there is no such limit.
-    codes : frozenset of int, or None
-        Codes that it can have; None for numbers.
-    present, missing : bool
-        Whether there can be a value, and whether it can be missing.
-    """
-
-    low: float
-    high: float
-    codes: frozenset[int] | None
-    present: bool
-    missing: bool
-
-
-class Place(NamedTuple):
-    """Where rows are: at the predicate of the child `child` of `node`, before the test `test`; or at the leaf `node`.
-
-    `node` is -1 above the root. At a leaf, `child` is -1 and `test` is None.
-    """
-
-    node: int
-    child: int
-    test: Test | None
-
-
-NOWHERE = Place(-1, -1, None)
-"""Rows without a prediction."""
-
-
-class Way(NamedTuple):
-    """What follows for an answer to a test.
-
-    Parameters
-    ----------
-    place : Place
-        Where its rows come.
-    column : int
-        The column of the test.
-    told : Known or None
-        What is known of it then; None if there was no test.
-    takes_missing : bool
-        Whether missing values go this way.
-    """
-
-    place: Place
-    column: int
-    told: Known | None
-    takes_missing: bool
-
-
-class Meeting(NamedTuple):
-    """Where missing values come to the rows with an answer."""
-
-    answer: Known
-    place: Place
+    def words(self, codes: Iterable[Iterable[int]]) -> NDArray[np.uint64]:
+        """Return sets of codes as bits, shape (n_sets, n_words); one empty set if there are none."""
+        listed = [tuple(each) for each in codes] or [()]
+        bits = np.zeros((len(listed), self.n_words * WORD), dtype=np.uint8)
+        for row, each in zip(bits, listed, strict=True):
+            row[list(each)] = 1
+        return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
 class Splitter:
@@ -174,14 +165,16 @@ class Splitter:
     Attributes
     ----------
     no_missing : bool
-        Whether a tree gives no prediction, or none that is one leaf, for rows with missing values.
+        Whether a tree was read as if no value could be missing, because it would have become too large.
     """
 
     def __init__(self, n_labels: Sequence[int], closed: Sequence[bool], names: Sequence[str]) -> None:
         self.names, self.no_missing = names, False
-        self._every = [tuple(range(n + 1)) if n else None for n in n_labels]
-        codes = [frozenset(range(n + (not whole))) if n else None for n, whole in zip(n_labels, closed, strict=True)]
-        self._first = [Known(float("nan"), inf, each, present=True, missing=True) for each in codes]
+        self._is_label = np.array([n > 0 for n in n_labels])
+        self._every = [tuple(range(n + 1)) if n else () for n in n_labels]
+        self._n_words = max([1, *(len(each) // WORD + 1 for each in self._every)])
+        first = [range(n + (not whole)) if n else () for n, whole in zip(n_labels, closed, strict=True)]
+        self._first = _Questions(0, self._n_words).words(first)
 
     def splits_of(self, tree: PmmlTree) -> Splits:
         """Return the splits of a tree.
@@ -191,230 +184,144 @@ class Splitter:
         UnsupportedModelError
             A row without missing values has no prediction, or the splits are too many.
         """
-        asked = [self._question(each) for each in tree.predicates]
-        if tree.on_missing not in EXACT_MISSING:
-            self.no_missing |= any(isinstance(each, (Test, Compound)) for each in asked)
-        else:
-            made = self._made(_Walk(tree, asked, self._first))
-            if made is not None:
-                return made
+        walk = self._walk(tree)
+        made = self._made(tree, walk, with_missing=True)
+        if made == TOO_MANY:
+            made = self._made(tree, walk, with_missing=False)
             self.no_missing = True
-        made = self._made(_Walk(tree, asked, [each._replace(missing=False) for each in self._first]))
-        if made is None:
+        if made == GAP:
             raise damaged("a tree gives no prediction for some rows without missing values")
+        if isinstance(made, int):
+            raise unsupported(
+                f"a tree whose predicates would need more than {MOST * tree.n_nodes + 64} splits, or far too long"
+            )
         return made
 
-    def _question(self, predicate: Predicate) -> Question:
-        """Return what a predicate asks: comparisons as ``le`` and its opposite, sets as codes."""
+    def _walk(self, tree: PmmlTree) -> tuple[dict[str, Any], list[frozenset[int]]]:
+        """Return the arguments of the compiled walk that say what the tree is and asks, and its sets."""
+        n, asked = tree.n_nodes, tree.asked
+        kind, sense = _KIND_OF[asked], _SENSE_OF[asked]
+        column = np.maximum(tree.column, 0)
+        below = (asked == _CODE["lessThan"]) | (asked == _CODE["greaterOrEqual"])
+        with np.errstate(over="ignore"):
+            limit = np.where(below, np.nextafter(tree.limit, -inf), tree.limit)
+        question = np.arange(n, dtype=np.int32)
+        more = _Questions(n, self._n_words)
+        special = (asked == OTHER) | (asked == _CODE["equal"]) | (asked == _CODE["notEqual"])
+        special |= (asked < len(COMPARISONS)) & self._is_label[column]
+        for k in np.flatnonzero(special).tolist():
+            question[k] = self._question(more, tree.predicate(k))
+        n_parts = np.array([0] * n + [len(each) for each in more.parts], dtype=np.int32)
+        arguments = {
+            "child_start": tree.child_start,
+            "children": _not_empty([tree.children], np.int32),
+            "default_child": tree.default,
+            "asked": question,
+            "predicts": tree.predicts.view(np.uint8),
+            "keeps_last": tree.keeps_last,
+            "on_unknown": UNKNOWN_ANSWERS.get(tree.on_missing, 3),
+            "kind": _not_empty([kind, more.kind], np.uint8),
+            "column": _not_empty([column, more.column], np.int32),
+            "limit": _not_empty([limit, more.limit], np.float64),
+            "sense": _not_empty([sense, more.sense], np.uint8),
+            "set_of": _not_empty([np.full(n, NUMBER), more.set_of], np.int32),
+            "sets": more.words(more.sets),
+            "part_start": np.cumsum([0, *n_parts.tolist()], dtype=np.int32),
+            "parts": _not_empty(more.parts or [[]], np.int32),
+            "is_label": self._is_label.view(np.uint8),
+        }
+        return arguments, list(more.sets)
+
+    def _made(
+        self, tree: PmmlTree, walk: tuple[dict[str, Any], list[frozenset[int]]], with_missing: bool
+    ) -> Splits | int:
+        """Return the splits of a tree, or `GAP` or `TOO_MANY`."""
+        from debias_adapters.pmml.kernels import splitting
+
+        arguments, sets = walk
+        most = MOST * tree.n_nodes + 64
+        feature, left, right, of_set, node = np.empty((5, most + 1), dtype=np.int32)
+        threshold, missing_left = np.empty(most + 1), np.empty(most + 1, dtype=np.bool_)
+        codes, scratch = self._first.copy(), np.empty((4, self._n_words), dtype=np.uint64)
+        made = splitting.make(
+            **arguments, codes=codes, scratch=scratch, with_missing=with_missing, feature=feature, threshold=threshold,
+            left=left, right=right, missing_left=missing_left.view(np.uint8), of_set=of_set, node=node,
+        )  # fmt: skip
+        if made < 0:
+            return made
+        listed = [tuple(sorted(each)) for each in sets]
+        for k in np.flatnonzero(of_set[:made] == ANY_LABEL).tolist():
+            of_set[k] = len(listed)
+            listed.append(self._every[feature[k]])
+        feature, left, right, of_set, node = (each[:made].copy() for each in (feature, left, right, of_set, node))
+        return Splits(feature, threshold[:made].copy(), left, right, missing_left[:made].copy(), of_set, listed, node)
+
+    def _question(self, more: _Questions, predicate: Predicate) -> int:
+        """Add what a predicate asks, and return the number of the question."""
         kind = predicate[0]
         if kind in ("true", "false"):
-            return TRUE if kind == "true" else FALSE
+            return more.add(ALWAYS if kind == "true" else NEVER)
         if isinstance(predicate[1], tuple):
-            return Compound(kind, tuple(self._question(each) for each in predicate[1]))
+            parts = tuple(self._question(more, each) for each in predicate[1])
+            return more.add(KINDS.index(kind), parts=parts)
         column = predicate[1]
         if kind in ("missing", "present"):
-            return Test("missing", column, None, kind == "missing")
+            return more.add(MISSING, column, sense=kind == "missing")
         argument = predicate[2]
-        if self._every[column] is not None:
+        if self._is_label[column]:
             listed = argument if kind in ("in", "out") else (argument,)
             if kind not in ("in", "out", "eq", "ne"):
                 raise unsupported(
                     f"a test whether the label of {self.names[column]!r} is smaller or larger than another"
                 )
             codes = frozenset(int(code) for code in listed if code == code)  # noqa: PLR0124 - NaN is no label
-            return Test("in", column, codes, kind in ("in", "eq"))
+            of_set = more.sets.setdefault(codes, len(more.sets))
+            return more.add(IN, column, sense=kind in ("in", "eq"), of_set=of_set)
         if kind in ("in", "out"):
-            parts = tuple(self._question(("eq" if kind == "in" else "ne", column, each)) for each in sorted(argument))
-            return Compound("or" if kind == "in" else "and", parts)
+            parts = tuple(
+                self._question(more, ("eq" if kind == "in" else "ne", column, each)) for each in sorted(argument)
+            )
+            return more.add(KINDS.index("or" if kind == "in" else "and"), parts=parts)
         below = nextafter(argument, -inf)
         if kind in ("eq", "ne"):
-            sides = Test("le", column, argument, kind == "eq"), Test("le", column, below, kind == "ne")
-            return Compound("and" if kind == "eq" else "or", sides)
-        return Test("le", column, argument if kind in ("le", "gt") else below, kind in ("le", "lt"))
-
-    def _made(self, walk: _Walk) -> Splits | None:
-        """Return the splits; None if some rows have no prediction."""
-        made = Splits([], [], [], [], [], [], [])
-        most = MOST * len(walk.asked) + 64
-        waiting: list[tuple[Way, int, list[int] | None, int]] = [(Way(walk.on(-1, 0), -1, None, False), 0, None, 0)]
-        while waiting:
-            way, known_before, links, parent = waiting.pop()
-            walk.forget(known_before)
-            if way.place == NOWHERE:
-                return None
-            if len(made.node) > most:
-                raise unsupported(f"a tree whose predicates would need more than {most} splits")
-            if way.told is not None:
-                walk.tell(way.column, way.told)
-            if way.place.test is None:
-                here = made.add(None, None, False, way.place.node)
-                if links is not None:
-                    links[parent] = here
-                continue
-            test, ways = walk.ways(way.place)
-            known_now = walk.n_told
-            if len(ways) == 1:  # all values that are left go one way, and missing ones with them
-                waiting.append((ways[0], known_now, links, parent))
-                continue
-            here = made.add(test, self._every[test.column], ways[0].takes_missing, -1)
-            if links is not None:
-                links[parent] = here
-            for each, side in zip(reversed(ways), (made.right, made.left), strict=True):
-                waiting.append((each, known_now, side, here))
-        return made
+            parts = more.add(LE, column, argument, kind == "eq"), more.add(LE, column, below, kind == "ne")
+            return more.add(KINDS.index("and" if kind == "eq" else "or"), parts=parts)
+        return more.add(LE, column, argument if kind in ("le", "gt") else below, kind in ("le", "lt"))
 
 
-class _Walk:
-    """The rules by which rows go through a tree of a file.
-
-    Parameters
-    ----------
-    tree : PmmlTree
-    asked : list of Question
-        Of each node.
-    first : list of Known
-        What is known of each column before any split.
-    """
-
-    def __init__(self, tree: PmmlTree, asked: list[Question], first: list[Known]) -> None:
-        self.tree, self.asked, self._known = tree, asked, list(first)
-        self._before: list[tuple[int, Known]] = []
-
-    @property
-    def n_told(self) -> int:
-        """How many answers are known."""
-        return len(self._before)
-
-    def tell(self, column: int, known: Known) -> None:
-        """Note what an answer has told of a column."""
-        self._before.append((column, self._known[column]))
-        self._known[column] = known
-
-    def forget(self, n_told: int) -> None:
-        """Forget all but the first answers."""
-        while len(self._before) > n_told:
-            column, known = self._before.pop()
-            self._known[column] = known
-
-    def _on_if(self, column: int, known: Known, place: Place, until: Place | None = None) -> Place:
-        """Return where rows come if something is known of a column."""
-        self.tell(column, known)
-        found = self.on(place.node, place.child, until)
-        self.forget(self.n_told - 1)
-        return found
-
-    def on(self, node: int, child: int, until: Place | None = None) -> Place:
-        """Return where rows are after all predicates whose answer is known; `until` if they come there."""
-        tree = self.tree
-        while True:
-            if until is not None and until.test is not None and node == until.node and child == until.child:
-                return until
-            if child < 0:
-                return Place(node, child, None)
-            children = tree.children[node] if node >= 0 else [0]
-            if not children:
-                return Place(node, -1, None)
-            if child == len(children):
-                return self._own(node) if tree.keeps_last and node >= 0 else NOWHERE
-            answer = self._answer(self.asked[children[child]])
-            if isinstance(answer, Test):
-                return Place(node, child, answer)
-            if answer == TRUE:
-                node, child = children[child], 0
-            elif answer == FALSE or tree.on_missing == "none" or node < 0:
-                child += 1
-            elif tree.on_missing == "lastPrediction":
-                return self._own(node)
-            elif tree.on_missing == "defaultChild":
-                node, child = tree.default[node], 0
-            else:
-                return NOWHERE
-
-    def _own(self, node: int) -> Place:
-        """Return the prediction of a node with children, which need not have one."""
-        has = self.tree.score[node] is not None or self.tree.shares[node]
-        return Place(node, -1, None) if has else NOWHERE
-
-    def ways(self, place: Place) -> tuple[Test, list[Way]]:
-        """Return a test to make at a place, and what follows for the answers yes and no that can be."""
-        test = place.test
-        assert test is not None
-        known = self._known[test.column]
-        answers, meeting = _after(known, test), None
-        if known.missing:
-            meeting = self._meeting(place, test, answers)
-            if meeting is None:
-                test = Test("missing", test.column, None, True)
-                answers = known._replace(missing=False) if known.present else None, known._replace(present=False)
-        found = []
-        for each in answers:
-            if each is None:
-                continue
-            if meeting is not None and each is meeting.answer:
-                told, start, takes = each._replace(missing=True), meeting.place, True
-            else:
-                told, start, takes = each, place, False
-            found.append(Way(self._on_if(test.column, told, start), test.column, told, takes))
-        return test, found
-
-    def _meeting(self, place: Place, test: Test, answers: tuple[Known | None, Known | None]) -> Meeting | None:
-        """Return where missing values come to rows with an answer to a test; None if they have a way of their own."""
-        absent = self._known[test.column]._replace(present=False)
-        for each in reversed(answers) if test.kind != "missing" else ():
-            if each is None:
-                continue
-            there = self._on_if(test.column, each, place)
-            if there[:2] != place[:2] and self._on_if(test.column, absent, place, there) == there:
-                return Meeting(each, there)
-        return None
-
-    def _answer(self, question: Question) -> int | Test:
-        """Return TRUE, FALSE or UNKNOWN, or a test that has to be made first."""
-        if isinstance(question, int):
-            return question
-        if isinstance(question, Test):
-            known = self._known[question.column]
-            if known.present and known.missing:
-                return question
-            if question.kind == "missing":
-                return int(known.missing == question.sense)
-            if not known.present:
-                return UNKNOWN
-            yes, no = _after(known, question)
-            if yes is not None and no is not None:
-                return question
-            return int((yes is not None) == question.sense)
-        answers = [self._answer(each) for each in question.parts]
-        if question.kind == "first":
-            return next((each for each in answers if each != UNKNOWN), UNKNOWN)
-        known_ones = [each for each in answers if not isinstance(each, Test)]
-        if len(known_ones) == len(answers):
-            return joined(question.kind, known_ones)
-        decides = {"and": FALSE, "or": TRUE, "xor": UNKNOWN}[question.kind]
-        if decides in known_ones:
-            return decides
-        return next(each for each in answers if isinstance(each, Test))
-
-
-def _present(known: Known) -> Known | None:
-    return known._replace(missing=False) if known.present else None
-
-
-def _after(known: Known, test: Test) -> tuple[Known | None, Known | None]:
-    """Return what is known of values for which the answer is yes, and no; None if there are none."""
-    if not known.present:
-        return None, None
-    low, high, codes, _, _ = known
-    if test.kind == "missing":
-        return None, Known(low, high, codes, True, False)
-    if test.kind == "le":
-        limit = test.argument
-        yes = None if low >= limit else Known(low, min(high, limit), None, True, False)
-        no = None if high <= limit else Known(limit if not low > limit else low, high, None, True, False)
-        return yes, no
-    assert codes is not None
-    inside, outside = codes & test.argument, codes - test.argument
-    return (
-        Known(low, high, inside, True, False) if inside else None,
-        Known(low, high, outside, True, False) if outside else None,
+def leaves_of(trees: Sequence[Splits], X: Floats) -> NDArray[np.int64]:
+    """Return the leaf of each row in each tree, as a position in the tree, shape (n_rows, n_trees)."""
+    start = np.cumsum([0, *(each.node.size for each in trees)])
+    n_sets = np.cumsum([0, *(len(each.sets) for each in trees)])
+    feature, threshold, missing_left = (
+        np.concatenate([getattr(each, name) for each in trees]) for name in ("feature", "threshold", "missing_left")
     )
+    left, right, of_set = (
+        np.concatenate([np.where(part >= 0, part + more, -1) for part, more in zip(parts, offset, strict=True)])
+        for parts, offset in (
+            ([each.left for each in trees], start[:-1]),
+            ([each.right for each in trees], start[:-1]),
+            ([each.of_set for each in trees], n_sets[:-1]),
+        )
+    )
+    sets = [codes for each in trees for codes in each.sets]
+    width = max((max(codes, default=0) for codes in sets), default=0) + 2
+    members = np.array([k * width + code for k, codes in enumerate(sets) for code in codes], dtype=np.int64)
+    at = np.repeat(start[None, :-1], len(X), axis=0)
+    row, tree = np.nonzero(feature[at] >= 0)
+    while row.size:
+        node = at[row, tree]
+        x, of = X[row, feature[node]], of_set[node]
+        code = np.where((of >= 0) & (x < width), x, width - 1).astype(np.int64)
+        goes_left = np.where(of >= 0, np.isin(of * width + code, members), x <= threshold[node])
+        goes_left = np.where(np.isnan(x), missing_left[node], goes_left)
+        at[row, tree] = np.where(goes_left, left[node], right[node])
+        on = feature[at[row, tree]] >= 0
+        row, tree = row[on], tree[on]
+    return at - start[:-1]
+
+
+def _not_empty(parts: Sequence[Any], dtype: Any) -> NDArray[Any]:
+    """Return joined arrays, and one zero if they are empty: the compiled walk takes the address of the first."""
+    joined = np.concatenate([np.asarray(each, dtype=dtype) for each in parts])
+    return joined if joined.size else np.zeros(1, dtype=dtype)
