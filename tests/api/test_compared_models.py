@@ -296,6 +296,30 @@ def test_other_classes_are_refused():
         debias.compare(new, rows, np.where(response > 0, "no", "yes"), baseline=old)
 
 
+@pytest.mark.parametrize("orders", [("abcde", "dbeac"), ("abcde", None), (None, "dbeac")])
+def test_columns_behind_steps_are_matched_by_name_also_in_arrays(orders):
+    """Behind steps the columns of a model have its own order, so their places say nothing about those of another."""
+    X, y = draw(0)
+    new_X, new_y = draw(1)
+
+    def trained(order, seed, named):
+        passed = X if named else X.to_numpy()
+        forest = RandomForestRegressor(10, max_depth=4, random_state=seed)
+        if order is None:
+            return forest.fit(passed, y)
+        at = [name if named else "abcde".index(name) for name in order]
+        return make_pipeline(make_column_transformer(*(("passthrough", [k]) for k in at)), forest).fit(passed, y)
+
+    tables = []
+    for named in (True, False):
+        old, new = (trained(order, seed, named) for seed, order in enumerate(orders))
+        rows = new_X if named else new_X.to_numpy()
+        found = debias.compare(new, rows, new_y, baseline=old, rows="held-out", level="model")
+        tables.append(found.to_frame().sort_index())
+    renamed = tables[1].rename(index=lambda name: name[:-2] + "abcde"[int(name[-1])])
+    pd.testing.assert_frame_equal(renamed.sort_index(), tables[0], check_names=False)
+
+
 @pytest.mark.thorough
 def test_errors_are_those_between_samples():
     """Of 400 samples of 150 rows, as many have a difference within t standard errors of the truth as t says."""
