@@ -128,7 +128,7 @@ class Side:
         request = Request.of(model, replace(passed, X=_own_columns(model, passed.X)), **own)
         request.passed.refuse_batches("compare")
         if not is_one(request.members):
-            raise CompositionError(f"{members_in_words(request.members)} to debias.compare with baseline=")
+            raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.compare with baseline=")
         metric = metric_of(request.members[0].ensemble)  # before the rows, which take longer
         try:
             (prepared,) = prepared_members(request, [scorer("mdi_oob")])

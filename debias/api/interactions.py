@@ -144,7 +144,7 @@ def interactions_of(request: Request, features: Any, with_: str | None, error_ra
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
     if not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members)} to debias.interactions")
+        raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.interactions")
     if request.rows == RowsKind.TRAIN:
         raise _seen(request.rows)
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])

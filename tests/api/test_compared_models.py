@@ -14,7 +14,9 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingRegressor,
 )
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -294,6 +296,21 @@ def test_other_classes_are_refused():
     rows, response = draw(1)
     with pytest.raises(CompositionError, match="see the response in different ways"):
         debias.compare(new, rows, np.where(response > 0, "no", "yes"), baseline=old)
+
+
+def test_what_to_do_with_a_stack_is_a_sentence():
+    X, y = draw(0, 100)
+    trees = XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1)
+    stack = StackingRegressor([("trees", trees)], LinearRegression()).fit(X, y)
+    for answer, given in (
+        ("debias.interactions", {}),
+        ("debias.compare with of='pairs'", {"of": "pairs"}),
+        ("debias.compare with baseline=", {"baseline": stack}),
+    ):
+        asked = debias.compare if given else debias.interactions
+        with pytest.raises(CompositionError) as caught:
+            asked(stack, *draw(1, 100), rows="held-out", **given)
+        assert f"Pass that model (member 'trees') by itself to {answer}" in str(caught.value)
 
 
 @pytest.mark.parametrize("orders", [("abcde", "dbeac"), ("abcde", None), (None, "dbeac")])
