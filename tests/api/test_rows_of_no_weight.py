@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
+from sklearn.model_selection import KFold
 from xgboost import XGBRegressor
 
 import debias
@@ -157,3 +158,18 @@ def test_classes_only_of_rows_that_count(training_rows):
     found = debias.audit(model, given.X, given.y > 0, sample_weight=weight, **how)
     expected = debias.audit(model, given.X[is_used], given.y[is_used] > 0, sample_weight=weight[is_used], **how)
     assert told(found) == told(expected)
+
+
+def test_folds_with_rows_of_weight_0():
+    X, y = rows_of(180, seed=1)
+    more, of_more = rows_of(45, seed=3)
+    folds = list(KFold(3, shuffle=True, random_state=0).split(X))
+    models = [XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X.iloc[train], y[train]) for train, _ in folds]
+    how = {"random_state": 0, "interactions": [("x", "few")]}
+    expected = debias.audit_folds(models, X, y, folds, sample_weight=np.ones(180), **how)
+    of_all = pd.concat([X, more * 3], ignore_index=True), np.append(y, of_more * 100)
+    wider = [(train, np.append(test, np.arange(180 + k, 225, 3))) for k, (train, test) in enumerate(folds)]
+    found = debias.audit_folds(models, *of_all, wider, sample_weight=np.repeat([1.0, 0.0], [180, 45]), **how)
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+    pd.testing.assert_frame_equal(found.interactions.to_frame(), expected.interactions.to_frame())
+    assert found.summary() == expected.summary()
