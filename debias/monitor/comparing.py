@@ -23,7 +23,7 @@ from debias.monitor.times import (
     positions_of,
     time_text,
 )
-from debias.results.changes import Changes
+from debias.results.changes import MIXED_MARGINS, Changes
 from debias.results.fleet import MORE_FAULTS
 from debias.results.provisional import NOT_LOOKED_FOR
 from debias.results.windows import MeanOfPeriods, WindowOfPeriods
@@ -445,7 +445,7 @@ def _of_rows(notes: dict[tuple[int, int], str], periods: list[Period], compared:
     if with_margins and without:
         first = time_text(periods[without[0]].moment)
         warnings.append(
-            f"{len(with_margins):,} of {len(compared):,} periods were added with start margins and the others without "
+            f"{len(with_margins):,} of {len(compared):,} {MIXED_MARGINS} "
             f"(period {first} is the first of them): they differ for that reason alone. "
             "Add all of them with margins, or none, before you look at changes"
         )

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.monitor.comparing import nothing_to_compare, reference_of, window_of
+from debias.monitor.records import HAS_MARGINS
 from debias.monitor.times import time_text
+from debias.results.changes import MIXED_MARGINS
 from debias.results.fleet import MORE_FAULTS, Findings
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.windows import MeanOfPeriods
@@ -96,7 +98,13 @@ class Summaries:
             response_predicted=next(
                 (note for window in windows for note in window.notes if note.startswith(Y_IS_PREDICTED)), None
             ),
+            mixed_margins=self._mixed_margins([*before, *after]),
         )
+
+    def _mixed_margins(self, positions: list[int]) -> str | None:
+        """Return how many periods have start margins, if others have none; None if all are of one kind."""
+        n_with = sum(HAS_MARGINS in self._known[position].notes for position in positions)
+        return f"{n_with:,} of {len(positions):,} {MIXED_MARGINS}" if 0 < n_with < len(positions) else None
 
     def _differs(self, before: range, after: range, level: float) -> bool:
         """Return whether two windows differ, as far as this is known without sums at leaves."""

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from debias.results.gate_outcome import Gate
 
+MIXED_MARGINS = "periods were added with start margins and the others without"
+"""What the warning says after the numbers of periods."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Changes(ReportedResult):
@@ -163,6 +166,12 @@ class Changes(ReportedResult):
     def response_predicted(self) -> str | None:
         """The warning that y seems to be what the model predicts, in a period of either window; None without one."""
         return next((warning for warning in self.warnings if warning.startswith(Y_IS_PREDICTED)), None)
+
+    @property
+    def mixed_margins(self) -> str | None:
+        """How many periods have start margins, if others have none; None if all periods are of one kind."""
+        said = next((warning for warning in self.warnings if MIXED_MARGINS in warning), None)
+        return None if said is None else said.partition(" (")[0]
 
     @property
     def tested(self) -> NDArray[np.bool_]:

@@ -59,6 +59,8 @@ class Findings:
         Share of the rows that repeat another row of the same period, before and recently.
     response_predicted : str or None
         The warning that y seems to be what the model predicts.
+    mixed_margins : str or None
+        How many periods have start margins, if others have none.
     changes : Changes or None
         The full comparison, if it was made; not with ``looks="any"``, which judges no more than the rest.
     """
@@ -72,6 +74,7 @@ class Findings:
     unseen: tuple[NDArray[np.float64], NDArray[np.float64]]
     repeated: tuple[float, float]
     response_predicted: str | None = None
+    mixed_margins: str | None = None
     changes: Changes | None = None
 
     @classmethod
@@ -87,6 +90,7 @@ class Findings:
             unseen=(changes.statistics["unseen_before"], changes.statistics["unseen_after"]),
             repeated=changes.repeated,
             response_predicted=changes.response_predicted,
+            mixed_margins=changes.mixed_margins,
             changes=changes if changes.any_look is None else None,
         )
 
@@ -98,7 +102,7 @@ class Findings:
 
     def reasons(self) -> list[str]:
         """Return why a person should look at the model."""
-        texts, loss = [], self.loss
+        texts, loss = [] if self.mixed_margins is None else [self.mixed_margins], self.loss
         if loss is not None and loss.direction == "rose":
             change, about = loss.loss.change, f" (standard error {loss.loss.error:.2g})"
             if loss.loss.since is not None:

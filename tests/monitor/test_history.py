@@ -549,9 +549,16 @@ def test_rows_whose_margins_were_forgotten_are_refused_until_all_are_replaced(ex
             f"{mixed}: they differ for that reason alone. Add all of them with margins, or none, before you look at "
             "changes"
         ]
+        for how in ({}, {"html": path.with_name("fleet.html")}):
+            (line,) = debias.History.fleet(path, recent=1, **how).lines
+            assert line.reasons[0] == mixed.partition(" (")[0]
+            assert str(line.verdict) == "needs a look"
         X, y, margin = rows(1, 1.0)
         history.add(X, y, at=1, base_margin=margin, rows="held-out", replace=True)
     assert not [text for text in history.changes(1).warnings if "margin" in text]
+    assert not [
+        text for line in debias.History.fleet(path, recent=1).lines for text in line.reasons if "margin" in text
+    ]
 
 
 def test_margins_need_rows_in_memory_and_a_boosted_model(exposed, path, days, tmp_path):
