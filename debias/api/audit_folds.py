@@ -233,8 +233,9 @@ def audit_folds(
             advance()
     _refuse_silence(audits)
     _refuse_other_features(audits)
-    together = _together(folds, audits, n_rows, combine, procedure, seed or 0, _divided_blocks(folds, block))
-    positions = [each.train for each in folds], [each.test for each in folds], n_rows
+    counted, n_counted = _that_count(folds, rows.sample_weight, n_rows)
+    together = _together(counted, audits, n_counted, combine, procedure, seed or 0, _divided_blocks(folds, block))
+    positions = [each.train for each in counted], [each.test for each in counted], n_counted
     if named is not None:
         correlation = fold_evidence.fold_correlation(*positions)
         together = replace(together, interactions=combined_interactions(pairs, correlation))
@@ -242,6 +243,20 @@ def audit_folds(
         refuse_other_losses(losses)
         together = replace(together, loss=losses_of_folds(losses, *positions, float(of_loss.alpha)))
     return together
+
+
+def _that_count(folds: list[Fold], sample_weight: Any, n_rows: int) -> tuple[list[Fold], int]:
+    """Return the folds without rows of weight 0, at the positions among the other rows, and the number of these."""
+    if sample_weight is None:
+        return folds, n_rows
+    counts = np.asarray(sample_weight) > 0
+    place = np.cumsum(counts) - 1
+
+    def of(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return place[positions[counts[positions]]]
+
+    found = [replace(each, train=None if each.train is None else of(each.train), test=of(each.test)) for each in folds]
+    return found, int(counts.sum())
 
 
 def _named(interactions: Any) -> list[tuple[str, ...]]:

@@ -229,6 +229,8 @@ def compare(
                 log.warn(f"{chosen_scorer.name} is left out of the comparison: {error}")
     ensemble = member.ensemble
     matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
+    if request.sample_weight is not None and member.positions is None:
+        matrix = matrix[np.asarray(request.sample_weight) > 0]
     explained = matrix[evenly_spaced(len(matrix), EXPLAINED)]
     upheld = _upheld(request, scores, engine)
     return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained), upheld))

@@ -129,7 +129,7 @@ class Side:
         request = Request.of(model, replace(passed, X=_own_columns(model, passed.X)), **own)
         request.passed.refuse_batches("compare")
         if not is_one(request.members):
-            raise CompositionError(f"{members_in_words(request.members)} to debias.compare with baseline=")
+            raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.compare with baseline=")
         metric = metric_of(request.members[0].ensemble)  # before the rows, which take longer
         try:
             (prepared,) = prepared_members(request, [scorer("mdi_oob")])
@@ -157,6 +157,11 @@ class Side:
         """Whether the model knows its columns by name."""
         return self.ensemble.named if self.member.columns is None else self.member.named
 
+    @property
+    def behind_steps(self) -> bool:
+        """Whether the features are columns that steps make of those of X, with level="model"."""
+        return bool(self.member.sources) and not self.member.layers
+
     def names_with(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the features, sums of columns among them, if the columns have these names."""
         return self.member.at("source", columns).grouping(None, self.ensemble).names
@@ -177,7 +182,13 @@ def _own_columns(model: Any, X: Any) -> Any:
 
 
 def _names_of_both(X: Any, old: Side, new: Side) -> list[tuple[str, ...]]:
-    """Return the names of the features of both models. Columns of an X without names are the same at each place."""
+    """Return the names of the features of both models.
+
+    Columns of an X without names are the same at each place. Columns that steps make of them are not: they have the
+    names that the steps give them.
+    """
+    if old.behind_steps or new.behind_steps:
+        return [old.grouping.names, new.grouping.names]
     passed = dataset(X)
     columns = [old.columns, new.columns]
     if names_of_columns(passed.X) is not None or passed.feature_names is not None or len({*map(len, columns)}) > 1:

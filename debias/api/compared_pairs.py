@@ -41,7 +41,7 @@ def compared_pairs(model: Any, X: Any, y: Any, settings: dict[str, Any]) -> Pair
     request = Request.of(model, X, y, **settings)
     request.passed.refuse_batches("compare")
     if not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members)} to debias.compare with of='pairs'")
+        raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.compare with of='pairs'")
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])
     rows: Rows = prepared.rows
     names, ensemble = prepared.grouping.names, rows.ensemble

@@ -11,6 +11,7 @@ import numpy as np
 from debias._version import __version__
 from debias.api.joint_effects import drawn_rows, joint_effects
 from debias.api.prepared import prepared_members
+from debias.data.chosen_rows import taken
 from debias.errors import CompositionError, RowsError, nearest
 from debias.hooks.expressions import scorer
 from debias.models.wrappers import is_one, members_in_words
@@ -143,7 +144,7 @@ def interactions_of(request: Request, features: Any, with_: str | None, error_ra
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
     if not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members)} to debias.interactions")
+        raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.interactions")
     if request.rows == RowsKind.TRAIN:
         raise _seen(request.rows)
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])
@@ -289,6 +290,8 @@ def _drawn(
     if drawn.size * len(pairs) * ensemble.n_outputs > MOST_VALUES:
         return None
     seen = rows.table.matrix(ensemble, drawn)
+    if rows.is_kept is not None:
+        X = taken(X, np.flatnonzero(rows.is_kept))
     return joint_effects(X, ensemble, names, parts(ensemble, seen, rows.node_sums.n, group, pairs, len(names)))
 
 

@@ -136,13 +136,17 @@ class Prepared(ABC):
         return unless_tested(tested, self.log.texts[n_before:])
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
-        """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups)."""
+        """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups).
+
+        Rows of weight 0 contribute 0.
+        """
         refuse_scorer(scorer, self.ensemble)
         effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
         if effects is not None:
-            return self.grouping.sum_columns(effects.contributions(self.rows.n_rows))
-        phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
-        return self.grouping.sum_columns(phi)
+            phi = effects.contributions(self.rows.n_rows)
+        else:
+            phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
+        return self.rows.as_passed(self.grouping.sum_columns(phi))
 
     def _node_weight(self, scorer: Scorer) -> NDArray[np.float64]:
         weight = scorer.node_weight(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None

@@ -134,7 +134,7 @@ class FactsOfRows:
             return None
         n_values = distinct_values(matrix, self.grouping)
         if self.member.columns is not None:
-            _count_in_X(self.request, self.grouping.names, n_values)
+            _count_in_X(self.request, self.grouping.names, n_values, self.rows.is_kept)
         return n_values
 
     def warn_of_dependent_rows(self) -> None:
@@ -166,7 +166,7 @@ class FactsOfRows:
         frame = as_frame(request.X)
         if request.feature_names is not None:
             frame = frame.set_axis(list(request.feature_names), axis=1)
-        used = np.flatnonzero(self.rows.weight > 0)
+        used = np.flatnonzero(self.rows.weight > 0 if self.rows.is_kept is None else self.rows.is_kept)
         of_user = used if self.member.positions is None else self.member.positions[used]
         return columns_of(frame.iloc[of_user], self._splits_by_column([str(name) for name in frame.columns]))
 
@@ -298,11 +298,15 @@ def category_columns(ensemble: TreeEnsemble) -> list[int]:
     return sorted(labelled | set(ensemble.feature[ensemble.category_set >= 0].tolist()))
 
 
-def _count_in_X(request: Request, names: tuple[str, ...], n_values: NDArray[np.int64]) -> None:
+def _count_in_X(
+    request: Request, names: tuple[str, ...], n_values: NDArray[np.int64], is_kept: NDArray[np.bool_] | None
+) -> None:
     """Write the numbers of distinct values of the user's columns: transformers may give several values one code."""
     if not hasattr(request.X, "columns"):
         return
     frame = as_frame(request.X)
+    if is_kept is not None and is_kept.size == len(frame):
+        frame = frame.iloc[np.flatnonzero(is_kept)]
     position = {str(name): k for k, name in enumerate(frame.columns)}
     groups = request.groups if isinstance(request.groups, Mapping) else {}
     for k, name in enumerate(names):

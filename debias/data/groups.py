@@ -36,7 +36,7 @@ class Grouping:
         Raises
         ------
         RowsError
-            `groups` is not such a mapping, names a feature that does not exist, or names a feature twice.
+            `groups` is not such a mapping, names a feature that does not exist or a feature twice, or a group is empty.
         """
         if groups is None:
             return cls(feature_names, np.arange(len(feature_names)))
@@ -46,7 +46,10 @@ class Grouping:
         known = set(feature_names)
         for group, members in groups.items():
             single = isinstance(members, str) or not isinstance(members, Iterable)
-            for member in [members] if single else members:
+            of_group = [members] if single else list(members)
+            if not of_group:
+                raise RowsError(f"group {group!r} has no columns: name some, or leave the group out")
+            for member in of_group:
                 if str(member) not in known:
                     hint = nearest(str(member), feature_names)
                     raise RowsError(f"group {group!r} has a column {member!r} that the model does not know.{hint}")

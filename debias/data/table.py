@@ -19,6 +19,7 @@ from debias.errors import RowsError, nearest_name, with_article
 from debias.parallel import over_parts, worth
 from debias.text import listed, percent
 from debias.trees.routing import Router, route, row_blocks
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import WarningLog
 
 
 LABELS_TO_CHECK = 32
@@ -253,6 +253,10 @@ class Table:
                 f"(row {_position(rows, int(row))}); {ensemble.missing_refusal}"
             )
         return matrix
+
+    def part(self, ensemble: TreeEnsemble, rows: NDArray[np.int64]) -> Table:
+        """Return some rows of a table that was aligned to these trees, as a table of its own; nothing is warned of."""
+        return Table(self.native(rows)).aligned_to(ensemble, WarningLog(quiet=True))
 
     def native(self, rows: NDArray[np.int64]) -> Any:
         """Return some rows in the user's own container, with columns in the order of the model and nothing encoded.

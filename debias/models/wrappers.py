@@ -427,18 +427,18 @@ def _n_rows(X: Any) -> int | None:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X) if hasattr(X, "__len__") else None
 
 
-def members_in_words(members: list[Member]) -> str:
-    """Return why the scores of a wrapper are not tested, and what to do."""
+def members_in_words(members: list[Member], do: str = "Audit") -> str:
+    """Return why the scores of a wrapper are not tested, and what to do with the models inside."""
     kind, names = members[0].path[0], names_of(members)
     if len(members) == 1:
         return (
-            f"the scores of this {kind} are the scores of the one model inside, times a weight. Audit that model "
+            f"the scores of this {kind} are the scores of the one model inside, times a weight. {do} that model "
             f"({names[0]}) by itself"
         )
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
         f"the scores of this {kind} combine the scores of {len(members)} models, and the standard error of the "
-        f"combination is not known. Audit these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
+        f"combination is not known. {do} these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
     )
 
 

@@ -119,7 +119,7 @@ class OwnModel:
         if not rows.n_rows or not rows.weight.sum() > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if rows.n_rows else ""))
         sums.ensemble = rows.ensemble
-        sums.add_rows(rows)
+        sums.add_rows(rows.with_weight())
         sums.forget_proof()
         return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
 

@@ -121,7 +121,7 @@ class PassedRows:
         rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True, base_margin=margin)
         rows.refuse_faulty()
         sums.ensemble = rows.ensemble
-        sums.add_rows(rows)
+        sums.add_rows(rows.with_weight())
         for text in warnings_of_response(rows):
             log.warn(text)
 

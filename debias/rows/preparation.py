@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
+    from debias.rows.claims import Claim
     from debias.rows.request import Request
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -106,10 +108,19 @@ def prepare(
     if member.train is not None and member.resampled is None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
     claim = claim_of(request, member, known, train_weight)
+    encoded = EncodedRows(ensemble, model, table, response, weight_or_none, train)
+    is_kept = _rows_that_count(claim, encoded, query)
+    if is_kept is not None:
+        used = np.flatnonzero(is_kept)
+        table, response, weight = table.part(ensemble, used), response.part(used), weight[used]
+        blocks, qid = (None if labels is None else np.asarray(labels)[used] for labels in (blocks, qid))
+        query = encode_queries(qid, ensemble, table.n_rows)
     needs_sums, routed = _node_sums_needed(scorers, ensemble), None
     if not ensemble.averaged:
         routed = SharedPass(ensemble, table, response, weight, needs_sums)
-    encoded = EncodedRows(ensemble, model, table, response, weight_or_none, train, routed)
+    encoded = replace(
+        encoded, table=table, response=response, weight=None if weight_or_none is None else weight, routed=routed
+    )
     kind, in_bag, provenance = claim.prove(encoded, log)
     tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == RowsKind.HELD_OUT and request.fold is None)
     if kind == RowsKind.TRAIN:
@@ -143,6 +154,7 @@ def prepare(
         needs_sums=needs_sums,
         needs_loss=not ensemble.averaged and running_loss_needed(scorers),
         shared=routed if in_bag is None else None,
+        is_kept=is_kept,
     )
     if claim.checks_response:
         _check_response(rows, log, member.predicts)
@@ -245,6 +257,27 @@ def rows_as_predicted(
         provenance=_BATCH,
         n_jobs=n_jobs,
     )
+
+
+def _rows_that_count(claim: Claim, rows: EncodedRows, query: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
+    """Return which of some held-out rows have a weight above 0; None if all have, or for training rows.
+
+    Rows of weight 0 are left out before anything is proven, counted, drawn or compared. Bags know training rows by
+    their place, so whether rows are training rows of a model with bags is asked first. Other rows of a query are
+    ranked against its rows of weight 0, which stay.
+    """
+    if rows.weight is None or rows.weight.all() or not rows.response.is_scored:
+        return None
+    is_kept: NDArray[np.bool_] = rows.weight > 0
+    if query is not None and np.isin(query[is_kept], query[~is_kept]).any():
+        return None
+    stated = claim.request.rows
+    if claim.member.positions is None and stated != RowsKind.HELD_OUT:
+        if stated != "auto":
+            return None
+        if rows.ensemble.averaged and claim.prove(rows, WarningLog(quiet=True)).kind != RowsKind.HELD_OUT:
+            return None
+    return is_kept
 
 
 def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -> tuple[TreeEnsemble | None, Data]:

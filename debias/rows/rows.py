@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -187,6 +187,8 @@ class Rows(EvaluationRows):
         Whether scorers of this run need node sums, and the running loss: a pass over the rows then finds both.
     shared : SharedPass or None
         A pass over these rows that their proof has begun, of an additive model without bags.
+    is_kept : array of bool of shape (n_passed,), or None
+        Which of the rows that were passed these are, if rows of weight 0 were left out; None if they are all.
     """
 
     table: Table
@@ -198,6 +200,7 @@ class Rows(EvaluationRows):
     needs_sums: bool = False
     needs_loss: bool = False
     shared: SharedPass | None = None
+    is_kept: NDArray[np.bool_] | None = None
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
     _used_columns: tuple[float, tuple[NDArray[np.int64], NDArray[np.bool_]]] | None = None
 
@@ -221,6 +224,25 @@ class Rows(EvaluationRows):
     def n_rows(self) -> int:
         """Number of rows."""
         return self.table.n_rows
+
+    def with_weight(self) -> Rows:
+        """Return the rows of a batch without those of weight 0, which say nothing.
+
+        The same rows if all weights are 0, or if bags know the rows by their place.
+        """
+        used = np.flatnonzero(self.weight)
+        if self.in_bag is not None or used.size in (0, self.n_rows) or not self.response.is_scored:
+            return self
+        table = self.table.part(self.ensemble, used)
+        return replace(self, table=table, response=self.response.part(used), weight=self.weight[used])
+
+    def as_passed(self, of_rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers of these rows at the places of the rows that were passed; 0 for those that were left out."""
+        if self.is_kept is None:
+            return of_rows
+        of_passed = np.zeros((self.is_kept.size, *of_rows.shape[1:]))
+        of_passed[self.is_kept] = of_rows
+        return of_passed
 
     @property
     def n_evaluated(self) -> int:

@@ -162,13 +162,13 @@ class StreamOfBatches(Stream):
         response_checked = in_bag is not None
         for rows in self._batches(sums.ensemble, in_bag):
             sums.ensemble = rows.ensemble
-            sums.add_rows(rows)
+            sums.add_rows(rows.with_weight())
             if not response_checked and rows.table.n_rows >= ROWS_AT_LEAST:
                 response_checked, self.response_warnings = True, warnings_of_response(rows)
 
     def summed(self, rows: SummedRows, function: Callable[[Iterable[Rows]], Any]) -> Any:
         """See :meth:`Stream.summed`."""
-        return function(self._batches(rows.ensemble, rows.in_bag))
+        return function(batch.with_weight() for batch in self._batches(rows.ensemble, rows.in_bag))
 
     def _sums(self, with_running_loss: bool, in_bag: InBag | None) -> NodeSums:
         sums = NodeSums(self.member.model, running_loss=with_running_loss, n_jobs=self.request.n_jobs)
@@ -369,7 +369,7 @@ def _partial_sums(shared: tuple[_Encoder, NodeSums], batches: Iterable[Batch]) -
     for number, batch in enumerate(batches):
         rows = encoder.rows(batch, log, verify=not number)
         encoder.ensemble = sums.ensemble = rows.ensemble
-        sums.add_rows(rows)
+        sums.add_rows(rows.with_weight())
         digest += unordered_digest(rows)
         if response_warnings is None and rows.table.n_rows >= ROWS_AT_LEAST:
             response_warnings = warnings_of_response(rows)
@@ -389,7 +389,7 @@ def _partial_function(shared: tuple[_Encoder, Callable[[Iterable[Rows]], Any]], 
     total, digest = function([]), np.zeros(2, dtype=np.uint64)
     for batch in batches:
         rows = encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)
-        total += function([rows])
+        total += function([rows.with_weight()])
         digest += unordered_digest(rows)
     return _Part(total, digest, [])
 

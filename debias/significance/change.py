@@ -803,13 +803,15 @@ def _shift(
         for window in windows
     ]
     p_adjusted = holm(p_value)
+    made_of = tuple(grouping.names[k] for k in grouping.index)
+    told = ensemble if made_of == ensemble.feature_names else ensemble.with_sources(made_of)
     return {
         "shift": size,
         "shift_p_value": np.where(testable, p_value, np.nan),
         "shift_p_adjusted": np.where(testable, p_adjusted, np.nan),
         "shifted": (p_adjusted <= level) & (size >= SMALLEST_SHIFT),
         "shift_split": tuple(
-            in_words(ensemble, int(split[k])) if is_known else "" for k, is_known in zip(number, known, strict=True)
+            in_words(told, int(split[k])) if is_known else "" for k, is_known in zip(number, known, strict=True)
         ),
         "left_before": shares[0],
         "left_after": shares[1],

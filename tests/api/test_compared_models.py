@@ -14,7 +14,9 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingRegressor,
 )
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -294,6 +296,45 @@ def test_other_classes_are_refused():
     rows, response = draw(1)
     with pytest.raises(CompositionError, match="see the response in different ways"):
         debias.compare(new, rows, np.where(response > 0, "no", "yes"), baseline=old)
+
+
+def test_what_to_do_with_a_stack_is_a_sentence():
+    X, y = draw(0, 100)
+    trees = XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1)
+    stack = StackingRegressor([("trees", trees)], LinearRegression()).fit(X, y)
+    for answer, given in (
+        ("debias.interactions", {}),
+        ("debias.compare with of='pairs'", {"of": "pairs"}),
+        ("debias.compare with baseline=", {"baseline": stack}),
+    ):
+        asked = debias.compare if given else debias.interactions
+        with pytest.raises(CompositionError) as caught:
+            asked(stack, *draw(1, 100), rows="held-out", **given)
+        assert f"Pass that model (member 'trees') by itself to {answer}" in str(caught.value)
+
+
+@pytest.mark.parametrize("orders", [("abcde", "dbeac"), ("abcde", None), (None, "dbeac")])
+def test_columns_behind_steps_are_matched_by_name_also_in_arrays(orders):
+    """Behind steps the columns of a model have its own order, so their places say nothing about those of another."""
+    X, y = draw(0)
+    new_X, new_y = draw(1)
+
+    def trained(order, seed, named):
+        passed = X if named else X.to_numpy()
+        forest = RandomForestRegressor(10, max_depth=4, random_state=seed)
+        if order is None:
+            return forest.fit(passed, y)
+        at = [name if named else "abcde".index(name) for name in order]
+        return make_pipeline(make_column_transformer(*(("passthrough", [k]) for k in at)), forest).fit(passed, y)
+
+    tables = []
+    for named in (True, False):
+        old, new = (trained(order, seed, named) for seed, order in enumerate(orders))
+        rows = new_X if named else new_X.to_numpy()
+        found = debias.compare(new, rows, new_y, baseline=old, rows="held-out", level="model")
+        tables.append(found.to_frame().sort_index())
+    renamed = tables[1].rename(index=lambda name: name[:-2] + "abcde"[int(name[-1])])
+    pd.testing.assert_frame_equal(renamed.sort_index(), tables[0], check_names=False)
 
 
 @pytest.mark.thorough

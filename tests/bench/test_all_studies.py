@@ -126,7 +126,7 @@ def repeats_of(name):
     return {"power": 100, "growth": 3}.get(name) or studies.study(name).repeats
 
 
-WITH_NUMBERS = [name for name in NAMES if (RESULTS / f"{name}.md").exists() and name != "days"]
+WITH_NUMBERS = [name for name in NAMES if (RESULTS / f"{name}.md").exists() and name not in ("days", "alarms")]
 """Studies with a page that tells the number of repeats."""
 
 

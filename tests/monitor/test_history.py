@@ -286,6 +286,26 @@ def test_histories_of_other_models_hold_their_scores(kind, path, days):
     assert kind != "pipeline" or errors["city"].isna().all()
 
 
+def test_shifts_behind_steps_name_the_columns_of_the_user(path):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(600, 3)), columns=["age", "height", "weight"])
+    X["city"] = np.where(random.random(600) > 0.5, "Rome", "Oslo")
+    X.loc[400:, "age"] += 3
+    y = X["weight"] + (X["city"] == "Rome") + 0.1 * random.normal(size=600) + X["age"] - 3 * (np.arange(600) >= 400)
+    columns = make_column_transformer((OneHotEncoder(), ["city"]), ("passthrough", ["weight", "age"]))
+    history = debias.History(
+        make_pipeline(columns, RandomForestRegressor(10, random_state=0)).fit(X[:200], y[:200]), path
+    )
+    for day in range(8):
+        rows = slice(200 + 50 * day, 250 + 50 * day)
+        history.add(X[rows], y[rows], at=day)
+    changes = history.changes(recent=4, reference="first 4")
+    split = changes.splits[changes.feature_names.index("age")]
+    assert split.startswith("a column made of 'age' <= ")
+    assert f"at {split}, " in "\n".join(changes.summary())
+    assert changes.splits[changes.feature_names.index("height")] == ""
+
+
 CATEGORICAL = {
     "lightgbm": lambda: LGBMRegressor(n_estimators=10, verbose=-1, n_jobs=1, min_data_per_group=1, cat_smooth=1),
     "xgboost": lambda: XGBRegressor(n_estimators=10, max_depth=3, enable_categorical=True, n_jobs=1),

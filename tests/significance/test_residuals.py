@@ -97,7 +97,7 @@ def test_z_and_p_values_are_those_of_the_definition(models, library, kind):
     if kind != "regression":
         target = np.eye(len(model.classes_))[y]
         target = target[:, 1:] if ensemble.n_outputs == 1 else target
-    pairs = dependent(rows, np.zeros(5, dtype=bool), 0.2)
+    pairs = dependent(rows[used], np.zeros(5, dtype=bool), 0.2)
     assert pairs[3, 4]
     assert not pairs.all()
     test = debias.Permutation(19, adaptive=False)

@@ -212,6 +212,7 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
         ({"test": debias.Permutation(20), "error_rate": ("fdr_by", 0.05)}, "cannot call any feature"),
         ({"groups": ["strong"]}, "groups must be a mapping"),
         ({"groups": {"g": ["stron"]}}, "Did you mean 'strong'"),
+        ({"groups": {"g": ["weak"], "h": []}}, "group 'h' has no columns"),
         ({"groups": {"g": ["weak"], "h": ["weak"]}}, "is in the groups 'g' and 'h'"),
         ({"groups": {"noise": ["weak"]}}, "rename the group"),
     ],
