@@ -49,6 +49,7 @@ PARTS_OF_EXPERIMENTS = {
     "debias.significance.loss_causes.with_causes": OF_HISTORIES,
     "debias.significance.fold_evidence.harmonic_mean": OTHER_COMBINATIONS,
     "debias.significance.fold_evidence.sum_of_z": OTHER_COMBINATIONS,
+    "debias.cli.output.COULD_NOT_RUN": "its exit codes are those of the other commands",
     "debias.p_values": "rivals are adjusted as our tests are",
     "debias.results.console.print_table": "the demo prints the table of `debias audit` without the sentences below it",
 }

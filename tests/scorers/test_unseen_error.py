@@ -141,6 +141,7 @@ def test_figures_of_averaged_trees_without_a_group_are_those_of_the_other_rows(k
     (prepared,) = prepared_members(Request.of(model, X, y, **given), [])
     figures = native_unseen.figures_of(prepared.ensemble, reported_importance(model))
     rows = prepared.rows
+    of_row = of_row if rows.is_kept is None else of_row[rows.is_kept]  # rows of weight 0 are left out
     found = figures.without_groups(rows, of_row, 20)
     for g in range(20):
         others = np.where((of_row == g) | (of_row < 0), 0.0, rows.weight)
