@@ -29,6 +29,7 @@ from debias.cli import main
 from debias.data.table import Table
 from debias.errors import DebiasError, InBagUnavailableError, ProvenanceError, UnsupportedModelError
 from debias.hooks.registry import plugin_manager
+from debias.hooks.wrapping import BEFORE_CALIBRATION
 from debias.testing import check_adapter
 from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
@@ -422,7 +423,7 @@ def test_notes_say_what_belongs_to_the_rows():
     offset = debias.plugin.extract(loaded("3.46", "gbm_poisson_offset")).notes
     assert any("offset column 'log_exposure'" in note for note in offset)
     calibrated = debias.plugin.extract(loaded("3.46", "gbm_calibrated")).notes
-    assert any("before the calibration" in note for note in calibrated)
+    assert BEFORE_CALIBRATION in calibrated
 
 
 def test_hessians_of_xgboost_are_those_of_the_loss():

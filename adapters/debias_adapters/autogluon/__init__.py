@@ -14,7 +14,7 @@ import debias
 from debias.errors import ProvenanceError, RowsError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.library import Library
-from debias.hooks.wrapping import Inner, Unwrapped
+from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Unwrapped
 from debias.text import listed
 from debias_adapters.sklearn.columns import sources
 
@@ -129,7 +129,7 @@ def _of_predictor(model: Any, core: Any) -> Unwrapped:
     inner = tuple(_member(model, member, float(weights[name])) for name, member in members.items())
     notes = [f"scores are sums over {len(inner)} models, times their weights in {best.name}"] if len(inner) > 1 else []
     if any(member.temperature_scalar for member in (best, *members.values())):
-        notes.append("scores are of the models before their probabilities are calibrated")
+        notes.append(BEFORE_CALIBRATION)
     names = tuple(map(str, model.original_features))
     return Unwrapped("TabularPredictor", inner, names, note="; ".join(notes) or None)
 

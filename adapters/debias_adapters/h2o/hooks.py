@@ -13,7 +13,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.hooks.reported import LeafSums, Measure, ReportedImportance
-from debias.hooks.wrapping import Inner, Unwrapped
+from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective, UnscoredObjective, expit
 from debias_adapters.h2o import LIBRARY, boosters, trees
@@ -456,11 +456,11 @@ def _notes(model: MojoModel) -> tuple[str, ...]:
         )
     if model.encoding is not None and model.encoding.kind in (LIMITED, EIGEN):
         notes.append(
-            f"rows are encoded as H2O's scorer of MOJOs does it, by what training has seen. In a session, H2O makes "
-            f"{model.encoding.kind} anew from the rows that it predicts, and may answer otherwise"
+            f"rows are encoded as H2O's scorer of MOJOs does it, by what training has seen. In a session, H2O may "
+            f"answer otherwise: it seems to make {model.encoding.kind} anew from the rows that it predicts"
         )
     if "calib_method" in model.info:
-        notes.append("scores are of the probabilities before the calibration of the model")
+        notes.append(BEFORE_CALIBRATION)
     if model.algorithm == DRF and model.n_classes > 1:
         if model.info.true("balance_classes"):
             notes.append("scores are of the probabilities before H2O corrects them for the balance of classes")
