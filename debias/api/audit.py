@@ -395,10 +395,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     n_members = len(prepared.request.members)
     several = f"{n_members} models are combined, and debias does not combine their predictions"
     performance = facts.performance() if n_members == 1 else Performance(untold_because=several)
-    if performance.recalibration is not None and BEFORE_CALIBRATION in (
-        *prepared.member.notes,
-        *prepared.ensemble.notes,
-    ):
+    notes = (*prepared.member.notes, *prepared.ensemble.notes)
+    if performance.recalibration is not None and BEFORE_CALIBRATION in notes:
         performance = replace(performance, before_calibration=True)
     if plan.procedure is not None:
         facts.warn_of_dependent_rows()
