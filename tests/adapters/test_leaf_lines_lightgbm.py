@@ -139,6 +139,36 @@ def test_output_is_that_of_the_library_and_of_the_definition(name, fresh):
     assert np.abs(ours - raw_output(replace(ensemble, **NO_LINES), route(ensemble, rows))).max() > 0.01
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_leaves_and_outputs_of_drawn_models_are_those_of_the_library(seed):
+    """Forty models of drawn settings: rows at thresholds, huge and missing values, labels, and trees of one leaf."""
+    rng = np.random.default_rng(seed)
+    name = list(VARIANTS)[seed % len(VARIANTS)]
+    settings = {
+        "num_leaves": int(rng.choice([2, 4, 9, 40])),
+        "min_data_in_leaf": int(rng.choice([2, 20, 150, 300])),  # of 400 rows: some trees have one leaf
+        "linear_lambda": float(rng.choice([0, 0.1, 10])),
+        "max_bin": int(rng.choice([4, 63, 255])),
+        "learning_rate": float(rng.choice([0.05, 0.3, 1])),
+    }
+    model, X = trained(name, rounds=int(rng.choice([1, 5, 30])), seed=seed, **settings), draw(seed + 100)[0]
+    ensemble = debias.plugin.extract(model)
+    of_numbers = ensemble.splits[ensemble.feature[ensemble.splits] < 4]
+    thresholds = ensemble.threshold[of_numbers]
+    thresholds = thresholds[np.abs(thresholds) > 1e-30]  # the library reads values within 1e-35 of 0 as 0
+    if thresholds.size:
+        X.loc[:40, list("abcd")] = rng.choice(thresholds, (41, 4))
+    X.loc[41:50, list("abcd")] = rng.choice([1e6, -1e6, 0.0, np.nan], (10, 4))
+    rows = codes(X)
+    leaves = route(ensemble, rows)
+    library = model.predict(X, pred_leaf=True).reshape(len(X), -1)
+    for tree in range(ensemble.n_trees):  # the same rows are together in a leaf
+        pairs = np.unique(np.column_stack([leaves[:, tree], library[:, tree]]), axis=0)
+        assert len(pairs) == len(np.unique(pairs[:, 0])) == len(np.unique(pairs[:, 1]))
+    raw = model.predict(X, raw_score=True).reshape(len(X), -1)
+    np.testing.assert_allclose(raw_output(ensemble, leaves, rows), raw, rtol=1e-11, atol=1e-9)
+
+
 NO_LINES = dict.fromkeys(("line_start", "line_feature", "line_slope", "line_offset"))
 
 
