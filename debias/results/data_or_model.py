@@ -159,8 +159,8 @@ class DataOrModel(ReportedResult):
         if not data + model + both:
             return f"Of {counted(n, 'feature')}, no change of a score was detected"
         return (
-            f"Of {counted(n, 'feature')}, the data changed the scores of {data:,}, the model those of {model:,}, and "
-            f"both those of {both:,}"
+            f"Of {counted(n, 'feature')}, the data changed the scores of {data or 'none'}, the model those of "
+            f"{model or 'none'}, and both those of {both or 'none'}"
         )
 
     def summary(self) -> list[str]:

@@ -22,6 +22,7 @@ from debias.results.fields import (
     texts,
     whole_numbers,
 )
+from debias.results.performance import three_digits
 from debias.results.sentences import in_a_row
 from debias.text import counted, escaped, feature_index
 
@@ -39,7 +40,7 @@ MOST_NAMED = 5
 """A sentence names at most this many features or folds."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FoldsLoss:
     """The mean loss of each fold on its held-out rows: that of a constant, less what each feature saves.
 
@@ -218,6 +219,9 @@ class FoldsLoss:
         }
         return pd.DataFrame(columns, index=self._index)
 
+    def __repr__(self) -> str:
+        return "\n".join(self.summary())
+
     def summary(self) -> list[str]:
         """Return in sentences how the loss divides, and in which folds it is higher, by which features."""
         return [self._division(), *self._of_worse_folds()]
@@ -244,13 +248,13 @@ class FoldsLoss:
         order = np.argsort(-saved, kind="stable")
         told = [int(k) for k in order[:MOST_NAMED] if saved[k] > 0]
         left = sorted(set(range(saved.size)) - set(told))
-        within = "" if np.isnan(error[0]) else f" (standard error {error[0]:.2g})"
-        parts = [f"{escaped(self.feature_names[k])} {saved[k]:.3g}{_within(error[FIRST + k])}" for k in told]
+        within = "" if np.isnan(error[0]) else f" (standard error {_two_digits(error[0])})"
+        parts = [f"{escaped(self.feature_names[k])} {three_digits(saved[k])}{_within(error[FIRST + k])}" for k in told]
         if left:
-            parts.append(f"{counted(len(left), 'other feature')} {saved[left].sum():.3g}")
+            parts.append(f"{counted(len(left), 'other feature')} {three_digits(saved[left].sum())}")
         return (
-            f"Over {counted(len(self.means), 'fold')} the {escaped(self.metric)} is {mean[0]:.3g} on average{within}, "
-            f"and that of a constant {mean[1]:.3g}. The difference is what features save: {'; '.join(parts)}."
+            f"Over {counted(len(self.means), 'fold')} the {escaped(self.metric)} is {three_digits(mean[0])} on "
+            f"average{within}, and that of a constant {three_digits(mean[1])}. The difference is what features save: {'; '.join(parts)}."
         )
 
     def _of_worse_folds(self) -> list[str]:
@@ -260,15 +264,15 @@ class FoldsLoss:
         for k in self._worse()[:MOST_NAMED]:
             above, name = self.above_others[k], self.fold_names[k]
             more = self.costs_more(name)
-            parts = [f"{escaped(feature)} {cost:+.3g}" for feature, cost in more.items()]
+            parts = [f"{escaped(feature)} {_signed(cost)}" for feature, cost in more.items()]
             by = "No single feature saves less there beyond chance"
             if more:
                 by = f"Beyond chance, features save less there: {in_a_row(parts, MOST_NAMED)}"
             others = above[0] - above[1] - sum(more.values())
             sentences.append(
-                f"{escaped(name)} is worse than the other folds: its {escaped(self.metric)} is {self.loss[k]:.3g} "
-                f"({above[0]:+.3g}, standard error {self.above_error[k, 0]:.2g}). {by}. The rest: the base "
-                f"{above[1]:+.3g}, {'other ' if more else ''}features together {others:+.3g}."
+                f"{escaped(name)} is worse than the other folds: its {escaped(self.metric)} is "
+                f"{three_digits(self.loss[k])} ({_signed(above[0])}, standard error "
+                f"{_two_digits(self.above_error[k, 0])}). {by}. The rest: the base {_signed(above[1])}, {'other ' if more else ''}features together {_signed(others)}."
             )
         if len(self._worse()) > MOST_NAMED:
             sentences.append(f"{counted(len(self._worse()) - MOST_NAMED, 'further fold')} are worse than the others.")
@@ -337,7 +341,16 @@ class FoldsLoss:
 
 
 def _within(error: float) -> str:
-    return "" if np.isnan(error) else f" ({error:.2g})"
+    return "" if np.isnan(error) else f" ({_two_digits(error)})"
+
+
+def _two_digits(number: float) -> str:
+    """Return a number with two digits, and all digits of a whole number: 0.041, 5.8, 126."""
+    return three_digits(number) if abs(number) >= 10 else f"{number:.2g}"
+
+
+def _signed(number: float) -> str:
+    return f"{'+' if number > 0 else ''}{three_digits(number)}"
 
 
 def _errors(value: Any, at: str) -> Array:

@@ -262,7 +262,8 @@ def test_the_result_is_written_read_drawn_and_shown(found, tmp_path):
     assert found.to_csv().splitlines()[0].startswith("feature,change,data,")
     page = found.to_html()
     assert (
-        found.headline == "Of 3 features, the data changed the scores of 1, the model those of 1, and both those of 0"
+        found.headline
+        == "Of 3 features, the data changed the scores of 1, the model those of 1, and both those of none"
     )
     for sentence in (found.headline, *found.summary()):
         assert sentence in html.unescape(page)
