@@ -254,7 +254,8 @@ class FoldsLoss:
             parts.append(f"{counted(len(left), 'other feature')} {three_digits(saved[left].sum())}")
         return (
             f"Over {counted(len(self.means), 'fold')} the {escaped(self.metric)} is {three_digits(mean[0])} on "
-            f"average{within}, and that of a constant {three_digits(mean[1])}. The difference is what features save: {'; '.join(parts)}."
+            f"average{within}, and that of a constant {three_digits(mean[1])}. The difference is what features save: "
+            f"{'; '.join(parts)}."
         )
 
     def _of_worse_folds(self) -> list[str]:
@@ -272,7 +273,8 @@ class FoldsLoss:
             sentences.append(
                 f"{escaped(name)} is worse than the other folds: its {escaped(self.metric)} is "
                 f"{three_digits(self.loss[k])} ({_signed(above[0])}, standard error "
-                f"{_two_digits(self.above_error[k, 0])}). {by}. The rest: the base {_signed(above[1])}, {'other ' if more else ''}features together {_signed(others)}."
+                f"{_two_digits(self.above_error[k, 0])}). {by}. The rest: the base {_signed(above[1])}, "
+                f"{'other ' if more else ''}features together {_signed(others)}."
             )
         if len(self._worse()) > MOST_NAMED:
             sentences.append(f"{counted(len(self._worse()) - MOST_NAMED, 'further fold')} are worse than the others.")
