@@ -350,7 +350,7 @@ def test_scores_of_encodings_by_training_rows_are_of_the_columns_of_the_user(nam
     matrix = model.encoding.transform(fresh[list(model.names)])
     inside = debias.score(model.trees, matrix, fresh[response], rows="held-out").values
     np.testing.assert_allclose(whole.tested_scores.values, inside, rtol=1e-12, atol=1e-15)
-    assert any("and may answer otherwise" in text for text in whole.tested_scores.warnings)
+    assert any("In a session, H2O may answer otherwise" in text for text in whole.tested_scores.warnings)
 
 
 def test_columns_of_one_name_are_refused(tmp_path):
