@@ -355,6 +355,43 @@ def test_losses_of_boosting_are_scikit_learns_and_add_up(kind, loss):
     np.testing.assert_allclose(scores.values.sum() + scores.details["base"], saved, rtol=1e-6)
 
 
+def constrained(**constraints):
+    """Return a model of four columns, of which two pairs work together in the data, with fresh rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] + X[:, 0] * X[:, 2] + X[:, 0] + rng.normal(size=1200) / 2
+    model = HistGradientBoostingRegressor(max_iter=40, max_depth=4, random_state=0, **constraints)
+    return model.fit(X[:600], y[:600]), X[600:], y[600:]
+
+
+def assert_sums_are_predictions(model, X):
+    """Compare the output of a model that does not tell leaves."""
+    ensemble = debias.plugin.extract(model)
+    np.testing.assert_allclose(raw_output(ensemble, route(ensemble, X))[:, 0], model.predict(X), rtol=0, atol=1e-12)
+
+
+def test_interaction_constraints_keep_pairs_apart():
+    model, X, y = constrained(interaction_cst=[{0, 1}, {2, 3}])
+    assert_sums_are_predictions(model, X)
+    found = debias.interactions(model, X, y, rows="held-out")
+    assert set(found.sets) == {("x0", "x1"), ("x2", "x3")}
+    free = debias.interactions(*constrained(), rows="held-out")
+    assert ("x0", "x2") in free.confirmed
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_monotonic_constraints_are_kept_by_the_extracted_trees(sign):
+    model, X, y = constrained(monotonic_cst=[sign, 0, 0, 0])
+    assert_sums_are_predictions(model, X)
+    ensemble, grid = debias.plugin.extract(model), np.repeat(X[:30], 25, axis=0)
+    grid[:, 0] = np.tile(np.linspace(-3, 3, 25), 30)
+    raw = raw_output(ensemble, route(ensemble, grid)).reshape(30, 25)
+    assert (sign * np.diff(raw, axis=1) >= -1e-12).all()
+    free = debias.plugin.extract(constrained()[0])
+    assert (sign * np.diff(raw_output(free, route(free, grid)).reshape(30, 25), axis=1) < -1e-3).any()
+    assert debias.score(model, X, y, rows="held-out").rows == "held-out"
+
+
 def test_the_huber_loss_is_refused_by_name():
     X, y = draw()
     with pytest.raises(debias.UnsupportedModelError, match="changes in each stage"):

@@ -1,4 +1,7 @@
-"""The performance of a model on its rows against scikit-learn's metrics, brute force, and the library's own number."""
+"""The performance of a model on its rows against scikit-learn's metrics, brute force, and the library's own number.
+
+Over 500 lines, because what is said of a performance is tested beside its numbers.
+"""
 
 import itertools
 import json

@@ -1,4 +1,7 @@
-"""The classes PmmlModel, a PMML file, and PmmlTrees, its trees after the columns that it computes."""
+"""The classes PmmlModel, a PMML file, and PmmlTrees, its trees after the columns that it computes.
+
+Over 500 lines, because what elements of a file are read, and what is refused by name, stands together.
+"""
 
 from __future__ import annotations
 

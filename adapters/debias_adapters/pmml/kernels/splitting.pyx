@@ -1,6 +1,7 @@
 """Compiled walk through the nodes of a PMML tree, which makes binary splits of them.
 
-See debias_adapters/pmml/splits.py for what it does, and for the arrays.
+See debias_adapters/pmml/splits.py for what it does, and for the arrays. Over 500 lines, because it is one walk: each kind
+of question and each strategy for missing values is a step of it.
 """
 
 from libc.math cimport INFINITY, NAN
