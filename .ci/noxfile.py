@@ -37,6 +37,7 @@ FURTHER = (
     "tests/adapters/test_ydf.py",
     "tests/adapters/test_flaml.py",
     "tests/adapters/test_scikit_survival.py",
+    "tests/adapters/test_ngboost.py",
     "tests/plugins/integrations",
 )
 """Tests marked integration that need no browser, cluster or built documentation."""

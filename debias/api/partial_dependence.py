@@ -243,7 +243,9 @@ class _View:
         self._ensemble = ensemble
         self._is_response = output == "response"
         self._without_first = ensemble.is_classifier and ensemble.n_outputs == 2
-        self.names = _output_names(ensemble)[int(self._without_first) :]
+        shown = self.of(ensemble.base[None, None]).shape[-1]
+        one_of_several = shown == 1 and ensemble.n_outputs > 1 and not self._without_first  # the mean of a distribution
+        self.names = ("prediction",) if one_of_several else _output_names(ensemble)[int(self._without_first) :]
         is_labelled = ensemble.is_classifier or ensemble.class_sets is not None
         has_probability = fractions or objective in ("logistic", "softmax")
         if is_labelled:

@@ -24,6 +24,8 @@ ROWS_DIFFER = "these rows differ from the training rows at the splits of the mod
 _NUMBERS = ("value", "constant", "skill", "auc", "correlation", "p_value")
 OF_QUERIES = "NDCG"
 """The metric of rankers, whose queries count as rows do elsewhere."""
+OF_DISTRIBUTIONS = ("negative log likelihood", "CRPS")
+"""Metrics of models that predict a distribution of y."""
 HIGHER_IS_BETTER = ("R2", "concordance", OF_QUERIES)
 """Metrics that are no losses."""
 _REFERENCE = {"concordance": "a constant", OF_QUERIES: "a random order"}
@@ -260,7 +262,13 @@ class Performance:
                 f"{self.why_probabilities_fail} {_RECALIBRATE}",
             ]
         hint = ""
-        if self.correlation is not None and self.correlation >= CLEAR:
+        if self.correlation is not None and self.correlation >= CLEAR and self.metric in OF_DISTRIBUTIONS:
+            hint = (
+                f"The means of the predicted distributions follow y (correlation {self.correlation:.2f}), so that the "
+                "rest of the distributions does not fit: a model with too many rounds predicts too little spread. Stop "
+                "earlier, or use the means only. "
+            )
+        elif self.correlation is not None and self.correlation >= CLEAR:
             hint = (
                 f"y rises with the predictions (correlation {self.correlation:.2f}), but it is on another scale: it "
                 "may have other units than in training, or be transformed. "

@@ -232,7 +232,10 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
     of r_0, shrunk and scaled. So the values and the means of the leaves go up and down together.
     """
     if response.values is not None:
-        values = response.values
+        fitted = ensemble.objective.fitted_first(response.values)
+        if fitted is None:
+            return True
+        values = fitted
     else:
         assert response.codes is not None
         values = np.eye(ensemble.n_outputs)[response.codes]

@@ -14,8 +14,7 @@ import numpy as np
 
 from debias.results.performance import CLEAR_AUC, Performance
 from debias.rows.recalibration import PredictedClasses, recalibrated
-from debias.trees.objectives import SQUARED_ERROR
-from debias.trees.survival_objectives import AftObjective
+from debias.trees.objectives import SQUARED_ERROR, RowLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +35,6 @@ METRICS = {
     "poisson": "Poisson deviance",
     "gamma": "gamma deviance",
     "tweedie": "Tweedie deviance",
-    "aft": "negative log likelihood",
 }
 """Names of losses as readers know them; others are called after their objective."""
 UNITS_AT_LEAST = 10
@@ -81,12 +79,12 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
         return Performance(untold_because="y has the same value in all these rows")
     metric, losses = _losses(ensemble, response, margin, weight)
     model, constant, least = (_weighted_sum(weight, loss) / float(weight.sum()) for loss in losses)
-    if not np.isfinite([model, constant, least]).all():
+    if not np.isfinite([model, constant]).all():
         return Performance(untold_because=f"the {metric} of these rows is not finite")
     if constant - least <= 1e-12 * abs(constant):
         return Performance(untold_because="y has the same value in all these rows")
-    skill, p_value = (constant - model) / (constant - least), _p_value(losses.constant - losses.model, weight, units)
-    is_share, unit = metric == "R2", 0.0 if isinstance(objective, AftObjective) else least
+    skill, p_value = _skill(model, constant, least), _p_value(losses.constant - losses.model, weight, units)
+    is_share, unit = metric == "R2", 0.0 if isinstance(objective, RowLoss) else least
     auc = _auc(ensemble, response, margin, weight)
     recalibration = None
     if skill <= 0 and auc is not None and auc >= CLEAR_AUC:
@@ -104,6 +102,17 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
         p_value=p_value,
         recalibration=recalibration,
     )
+
+
+def _skill(model: float, constant: float, least: float) -> float:
+    """Return the share of what a constant loses that a model saves.
+
+    A density may be as high as one likes. For it, this is the share of Cox and Snell (1989, The Analysis of Binary
+    Data, section 5.3), which for normal distributions with one variance is R2.
+    """
+    if np.isinf(least):
+        return float(-np.expm1(2 * (model - constant)))
+    return (constant - model) / (constant - least)
 
 
 def _is_constant(response: Response) -> bool:
@@ -172,6 +181,8 @@ class Measure(NamedTuple):
         """Return the name of this loss."""
         if ensemble.averaged:
             return "R2" if ensemble.classes is None and ensemble.class_sets is None else "Brier score"
+        if isinstance(ensemble.objective, RowLoss):
+            return ensemble.objective.metric
         return METRICS.get(ensemble.objective.name, f"{ensemble.objective.name.replace('_', ' ')} loss")
 
     def loss(self, margin: Array) -> Array:
@@ -194,7 +205,7 @@ def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
     target : array of shape (n_rows, n_outputs)
     weight : array of shape (n_rows,)
     """
-    if isinstance(objective, AftObjective):
+    if isinstance(objective, RowLoss):
         return objective.best_constant(target, weight)
     mean, factor = (weight[:, None] * target).sum(axis=0) / weight.sum(), np.asarray(objective.parameter)
     with np.errstate(divide="ignore"):
@@ -235,7 +246,7 @@ def least_loss(objective: Objective, target: Array) -> Array:
     elif objective.name == "tweedie":
         power = np.asarray(objective.parameter)
         least = y ** (2 - power) * (1 / (2 - power) - 1 / (1 - power))
-    elif isinstance(objective, AftObjective):
+    elif isinstance(objective, RowLoss):
         return objective.least_loss(y)
     else:
         return np.zeros(len(y))
@@ -291,11 +302,15 @@ def _is_0_or_1(target: Array | None) -> bool:
 
 def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:
     """Return the correlation of predictions and y; None for classes, several outputs, or predictions all the same."""
-    if ensemble.classes is not None or margin.shape[1] > 1 or ensemble.class_sets is not None:
+    if ensemble.classes is not None or ensemble.class_sets is not None:
         return None
-    y = response.values if ensemble.averaged else response.target
+    y, mean = response.values if ensemble.averaged else response.target, margin
     assert y is not None
-    predicted = (margin if ensemble.averaged else ensemble.objective.mean(margin))[:, 0]
+    if not ensemble.averaged:
+        mean = ensemble.objective.mean(margin)
+    if mean.shape[1] > 1:
+        return None
+    predicted = mean[:, 0]
     share = weight / weight.sum()
     a, b = (values - _weighted_sum(share, values) for values in (predicted, y[:, 0]))
     spread = float(np.sqrt(_weighted_sum(share, a**2) * _weighted_sum(share, b**2)))

@@ -219,7 +219,7 @@ def responses(rows: Rows) -> tuple[Array, Link]:
     if objective.compares_rows or not objective.has_loss or response.target is None:
         raise CompositionError(
             "interactions are tested where each row has a response and a loss of its own: not for rankers, survival "
-            "models and objectives of the user"
+            "models, models of a distribution and objectives of the user"
         )
     target = response.target
     if target.shape[1] != ensemble.n_outputs:

@@ -373,8 +373,7 @@ def _expected(rows: Rows, output: Array) -> Array:
     if ensemble.averaged:
         return output
     start = ensemble.base if rows.response.margin is None else rows.response.margin
-    expected: Array = ensemble.objective.mean(output + start) - ensemble.objective.mean(start)
-    return expected
+    return ensemble.objective.expected_response(output + start, start)
 
 
 def _studentised(total: Array, squares: Array, n: int) -> Array:

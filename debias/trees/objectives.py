@@ -260,6 +260,21 @@ class Objective:
             return np.exp(margin)
         return np.sign(margin) * margin**2 if self.root else margin
 
+    def expected_response(self, margin: Array, start: Array) -> Array:
+        """Return the mean of r_0 over responses that the model expects at a margin.
+
+        Parameters
+        ----------
+        margin : array of shape (..., n_outputs)
+        start : array of shape (n_outputs,) or of the shape of `margin`
+            The margin before any tree.
+        """
+        return self.mean(margin) - self.mean(start)
+
+    def fitted_first(self, response: Array) -> Array | None:
+        """Return what the trees of the first round were fitted to, given r_0; None if it is not known."""
+        return response
+
     def curvature(self, margin: Array, y: Array | None = None) -> Array:
         """Return the hessian of each row, up to the constant factor that the library uses; same shape as `margin`.
 
@@ -337,6 +352,49 @@ class WithoutLoss(Objective):
     def loss(self, y: Array, margin: Array) -> Array:
         """Raise a CompositionError: the loss of a row is not known."""
         raise CompositionError(self.no_loss)
+
+
+@dataclass(frozen=True)
+class RowLoss(WithoutLoss, ABC):
+    """A loss of each row that the compiled loops do not have: models are compared by it, and it is not run along trees.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    name: str = "row_loss"
+
+    @property
+    @abstractmethod
+    def metric(self) -> str:
+        """Name of the loss, for readers."""
+
+    @property
+    def compared_by(self) -> ComparedBy:
+        """What has a loss of its own: each row."""
+        return "rows"
+
+    @abstractmethod
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Return the loss of each row, shape (n_rows,)."""
+
+    @abstractmethod
+    def best_constant(self, y: Array, weight: Array) -> Array:
+        """Return the constant margin with the least weighted loss, shape (n_outputs,).
+
+        Parameters
+        ----------
+        y : array of shape (n_rows, n_columns)
+        weight : array of shape (n_rows,)
+        """
+
+    @abstractmethod
+    def least_loss(self, y: Array) -> Array:
+        """Return the loss of each row at the best prediction for it alone, shape (n_rows,).
+
+        It is -inf for a density that has no largest value.
+        """
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, nearest
-from debias.trees.objectives import ComparedBy, JointObjective, WithoutLoss
+from debias.trees.objectives import ComparedBy, JointObjective, RowLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,7 +138,7 @@ CONSTANTS = 256
 
 
 @dataclass(frozen=True)
-class AftObjective(WithoutLoss):
+class AftObjective(RowLoss):
     """Accelerated failure time: log(T) = margin + scale Z. The response has a lower and an upper bound of T.
 
     Equal bounds: the event was at this time. An infinite upper bound: the row was censored at the lower bound. A lower
@@ -179,9 +179,9 @@ class AftObjective(WithoutLoss):
             )
 
     @property
-    def compared_by(self) -> ComparedBy:
-        """What has a loss of its own: each row."""
-        return "rows"
+    def metric(self) -> str:
+        """Name of the loss, for readers."""
+        return "negative log likelihood"
 
     @property
     def no_loss(self) -> str:

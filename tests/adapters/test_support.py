@@ -64,7 +64,7 @@ def weights(family):
 
 def refit(family):
     model, X, y = fitted(family)
-    before = None if family in families.UNNAMED else pickle.dumps(model)
+    before = None if family in families.UNPICKLED else pickle.dumps(model)
     half, same, whole = (debias.refit(model, X[:n], y[:n], random_state=3) for n in (80, 80, 150))
     evaluation = fresh_rows(family)
     one, two, other = (debias.score(each, *evaluation, rows="held-out").values for each in (half, same, whole))

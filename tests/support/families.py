@@ -221,6 +221,15 @@ class QuantileForest:
         return RandomForestQuantileRegressor(5, random_state=0).fit(X, y)
 
 
+class NGBoost:
+    """A distribution of y by NGBoost."""
+
+    def fit(self, X, y):
+        from ngboost import NGBRegressor
+
+        return NGBRegressor(n_estimators=5, verbose=False, random_state=0).fit(X, y)
+
+
 class BalancedForest:
     """imbalanced-learn's forest, of two classes."""
 
@@ -280,6 +289,7 @@ FAMILIES = {
     **({"quantile-forest": QuantileForest} if find_spec("quantile_forest") else {}),
     **({"BalancedRandomForest": BalancedForest} if find_spec("imblearn") else {}),
     **(SURVIVAL if find_spec("sksurv") else {}),
+    **({"NGBoost": NGBoost} if find_spec("ngboost") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
     "CalibratedClassifierCV": lambda: CalibratedClassifierCV(
@@ -298,8 +308,10 @@ ON_SPARK = {
 """Families that need the fixture `spark`: their tests are marked integration."""
 
 
-UNNAMED = {"treelite", "ONNX"}
-"""Models that keep no names, so that columns are taken in their order. They cannot be pickled either."""
+UNPICKLED = {"treelite", "ONNX"}
+"""Models that cannot be pickled."""
+UNNAMED = {*UNPICKLED, "NGBoost"}
+"""Models that keep no names, so that columns are taken in their order."""
 
 
 def response(family, y):

@@ -1,0 +1,333 @@
+"""Tests of the adapter of NGBoost: trees and parameters are the library's, and gradients are those of its scores."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import special
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+import debias
+from debias.testing import check_adapter
+from debias.trees.routing import raw_output, route
+
+pytestmark = pytest.mark.integration
+pytest.importorskip("ngboost")
+N, HELD = 300, slice(200, 300)
+TRAIN = slice(0, 200)
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 4))
+    return X, X[:, 0] + np.exp(X[:, 1] / 2) * rng.normal(size=N)
+
+
+def responses(z):
+    """Return a response for each distribution."""
+    rng, share = np.random.default_rng(1), special.expit(z)
+    real = ("Normal", "NormalFixedVar", "NormalFixedMean", "Laplace", "TFixedDf", "Cauchy", "TFixedDfFixedVar")
+    positive = ("LogNormal", "Exponential", "Gamma", "Weibull")
+    return {
+        **dict.fromkeys(real, z),
+        **dict.fromkeys(positive, np.exp(z / 2)),
+        "HalfNormal": np.abs(z),
+        "Poisson": rng.poisson(np.exp(z / 3)).astype(float),
+        "Beta": share,
+        "LogitNormal": share,
+        "BetaBinomialEstN": rng.binomial(10, share),
+    }
+
+
+X, Y = rows()
+OF = responses(Y)
+WITH_CRPS = ("Normal", "NormalFixedVar", "NormalFixedMean", "Laplace", "LogNormal", "Exponential")
+CASES = [*((name, "LogScore") for name in OF), *((name, "CRPScore") for name in WITH_CRPS)]
+
+
+def model(kind="NGBRegressor", **settings):
+    import ngboost
+
+    few = {"n_estimators": 12, "learning_rate": 0.05, "verbose": False, "random_state": 0}
+    return getattr(ngboost, kind)(**{**few, **settings})
+
+
+def fitted(name="Normal", score="LogScore", y=None, **settings):
+    from ngboost import distns, scores
+
+    chosen = {"Dist": getattr(distns, name), "Score": getattr(scores, score), **settings}
+    np.random.seed(0)  # noqa: NPY002 - some distributions draw from the global state as they are fitted
+    return model(**chosen).fit(X[TRAIN], (OF[name] if y is None else y)[TRAIN])
+
+
+def parameters(ensemble, margin):
+    return margin / np.asarray(ensemble.objective.parameter)
+
+
+def informative(audit):
+    frame = audit.to_frame()
+    return set(frame.index[frame["verdict"] == "informative"])
+
+
+# --- trees ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NGBoost's fits of few rows
+@pytest.mark.parametrize(("name", "score"), CASES)
+def test_the_contract_holds_and_parameters_are_the_librarys(name, score):
+    given = fitted(name, score)
+    check_adapter(given, X[HELD], OF[name][HELD])
+    ensemble = debias.plugin.extract(given)
+    ours = raw_output(ensemble, route(ensemble, X[HELD].astype(np.float32)))
+    np.testing.assert_allclose(parameters(ensemble, ours), given.pred_param(X[HELD]), rtol=1e-12, atol=1e-12)
+    if name != "LogitNormal":  # its means are those of random draws
+        np.testing.assert_allclose(ensemble.objective.mean(ours)[:, 0], given.predict(X[HELD]), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"col_sample": 0.5},
+        {"minibatch_frac": 0.5},
+        {"natural_gradient": False},
+        {"Base": DecisionTreeRegressor(max_leaf_nodes=5, max_features=2, random_state=0)},
+        {"Base": [DecisionTreeRegressor(max_depth=2), DecisionTreeRegressor(max_depth=1)]},
+        {"n_estimators": 40, "early_stopping_rounds": 2, "learning_rate": 0.5},
+    ],
+)
+def test_settings_of_the_training(settings):
+    given = fitted(**settings)
+    check_adapter(given, X[HELD], Y[HELD])
+    stopped = len(given.base_models) < given.n_estimators
+    assert bool(debias.plugin.extract(given).notes) == stopped == ("early_stopping_rounds" in settings)
+
+
+def test_classes_are_scored_with_their_log_loss():
+    from ngboost.distns import k_categorical
+
+    for n_classes in (2, 3):
+        labels = np.digitize(Y, [0] if n_classes == 2 else [-0.5, 0.5])
+        given = model("NGBClassifier", Dist=k_categorical(n_classes)).fit(X[TRAIN], labels[TRAIN])
+        check_adapter(given, X[HELD], labels[HELD])
+        performance = debias.audit(given, X[HELD], labels[HELD], random_state=0).performance
+        p = given.predict_proba(X[HELD])[np.arange(100), labels[HELD]]
+        assert performance.metric == "log loss"
+        assert performance.value == pytest.approx(-np.log(p).mean(), rel=1e-9)
+        loss = debias.score(given, X[HELD], labels[HELD], scorer="oob_loss", rows="held-out")
+        share = np.bincount(labels[TRAIN], minlength=n_classes) / 200
+        of_start = -np.log(share[labels[HELD]]).mean()
+        assert loss.values.sum() + loss.details["base"] == pytest.approx(of_start + np.log(p).mean(), rel=1e-9)
+
+
+def test_survival_is_judged_by_concordance():
+    time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
+    given = model("NGBSurvival").fit(X[TRAIN], time[TRAIN], event[TRAIN])
+    fields = np.array(list(zip(event, time, strict=True)), dtype=[("event", bool), ("time", float)])
+    check_adapter(given, X[HELD], fields[HELD])
+    ensemble = debias.plugin.extract(given)
+    y = np.column_stack([time, event])[HELD].astype(float)
+    margin = raw_output(ensemble, route(ensemble, X[HELD].astype(np.float32)))
+    assert ensemble.objective.loss(y, margin).mean() == pytest.approx(
+        given.Manifold(given.pred_param(X[HELD]).T).score(ensemble.objective.as_y(y)).mean()
+    )
+    of_fields, of_columns = (debias.audit(given, X[HELD], each, random_state=0) for each in (fields[HELD], y))
+    assert of_fields.performance.metric == "concordance"
+    assert of_fields.to_frame().equals(of_columns.to_frame())
+    with pytest.raises(debias.RowsError, match=r"1 for an event or 0"):
+        debias.score(given, X[HELD], y * 2, rows="held-out")
+
+
+# --- the objective -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "score"), [(name, "LogScore") for name in OF] + [("Normal", "CRPScore")])
+def test_the_gradient_is_the_derivative_of_the_loss(name, score):
+    """Some other gradients of NGBoost are no derivatives of its scores, and trees are fitted to them all the same."""
+    objective = debias.plugin.extract(fitted(name, score)).objective
+    y, start = np.sort(OF[name][HELD])[20:80:7, None].astype(float), np.tile(objective.start, (9, 1))
+    response = objective.response(y, start)
+    for k in range(start.shape[1]):
+        step = np.zeros(start.shape[1])
+        step[k] = 1e-5
+        numeric = (objective.loss(y, start - step) - objective.loss(y, start + step)) / 2e-5
+        np.testing.assert_allclose(response[:, k], numeric, rtol=1e-4, atol=1e-5)
+
+
+def test_scores_do_not_depend_on_the_unit_of_y():
+    """Gradients of the mean and of the spread are added, so both must be in a unit of their own."""
+    scaled = 1000 * Y
+    for scorer in ("mdi_oob", "ufi", "oob_split"):
+        train = {"train": (X[TRAIN], Y[TRAIN])} if scorer == "ufi" else {}
+        of_scaled = {"train": (X[TRAIN], scaled[TRAIN])} if train else {}
+        one = debias.score(fitted(), X[HELD], Y[HELD], scorer=scorer, rows="held-out", **train)
+        other = debias.score(fitted(y=scaled), X[HELD], scaled[HELD], scorer=scorer, rows="held-out", **of_scaled)
+        np.testing.assert_allclose(other.values, one.values, rtol=1e-8, atol=1e-12)
+
+
+def test_mdi_oob_of_the_mean_alone_is_that_of_gradient_boosting():
+    """With one fixed variance the trees are those of the squared error, and only the units differ."""
+    given = fitted("NormalFixedVar", natural_gradient=False)
+    ensemble = debias.plugin.extract(given)
+    got = debias.score(given, X[HELD], Y[HELD], scorer="mdi_oob", rows="held-out").values
+    mean = Y[HELD] - Y[TRAIN].mean()
+    expected = np.zeros(4)
+    for tree, scale in zip(given.base_models, given.scalings, strict=True):
+        compiled = tree[0].tree_
+        path = compiled.decision_path(X[HELD].astype(np.float32)).toarray().astype(bool)
+        value = -given.learning_rate * scale * compiled.value[:, 0, 0]
+        for node in np.flatnonzero(compiled.children_left >= 0):
+            at = path[:, node]
+            for child in (compiled.children_left[node], compiled.children_right[node]):
+                if path[:, child].any():
+                    covered = mean[path[:, child]].mean() - mean[at].mean()
+                    expected[compiled.feature[node]] += path[:, child].mean() * value[child] * covered
+    assert ensemble.objective.parameter == pytest.approx([(1 + 1e-5) ** 0.5])
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_expected_gradients_are_those_of_draws_to_first_order():
+    """Over draws of y at a margin near the start, the mean of r_0 is what is expected there."""
+    objective = debias.plugin.extract(fitted("Gamma")).objective
+    start = np.asarray(objective.start)
+    near = start + np.array([0.03, -0.02])
+    rng = np.random.default_rng(0)
+    alpha, beta = np.exp(near / np.asarray(objective.parameter))
+    y = rng.gamma(alpha, 1 / beta, size=(400_000, 1))
+    r = objective.response(y, start)
+    error = r.std(axis=0) / len(y) ** 0.5
+    gap = r.mean(axis=0) - objective.expected_response(near[None], start)[0]
+    assert (np.abs(gap) < 4 * error + 0.02 * np.abs(near - start).max()).all()
+
+
+@pytest.mark.parametrize("name", ["Normal", "LogNormal", "Gamma", "Poisson"])
+def test_the_best_constant_has_the_least_loss(name):
+    objective, y = debias.plugin.extract(fitted(name)).objective, OF[name][HELD, None].astype(float)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    best = objective.best_constant(y, weight)
+
+    def loss(margin):
+        return np.average(objective.loss(y, np.tile(margin, (len(y), 1))), weights=weight)
+
+    for step in np.eye(best.size):
+        assert loss(best) < min(loss(best + 0.01 * step), loss(best - 0.01 * step))
+
+
+def test_the_skill_of_a_mean_is_its_r2():
+    """The share of Cox and Snell is R2 where both distributions have the variance that fits them best."""
+    from debias.rows.performance import _skill
+
+    residual, deviation = Y[HELD] - X[HELD, 0], Y[HELD] - Y[HELD].mean()
+    fits = (0.5 * np.log(2 * np.pi * np.mean(part**2)) + 0.5 for part in (residual, deviation))
+    assert _skill(*fits, -np.inf) == pytest.approx(1 - np.mean(residual**2) / np.mean(deviation**2), rel=1e-12)
+
+
+# --- audits --------------------------------------------------------------------------------------------
+
+
+def test_an_audit_finds_what_moves_the_spread():
+    rng = np.random.default_rng(3)
+    columns = rng.normal(size=(3000, 3))
+    y = np.exp(columns[:, 1]) * rng.normal(size=3000)
+    given = model(n_estimators=60).fit(columns[:1500], y[:1500])
+    found = debias.audit(given, columns[1500:], y[1500:], random_state=0)
+    assert informative(found) == {"x1"}
+    plain = DecisionTreeRegressor(max_depth=3, random_state=0).fit(columns[:1500], y[:1500])
+    of_mean = debias.audit(plain, columns[1500:], y[1500:], random_state=0, rows="held-out")
+    assert informative(of_mean) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_noise_scores_0_and_is_seldom_confirmed():
+    """The spread of y is that of a lognormal factor times Student's t; noise has 2, 40 or all different values."""
+    scores, wrong = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        noise = np.column_stack([rng.normal(size=240), rng.integers(0, 40, 240), rng.integers(0, 2, 240)])
+        cause = rng.normal(size=240)
+        y = cause + np.exp(cause / 2) * rng.standard_t(5, size=240)
+        columns = np.column_stack([noise, cause])
+        given = model(n_estimators=20, random_state=seed).fit(columns[:120], y[:120])
+        found = debias.audit(given, columns[120:], y[120:], random_state=seed, rows="held-out")
+        wrong.append(bool({"x0", "x1", "x2"} & informative(found)))
+        scores.append(debias.score(given, columns[120:], y[120:], rows="held-out").values[:3])
+    z = np.mean(scores, axis=0) / np.std(scores, axis=0) * 200**0.5
+    assert (np.abs(z) < 3.5).all()
+    assert np.mean(wrong) < 0.05 + 3.5 * (0.05 * 0.95 / 200) ** 0.5
+
+
+def test_training_rows_are_recognised():
+    for settings in ({}, {"minibatch_frac": 0.5, "n_estimators": 100}, {"early_stopping_rounds": 50}):
+        with pytest.raises(debias.ProvenanceError, match="training rows"):
+            debias.audit(fitted(**settings), X[TRAIN], Y[TRAIN])
+
+
+def test_an_overfitted_spread_is_told():
+    given = fitted(n_estimators=150, learning_rate=0.2)
+    summary = " ".join(debias.audit(given, X[HELD], Y[HELD], random_state=0).summary())
+    assert "negative log likelihood" in summary
+    assert "The means of the predicted distributions follow y" in summary
+
+
+def test_wrappers_pickles_and_frames_give_the_same():
+    import pandas as pd
+
+    given = fitted()
+    one = debias.score(given, X[HELD], Y[HELD], rows="held-out").values
+    other = pickle.loads(pickle.dumps(given))
+    assert np.array_equal(debias.score(other, X[HELD], Y[HELD], rows="held-out").values, one)
+    if not hasattr(given, "__sklearn_is_fitted__"):
+        return  # before NGBoost 0.6 a pipeline does not predict: scikit-learn takes it for one that is not fitted
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    piped = make_pipeline(StandardScaler(), model()).fit(frame[TRAIN], Y[TRAIN])
+    scores = debias.score(piped, frame[HELD], Y[HELD], rows="held-out")
+    assert list(scores.feature_names) == list("abcd")
+
+
+def test_the_global_random_state_is_left_alone():
+    given = fitted("LogitNormal")
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    debias.score(given, X[HELD], OF["LogitNormal"][HELD], rows="held-out")
+    debias.refit(given, X[TRAIN], OF["LogitNormal"][TRAIN], random_state=1)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_several_responses():
+    from ngboost.distns import MultivariateNormal
+
+    both = np.column_stack([Y, Y + X[:, 1]])
+    given = model(Dist=MultivariateNormal(2)).fit(X[TRAIN], both[TRAIN])
+    check_adapter(given, X[HELD], both[HELD])
+    assert debias.audit(given, X[HELD], both[HELD], random_state=0).performance.metric == "negative log likelihood"
+
+
+# --- wrong use -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (model, "is not fitted"),
+        (lambda: fitted(Base=Ridge()), r"has a Ridge as base learner"),
+        (lambda: fitted(Base=[DecisionTreeRegressor(max_depth=2), Ridge()]), r"has a Ridge as base learner"),
+    ],
+)
+def test_models_that_cannot_be_scored(make, message):
+    with pytest.raises(debias.UnsupportedModelError, match=message):
+        debias.score(make(), X[HELD], Y[HELD], rows="held-out")
+
+
+def test_values_that_the_distribution_cannot_give_are_refused():
+    with pytest.raises(debias.RowsError, match=r"LogNormal\) cannot give \d+ of the values of y, the first at"):
+        debias.score(fitted("LogNormal"), X[HELD], Y[HELD], rows="held-out")
+
+
+def test_scores_of_a_running_loss_are_refused():
+    with pytest.raises(debias.errors.CompositionError, match="running loss of distributions"):
+        debias.score(fitted(), X[HELD], Y[HELD], scorer="oob_loss", rows="held-out")
