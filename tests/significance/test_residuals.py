@@ -11,6 +11,7 @@ from debias.rows import without
 from debias.rows.dependent_columns import dependent
 from debias.rows.without import child_shares, effects, outputs_without
 from debias.significance import residuals
+from debias.significance.member_rows import MemberRows
 from debias.significance.residuals import ResidualStatistic
 from support.without import CASES, drawn, evaluation_weight, fitted, output_without
 
@@ -139,7 +140,8 @@ def statistic_of(model, X, y, groups=None, **options):
 
     debias.score(model, X, y, caught_rows, rows="held-out", **options)
     (rows,) = caught
-    return ResidualStatistic(rows, Grouping.of(groups, rows.ensemble.feature_names)), rows
+    grouping = Grouping.of(groups, rows.ensemble.feature_names)
+    return ResidualStatistic([MemberRows(rows, grouping.index)], len(grouping.names)), rows
 
 
 @pytest.fixture(scope="module")
