@@ -437,8 +437,8 @@ def members_in_words(members: list[Member], do: str = "Audit") -> str:
         )
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
-        f"the scores of this {kind} combine the scores of {len(members)} models, and the standard error of the "
-        f"combination is not known. {do} these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
+        f"this {kind} combines {len(members)} models, and only one model is tested here. {do} these models one by one "
+        f"({', '.join(names[:MOST_NAMED])}{more})"
     )
 
 

@@ -102,7 +102,8 @@ def dependent_features_of_members(
     if len(members) == 1:
         ((rows, group),) = members
         return [dependent_features(rows, group, used, least_correlation)]
-    compared, categorical = list[NDArray[np.float64]](), list[bool]()
+    compared: list[NDArray[np.float64]] = []
+    categorical: list[bool] = []
     place_of: dict[tuple[bytes, bool], int] = {}  # most models see the same columns, so each is compared once
     seen: list[_Seen] = []
     for rows, group in members:
@@ -112,7 +113,7 @@ def dependent_features_of_members(
         X, places = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))], []
         for k in columns.tolist():
             column, of_categories = np.ascontiguousarray(X[:, k], dtype=np.float64), bool(is_category[k])
-            place = place_of.setdefault((blake3(column).digest(), of_categories), len(compared))
+            place = place_of.setdefault((blake3(column.tobytes()).digest(), of_categories), len(compared))
             if place == len(compared):
                 compared.append(column)
                 categorical.append(of_categories)

@@ -279,7 +279,8 @@ def uses_and_residuals(outputs: Sequence[Sequence[MemberRows]], used: NDArray[np
     """
     members = [(member.rows, member.group) for same in outputs for member in same]
     left_out = iter(dependent_features_of_members(members, used, LEAST_CORRELATION))
-    of_uses, of_residuals = list[Array](), list[Array]()
+    of_uses: list[Array] = []
+    of_residuals: list[Array] = []
     for same in outputs:
         use: Array | None = None
         expected: Array | None = None
