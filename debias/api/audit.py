@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
-from debias.api.members import refuse_other_tests, tested_together
+from debias.api.members import refuse_other_tests, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.errors import CompositionError, RowsError
@@ -268,7 +268,7 @@ def _audited(
     }
     first, near_duplicates = members[0], members[0].near_duplicates
     if plan.together:
-        of_whole = _tested_together(all_prepared, scores[plan.tested.name], plan, first.n_values)
+        of_whole = _with_joint_test(all_prepared, scores[plan.tested.name], plan, first.n_values)
         scores[plan.tested.name] = of_whole
         near_duplicates = all_prepared[0].facts.near_duplicates(of_whole)
     engine = refits.engine(request.n_jobs)
@@ -495,14 +495,14 @@ def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
     return prepared.test(scores, plan.tested, plan.procedure, together=True)
 
 
-def _tested_together(
+def _with_joint_test(
     prepared: Sequence[Prepared], scores: Scores, plan: _Plan, n_values: NDArray[np.int64] | None
 ) -> Scores:
     """Return the scores of a sum of models with their test, and what is told of the rows; or why they have no test."""
     if scores.rows == RowsKind.TRAIN:
         return with_reason(scores, TRAINING_ROWS)
     assert plan.procedure is not None
-    tested = tested_together(prepared, scores, plan.tested, plan.procedure)
+    tested = with_joint_test(prepared, scores, plan.tested, plan.procedure, rest=True)
     counted = [each for each in prepared if each.member.weight != 0]
     tested = _without_untestable(counted, tested, n_values, WarningLog(tested.warnings))
     return replace(tested, details={**tested.details, **prepared[0].facts.details(tested)})

@@ -41,7 +41,9 @@ def refuse_other_tests(members: list[Member], procedure: Procedure) -> None:
         )
 
 
-def tested_together(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer, procedure: Procedure) -> Scores:
+def with_joint_test(
+    prepared: Sequence[Prepared], scores: Scores, scorer: Scorer, procedure: Procedure, *, rest: bool = False
+) -> Scores:
     """Return the scores of the whole model with its test, or with the reason why there is none.
 
     Parameters
@@ -53,6 +55,8 @@ def tested_together(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer
     scorer : Scorer
     procedure : Procedure
         One that :func:`refuse_other_tests` takes.
+    rest : bool
+        Whether the features that are not found are tested together too.
     """
     members = [each.member for each in prepared]
     evidence = _evidence(prepared, scores, scorer)
@@ -67,7 +71,7 @@ def tested_together(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer
         )
     log = WarningLog(scores.warnings)
     n_before = len(log.texts)
-    tested = significance(scores, evidence, replace(procedure, residuals=True), log, together=True)
+    tested = significance(scores, evidence, replace(procedure, residuals=True), log, together=rest)
     if tested.selected is None:
         return unless_tested(tested, log.texts[n_before:])
     ranks = evidence.ranks(tested.values, procedure.alpha)
