@@ -17,17 +17,16 @@ from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_l
 from debias.api.members import refuse_other_tests, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
+from debias.api.whole_performance import performance_of_model
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import missing_scorer
 from debias.hooks.registry import scorers as offered_scorers
-from debias.hooks.wrapping import BEFORE_CALIBRATION
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
-from debias.results.performance import Performance
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.results.vocabulary import DEPENDENCE, RowsKind
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Scorer
     from debias.hooks.reported import ReportedImportance
     from debias.random_state import RandomState
-    from debias.results.performance import NearDuplicates
+    from debias.results.performance import NearDuplicates, Performance
     from debias.results.scores import Scores
     from debias.rows.fold_proof import FoldProof
     from debias.rows.provenance import RowsOption
@@ -392,14 +391,15 @@ class _AuditedMember:
     ----------
     scores : dict of str to Scores
     n_values, near_duplicates, performance, reported, reported_kind
-        As for :class:`Audit`; `reported` is not scaled.
+        As for :class:`Audit`; `reported` is not scaled. The performance is that of the whole model, with the first
+        member.
     unseen : _ReportedUnseen
     """
 
     scores: dict[str, Scores]
     n_values: NDArray[np.int64] | None
     near_duplicates: tuple[NearDuplicates, ...] | None
-    performance: Performance
+    performance: Performance | None
     reported: NDArray[np.float64] | None
     reported_kind: str
     unseen: _ReportedUnseen
@@ -411,11 +411,6 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     # Digests and counts need only the rows: another thread, if one is allowed, makes them while scorers run.
     counted = current().begin(partial(facts.digested_and_counted, fingerprints, count=is_first))
     n_members = len(prepared.request.members)
-    several = f"{n_members} models are combined, and debias does not combine their predictions"
-    performance = facts.performance() if n_members == 1 else Performance(untold_because=several)
-    notes = (*prepared.member.notes, *prepared.ensemble.notes)
-    if performance.recalibration is not None and BEFORE_CALIBRATION in notes:
-        performance = replace(performance, before_calibration=True)
     if plan.procedure is not None and is_first:
         facts.warn_of_dependent_rows()
     scores = {
@@ -441,7 +436,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         scores=scores,
         n_values=n_values,
         near_duplicates=facts.near_duplicates(of_tested),
-        performance=performance,
+        performance=performance_of_model(prepared) if is_first else None,
         reported=of_library,
         reported_kind=NOT_REPORTED if importance is None else importance.kind,
         unseen=_reported_unseen(prepared, importance, of_library, of_tested),

@@ -46,6 +46,23 @@ class Supervised:
 
 
 @dataclass(frozen=True, eq=False)
+class Predictions:
+    """How an outer model predicts by itself, with all that it does to the outputs of the models inside.
+
+    Parameters
+    ----------
+    predict : callable
+        Called with X as the outer model sees it. Returns probabilities of classes, shape (n_rows, n_classes), or
+        numbers, shape (n_rows,) or (n_rows, n_responses), on the scale of y as the outer model sees it.
+    classes : tuple, or None
+        The classes in the order of the probabilities; None for numbers.
+    """
+
+    predict: Callable[[Any], Any]
+    classes: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Inner:
     """A model inside another.
 
@@ -144,6 +161,9 @@ class Unwrapped:
         them. Returns for each inner model the positions of the rows that it was not trained on. Raises a
         ProvenanceError if X and y cannot be proven to be the training rows in training order. Each model is then scored
         on these rows, if the user passes the training rows.
+    whole : Predictions or None
+        How the outer model predicts. An audit tells how well it does, where this is not what the one model inside
+        predicts: of several models, of a weight other than 1, and of calibrated probabilities.
     """
 
     kind: str
@@ -153,6 +173,7 @@ class Unwrapped:
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
+    whole: Predictions | None = None
 
 
 def together(parts: Sequence[Labels]) -> Labels:

@@ -80,27 +80,102 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
     if _is_constant(response):
         return Performance(untold_because="y has the same value in all these rows")
     metric, losses = _losses(ensemble, response, margin, weight)
+    return _told(
+        metric,
+        losses,
+        weight,
+        units,
+        unit_is_least=not isinstance(objective, AftObjective),
+        auc=_auc(ensemble, response, margin, weight),
+        correlation=_correlation(ensemble, response, margin, weight),
+        classes=_classes(ensemble, response, margin),
+    )
+
+
+def performance_of_predictions(
+    predicted: Array,
+    target: Array,
+    weight: Array,
+    units: NDArray[np.int64] | None = None,
+    labels: tuple[str, ...] | None = None,
+) -> Performance:
+    """Return how well predictions fit rows that the model has not seen, whatever model made them.
+
+    Parameters
+    ----------
+    predicted : array of shape (n_rows, n_outputs)
+        Probabilities of classes, or numbers.
+    target : array of shape (n_rows, n_outputs)
+        One-hot classes, or numbers.
+    weight : array of shape (n_rows,)
+    units : array of shape (n_rows,), optional
+        Blocks of rows that depend on one another.
+    labels : tuple of str, optional
+        Names of the classes; None for numbers.
+
+    Returns
+    -------
+    Performance
+        With the Brier score of classes, or R2 of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.arange(20.0)[:, None]
+    >>> performance_of_predictions(y + 1, y, np.ones(20)).in_words()
+    'R2 0.970'
+    """
+    if len(target) < 2:
+        return Performance(untold_because="fewer than two rows have a prediction")
+    if (target == target[0]).all():
+        return Performance(untold_because="y has the same value in all these rows")
+    if not np.isfinite(predicted).all():
+        return Performance(untold_because="predictions of the model are not finite")
+    factor = 0.5 if labels is not None and len(labels) == 2 else 1.0  # both columns say the same
+    measure = Measure("R2" if labels is None else "Brier score", SQUARED_ERROR, target, factor, np.zeros(1))
+    losses = Losses(measure.loss(predicted), measure.loss_of_constant(weight), np.zeros(len(target)))
+    if labels is None:
+        auc, classes = None, None
+        correlation = _correlation_of(predicted[:, 0], target[:, 0], weight) if target.shape[1] == 1 else None
+    else:
+        codes, correlation = target.argmax(axis=1), None
+        auc = _auc_of_shares(predicted, codes, weight)
+        classes = PredictedClasses(predicted, codes, labels, of_trees=True)
+    return _told(
+        measure.metric, losses, weight, units, unit_is_least=True, auc=auc, correlation=correlation, classes=classes
+    )
+
+
+def _told(
+    metric: str,
+    losses: Losses,
+    weight: Array,
+    units: NDArray[np.int64] | None,
+    *,
+    unit_is_least: bool,
+    auc: float | None,
+    correlation: float | None,
+    classes: PredictedClasses | None,
+) -> Performance:
+    """Return a performance from the losses of rows; with `unit_is_least`, the metric is without the least loss."""
     model, constant, least = (_weighted_sum(weight, loss) / float(weight.sum()) for loss in losses)
     if not np.isfinite([model, constant, least]).all():
         return Performance(untold_because=f"the {metric} of these rows is not finite")
     if constant - least <= 1e-12 * abs(constant):
         return Performance(untold_because="y has the same value in all these rows")
     skill, p_value = (constant - model) / (constant - least), _p_value(losses.constant - losses.model, weight, units)
-    is_share, unit = metric == "R2", 0.0 if isinstance(objective, AftObjective) else least
-    auc = _auc(ensemble, response, margin, weight)
+    is_share, unit = metric == "R2", least if unit_is_least else 0.0
     recalibration = None
-    if skill <= 0 and auc is not None and auc >= CLEAR_AUC:
-        classes = _classes(ensemble, response, margin)
-        if classes is not None:
-            recalibration = recalibrated(classes, weight, losses.constant, lambda more: _p_value(more, weight, units))
+    if skill <= 0 and auc is not None and auc >= CLEAR_AUC and classes is not None:
+        recalibration = recalibrated(classes, weight, losses.constant, lambda more: _p_value(more, weight, units))
     return Performance(
         metric=metric,
         value=skill if is_share else model - unit,
         constant=0.0 if is_share else constant - unit,
         skill=skill,
         auc=auc,
-        correlation=_correlation(ensemble, response, margin, weight),
-        n_rows=used.size,
+        correlation=correlation,
+        n_rows=weight.size,
         p_value=p_value,
         recalibration=recalibration,
     )
@@ -257,8 +332,14 @@ def _auc(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Arra
     n_classes = max(2, ensemble.n_outputs)
     if n_classes == 2:
         return roc_area(margin[:, -1] - (margin[:, 0] if margin.shape[1] == 2 else 0.0), codes == 1, weight)
-    share = margin if ensemble.averaged else ensemble.objective.mean(margin)
-    areas = [roc_area(share[:, k], codes == k, weight) for k in range(n_classes)]
+    return _auc_of_shares(margin if ensemble.averaged else ensemble.objective.mean(margin), codes, weight)
+
+
+def _auc_of_shares(share: Array, codes: NDArray[np.int64], weight: Array) -> float | None:
+    """Return the area under the ROC curve; of several classes its mean over each against all others."""
+    if share.shape[1] == 2:
+        return roc_area(share[:, 1], codes == 1, weight)
+    areas = [roc_area(share[:, k], codes == k, weight) for k in range(share.shape[1])]
     known = [area for area in areas if area is not None]
     return float(np.mean(known)) if known else None
 
@@ -295,9 +376,13 @@ def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weig
         return None
     y = response.values if ensemble.averaged else response.target
     assert y is not None
-    predicted = (margin if ensemble.averaged else ensemble.objective.mean(margin))[:, 0]
+    return _correlation_of((margin if ensemble.averaged else ensemble.objective.mean(margin))[:, 0], y[:, 0], weight)
+
+
+def _correlation_of(predicted: Array, y: Array, weight: Array) -> float | None:
+    """Return the correlation of predictions and y; None if one of them is constant."""
     share = weight / weight.sum()
-    a, b = (values - _weighted_sum(share, values) for values in (predicted, y[:, 0]))
+    a, b = (values - _weighted_sum(share, values) for values in (predicted, y))
     spread = float(np.sqrt(_weighted_sum(share, a**2) * _weighted_sum(share, b**2)))
     if np.ptp(predicted) <= 1e-9 * np.abs(predicted).max() or spread == 0:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
-from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Supervised, Unwrapped
+from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Predictions, Supervised, Unwrapped
 from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.columns import labels_before, names_out, sources
 from debias_adapters.sklearn.supervised import supervised_in
@@ -30,8 +31,19 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
         kinds = tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
         if kinds and isinstance(model, kinds):
             _require_fitted(model)
-            return unwrap(model)
+            return replace(unwrap(model), whole=_predictions(model))
     return None
+
+
+def _predictions(model: Any) -> Predictions | None:
+    """Return how a meta-estimator predicts: probabilities of one label a row, or numbers."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return Predictions(model.predict) if hasattr(model, "predict") else None
+    one_label = isinstance(classes, np.ndarray) and classes.ndim == 1 and not getattr(model, "multilabel_", False)
+    if not one_label or not hasattr(model, "predict_proba"):
+        return None
+    return Predictions(model.predict_proba, tuple(classes.tolist()))
 
 
 @debias.plugin.hookimpl
