@@ -14,7 +14,7 @@ from debias.results.vocabulary import RowsKind
 from debias.significance.member_rows import MemberRows
 from debias.significance.members_evidence import EvidenceOfMembers
 from debias.significance.procedure import significance
-from debias.significance.residuals import RESIDUALS, why_no_residuals
+from debias.significance.residuals import FEW_OF_CLASS, RESIDUALS, why_no_residuals
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def refuse_other_tests(members: list[Member], procedure: Procedure) -> None:
     if not tests_together(procedure):
         raise CompositionError(
             f"test={procedure.test!r} tests the scores of one model of trees, and this {members[0].path[0]} is a sum "
-            f"of {len(members)}: pass test='auto', which tests their residuals together. {one_by_one(members)}"
+            f"of {len(members)}: pass test='auto', which tests their residuals together, or test {one_by_one(members)}"
         )
 
 
@@ -64,10 +64,11 @@ def with_joint_test(
     if isinstance(evidence, str):
         return with_reason(scores, evidence)
     if reason is not None:
+        more = "more rows of the other classes, or " if reason == FEW_OF_CLASS else ""
         return with_reason(
             scores,
             f"the {len(members)} models inside this {members[0].path[0]} can be tested together by their residuals "
-            f"only, and these cannot be tested here: {reason}. {one_by_one(members)}",
+            f"only, and these cannot be tested here: {reason}. Audit {more}{one_by_one(members)}",
         )
     log = WarningLog(scores.warnings)
     n_before = len(log.texts)
@@ -79,10 +80,10 @@ def with_joint_test(
 
 
 def one_by_one(members: list[Member]) -> str:
-    """Return the sentence that names the models inside, to be audited by themselves."""
+    """Return the models inside, to be audited by themselves, with their names."""
     names = names_of(members)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"Or audit these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
+    return f"these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
 
 
 def _evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> EvidenceOfMembers | str:
@@ -92,13 +93,13 @@ def _evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> E
     if any(member.positions is not None for member in members):
         return (
             f"each model inside this {kind} was scored on the rows that it alone has not seen, and these scores depend "
-            f"on one another. Audit rows that none of them has seen, with rows='held-out', or use debias.audit_folds. "
-            f"{how}"
+            f"on one another. Audit rows that none of them has seen, with rows='held-out', the folds with "
+            f"debias.audit_folds, or {how}"
         )
     if scores.rows == RowsKind.OOB:
         return (
             f"the rows are out of bag, and how the scores of the {len(members)} models inside this {kind} vary "
-            f"together out of bag is not known. Audit rows that none of them has seen, with rows='held-out'. {how}"
+            f"together out of bag is not known. Audit rows that none of them has seen, with rows='held-out', or {how}"
         )
     used = [each for each in prepared if each.member.weight != 0]
     if not used:
@@ -106,7 +107,7 @@ def _evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> E
     if not isinstance(scorer, TreeScorer) or any(not isinstance(each, PreparedRows) for each in used):
         return (
             f"the {len(members)} models inside this {kind} are tested together on rows in memory, and these came in "
-            f"batches. Pass them, or a sample of them, in memory. {how}"
+            f"batches. Pass them, or a sample of them, in memory, or audit {how}"
         )
     in_memory: list[Any] = list(used)
     of_members = [each.evidence(each.node_weight(scorer)) for each in in_memory]
