@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
-from debias.api.members import refuse_other_tests, with_joint_test
+from debias.api.members import joint_evidence, refuse_other_tests, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.api.whole_performance import performance_of_model
@@ -497,7 +497,11 @@ def _with_joint_test(
     if scores.rows == RowsKind.TRAIN:
         return with_reason(scores, TRAINING_ROWS)
     assert plan.procedure is not None
-    tested = with_joint_test(prepared, scores, plan.tested, plan.procedure, rest=True)
+    evidence = joint_evidence(prepared, scores, plan.tested)
+    if isinstance(evidence, str):
+        tested = with_reason(scores, evidence)
+    else:
+        tested = with_joint_test(scores, evidence, plan.procedure, rest=True)
     counted = [each for each in prepared if each.member.weight != 0]
     tested = _without_untestable(counted, tested, n_values, WarningLog(tested.warnings))
     return replace(tested, details={**tested.details, **prepared[0].facts.details(tested)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.members import refuse_other_tests, with_joint_test
+from debias.api.members import joint_evidence, refuse_other_tests, with_joint_test
 from debias.api.prepared import Prepared, fields_of_scores, prepared_members, scores_of
 from debias.data.groups import Grouping
 from debias.data.table import names_of_columns
@@ -87,7 +87,12 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
             of_member = prepared.test(of_member, scorer, procedure)
         scores.append(of_member)
     found = combined(request.members, scores)
-    return found if together is None else with_joint_test(all_prepared, found, scorer, together)
+    if together is None:
+        return found
+    evidence = joint_evidence(all_prepared, found, scorer)
+    if isinstance(evidence, str):
+        raise CompositionError(f"{evidence}, or leave test out")
+    return with_joint_test(found, evidence, together, rest=False)
 
 
 def combined(members: list[Member], scores: list[Scores]) -> Scores:

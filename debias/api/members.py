@@ -9,7 +9,7 @@ from debias.api.prepared import PreparedRows
 from debias.errors import CompositionError
 from debias.hooks.contracts import TreeScorer
 from debias.models.wrappers import MOST_NAMED, names_of
-from debias.results.untested import unless_tested, with_reason
+from debias.results.untested import unless_tested
 from debias.results.vocabulary import RowsKind
 from debias.significance.member_rows import MemberRows
 from debias.significance.members_evidence import EvidenceOfMembers
@@ -41,10 +41,8 @@ def refuse_other_tests(members: list[Member], procedure: Procedure) -> None:
         )
 
 
-def with_joint_test(
-    prepared: Sequence[Prepared], scores: Scores, scorer: Scorer, procedure: Procedure, *, rest: bool = False
-) -> Scores:
-    """Return the scores of the whole model with its test, or with the reason why there is none.
+def joint_evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> EvidenceOfMembers | str:
+    """Return the evidence on the whole model, or why its members cannot be tested together, and what to do.
 
     Parameters
     ----------
@@ -53,23 +51,32 @@ def with_joint_test(
     scores : Scores
         Their weighted sum.
     scorer : Scorer
+    """
+    members = [each.member for each in prepared]
+    evidence = _evidence(prepared, scores, scorer)
+    reason = None if isinstance(evidence, str) else why_no_residuals(evidence)
+    if reason is None:
+        return evidence
+    more = "more rows of the other classes, or " if reason == FEW_OF_CLASS else ""
+    return (
+        f"the {len(members)} models inside this {members[0].path[0]} can be tested together by their residuals only, "
+        f"and these cannot be tested here: {reason}. Audit {more}{one_by_one(members)}"
+    )
+
+
+def with_joint_test(scores: Scores, evidence: EvidenceOfMembers, procedure: Procedure, *, rest: bool) -> Scores:
+    """Return the scores of the whole model with its test, or with the reason why these rows give no verdict.
+
+    Parameters
+    ----------
+    scores : Scores
+        The weighted sum of the scores of the members.
+    evidence : EvidenceOfMembers
     procedure : Procedure
         One that :func:`refuse_other_tests` takes.
     rest : bool
         Whether the features that are not found are tested together too.
     """
-    members = [each.member for each in prepared]
-    evidence = _evidence(prepared, scores, scorer)
-    reason = evidence if isinstance(evidence, str) else why_no_residuals(evidence)
-    if isinstance(evidence, str):
-        return with_reason(scores, evidence)
-    if reason is not None:
-        more = "more rows of the other classes, or " if reason == FEW_OF_CLASS else ""
-        return with_reason(
-            scores,
-            f"the {len(members)} models inside this {members[0].path[0]} can be tested together by their residuals "
-            f"only, and these cannot be tested here: {reason}. Audit {more}{one_by_one(members)}",
-        )
     log = WarningLog(scores.warnings)
     n_before = len(log.texts)
     tested = significance(scores, evidence, replace(procedure, residuals=True), log, together=rest)
