@@ -29,11 +29,12 @@ from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
-from debias.results.vocabulary import DEPENDENCE, RowsKind
+from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
 from debias.scorers.unseen_error import unseen_figures
+from debias.significance.member_rows import by_response
 from debias.significance.procedure import Tests
 from debias.warning_log import WarningLog
 from debias.wrong_arguments import explains_wrong_arguments
@@ -504,7 +505,10 @@ def _with_joint_test(
         tested = with_joint_test(scores, evidence, plan.procedure, rest=True)
     counted = [each for each in prepared if each.member.weight != 0]
     tested = _without_untestable(counted, tested, n_values, WarningLog(tested.warnings))
-    return replace(tested, details={**tested.details, **prepared[0].facts.details(tested)})
+    of_rows = prepared[0].facts.details(tested)
+    if not isinstance(evidence, str) and len(by_response(evidence.members)) > 1:
+        of_rows.pop(RESPONSE_VARIANCE, None)  # the scores are sums over several responses
+    return replace(tested, details={**tested.details, **of_rows})
 
 
 def _without_untestable(

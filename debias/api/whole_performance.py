@@ -10,10 +10,9 @@ import numpy as np
 
 from debias.api.prepared import PreparedRows
 from debias.data.user_columns import copied
-from debias.hooks.wrapping import BEFORE_CALIBRATION
 from debias.models.wrappers import is_one
 from debias.results.performance import Performance
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import BEFORE_CALIBRATION, RowsKind
 from debias.rows.performance import Measure, performance_of_predictions
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from debias.results import vocabulary
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
     Labels = Mapping[int, list[Any] | None]
 
-BEFORE_CALIBRATION = "scores are of the trees before their probabilities are calibrated"
-"""The note about the models inside a calibrated classifier. An audit does not judge its own probabilities."""
+BEFORE_CALIBRATION = vocabulary.BEFORE_CALIBRATION
+"""The note of an outer model that calibrates the probabilities of the models inside."""
 
 
 @dataclass(frozen=True, eq=False)

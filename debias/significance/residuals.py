@@ -155,7 +155,7 @@ class ResidualStatistic:
     rounding = 0.0
 
     def __init__(self, members: Sequence[MemberRows], n_groups: int, n_tested: int | None = None) -> None:
-        self.rows, self.n_groups = members[0].rows, n_groups
+        self.rows, self.n_groups, self._n_members = members[0].rows, n_groups, len(members)
         order, self.block = row_order(self.rows)
         used = self.rows.weight[order] > 0
         order, self.block = order[used], self.block[used]
@@ -170,8 +170,10 @@ class ResidualStatistic:
 
     @property
     def details(self) -> dict[str, object]:
-        """The null hypothesis, and what was drawn."""
-        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": "permutations" if self.permutes else "random signs"}
+        """The null hypothesis, what was drawn, and the number of models if there are several."""
+        drawn = "permutations" if self.permutes else "random signs"
+        together = {"models": self._n_members} if self._n_members > 1 else {}
+        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": drawn, **together}
 
     def observed(self) -> None:
         """Return None: all sums are in double precision."""

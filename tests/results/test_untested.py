@@ -175,7 +175,8 @@ def test_models_around_several_are_tested(case, halves):
     assert "bmi" in audit.features
     text = " ".join(audit.summary())
     assert "No feature was tested" not in text
-    assert " permutations of residuals" in text
+    n_inside = len(audit.tested_scores.details.get("members", [0]))
+    assert f"permutations of residuals{f' of {n_inside} models together' * (n_inside > 1)}, family" in text
     test = audit.tested_scores.details["test"]
     assert (test["method"], test["null_hypothesis"]) == ("residuals", NULL_HYPOTHESIS)
     assert debias.Audit.from_json(audit.to_json()).to_json() == audit.to_json()
