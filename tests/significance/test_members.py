@@ -23,6 +23,7 @@ import debias
 from debias.rows.dependent_columns import dependent, dependent_features, dependent_features_of_members
 from debias.significance.member_rows import MemberRows, by_response
 from support.residuals import residual_by_definition, t_of, uses_by_definition
+from support.sums_of_models import DESIGNS, noise_p_values
 from support.without import evaluation_weight, output_without
 
 HELD_OUT = {"rows": "held-out", "random_state": 3}
@@ -330,3 +331,20 @@ def test_members_with_one_response_are_together():
 
     a, shifted, other = member([1.0, 2, 4]), member([0.0, 1, 3]), member([1.0, 2, 3])
     assert by_response([a, other, shifted]) == [[a, shifted], [other]]
+
+
+# --- the level -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", DESIGNS)
+def test_noise_keeps_its_level_beside_effects(name):
+    """docs/significance.md has the rates of these sets."""
+    found = [noise_p_values(name, seed) for seed in range(1, 151)]
+    single = np.array([p_value <= 0.05 for p_value, _ in found])
+    together = np.array([(p_adjusted <= 0.05).any() for _, p_adjusted in found])
+    error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(found))
+    assert single.mean() <= 0.05 + 4 * error
+    assert together.mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(found))
+    assert single.any()  # a test that finds no noise at all would have no power
