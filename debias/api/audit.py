@@ -267,8 +267,9 @@ def _audited(
         name: combined(request.members, [member.scores[name] for member in members]) for name in members[0].scores
     }
     first, near_duplicates = members[0], members[0].near_duplicates
+    n_values = _most_values([member.n_values for member in members])
     if plan.together:
-        of_whole = _with_joint_test(all_prepared, scores[plan.tested.name], plan, first.n_values)
+        of_whole = _with_joint_test(all_prepared, scores[plan.tested.name], plan, n_values)
         scores[plan.tested.name] = of_whole
         near_duplicates = all_prepared[0].facts.near_duplicates(of_whole)
     engine = refits.engine(request.n_jobs)
@@ -278,7 +279,7 @@ def _audited(
         first.reported,
         first.reported_kind,
         scores,
-        first.n_values,
+        n_values,
         fingerprints.to_dict(),
         plan.tested.name,
         near_duplicates,
@@ -410,7 +411,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     """Score one model of trees, test its tested scores, then dependence, and find what is told beside them."""
     facts = prepared.facts
     # Digests and counts need only the rows: another thread, if one is allowed, makes them while scorers run.
-    counted = current().begin(partial(facts.digested_and_counted, fingerprints, count=is_first))
+    counted = current().begin(partial(facts.digested_and_counted, fingerprints))
     n_members = len(prepared.request.members)
     if plan.procedure is not None and is_first:
         facts.warn_of_dependent_rows()
@@ -489,6 +490,12 @@ def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
     if plan.together:
         return scores
     return prepared.test(scores, plan.tested, plan.procedure, together=True)
+
+
+def _most_values(n_values: list[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+    """Return the largest number of values of each feature: a member that does not see a feature counts none."""
+    known = [each for each in n_values if each is not None]
+    return np.max(known, axis=0) if known and len({each.size for each in known}) == 1 else None
 
 
 def _with_joint_test(

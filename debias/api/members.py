@@ -14,7 +14,7 @@ from debias.results.vocabulary import RowsKind
 from debias.significance.member_rows import MemberRows
 from debias.significance.members_evidence import EvidenceOfMembers
 from debias.significance.procedure import significance
-from debias.significance.residuals import FEW_OF_CLASS, RESIDUALS, why_no_residuals
+from debias.significance.residuals import FEW_OF_CLASS, RESIDUALS, TOO_MANY_VALUES, why_no_residuals
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def joint_evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer)
     if reason is None:
         return evidence
     more = "more rows of the other classes, or " if reason == FEW_OF_CLASS else ""
+    more = "a sample of the rows, or " if reason.startswith(TOO_MANY_VALUES) else more
     return (
         f"the {len(members)} models inside this {members[0].path[0]} can be tested together by their residuals only, "
         f"and these cannot be tested here: {reason}. Audit {more}{one_by_one(members)}"

@@ -72,6 +72,7 @@ FEWEST_OF_CLASS = 10
 FEW_OF_CLASS = f"fewer than {FEWEST_OF_CLASS} rows are outside the largest class"
 MOST_VALUES = 10**7
 """At most this many rows x features x outputs: the arrays then take less than 1 GB."""
+TOO_MANY_VALUES = "rows times features times outputs are more than"
 FEW_ROWS = 2000
 """Up to this many effective rows residuals are permuted; of more, random signs have the same distribution."""
 FEWEST_FOR_SIGNS = 6
@@ -101,7 +102,7 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     n_used = used_features(evidence.members).size
     n_outputs = sum(member.rows.ensemble.n_outputs for member, *_ in by_response(evidence.members))
     if rows.n_rows * n_used * n_outputs > MOST_VALUES:
-        return f"rows times features times outputs are more than {MOST_VALUES:.0e}"
+        return f"{TOO_MANY_VALUES} {MOST_VALUES:.0e}"
     sizes = _block_sizes(rows)
     if np.ptp(sizes) > 0 and sizes.size < FEWEST_FOR_SIGNS:
         return f"there are fewer than {FEWEST_FOR_SIGNS} blocks, of different sizes"

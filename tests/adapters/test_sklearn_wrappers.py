@@ -516,6 +516,7 @@ def test_a_bag_of_boosted_models_is_the_mean_of_its_members(named):
     assert audit.tested_scores.feature_names == names
     np.testing.assert_allclose(audit.tested_scores.values, expected, rtol=1e-10)
     assert audit.tested
+    assert audit.n_values.tolist() == [100, 100, 100]  # the first member sees two of the columns
     assert audit.performance.value == pytest.approx(bag.score(X[200:], y[200:]))
 
 

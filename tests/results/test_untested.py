@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     RandomForestClassifier,
@@ -211,6 +212,30 @@ def test_tests_of_one_model_are_refused_for_several(halves):
             assert debias.audit(model, X, y, rows="held-out", test=test).tested
         with pytest.raises(debias.plugin.CompositionError, match="fits lines in the trees of one model"):
             debias.audit(model, X, y, rows="held-out", dependence=True)
+
+
+def test_a_feature_that_only_a_later_member_divides_is_tested_and_one_of_one_value_is_not(halves):
+    (X, y), (fresh, y_fresh) = halves
+    members = [
+        make_pipeline(ColumnTransformer([("chosen", "passthrough", of)]), forest())
+        for of in (["bmi", "age"], ["s5", "age"])
+    ]
+    model = VotingRegressor([("one", members[0]), ("other", members[1])]).fit(X, y)
+    audit = debias.audit(model, fresh.assign(age=0.0), y_fresh, rows="held-out")
+    assert audit.untested_features == {"age": "it has only one value on these rows"}
+    assert audit.features == ["bmi", "s5"]
+    assert audit.to_frame()["verdict"].value_counts().to_dict() == {
+        "indistinguishable": 7,
+        "informative": 2,
+        "untested": 1,
+    }
+
+
+def test_many_values_ask_for_a_sample(halves, monkeypatch):
+    monkeypatch.setattr("debias.significance.residuals.MOST_VALUES", 100)
+    model, X, y, _ = voting(*halves)
+    reason = debias.audit(model, X, y, rows="held-out").untested_because
+    assert "outputs are more than 1e+02. Audit a sample of the rows, or these models one by one" in reason
 
 
 def test_folds_of_votes_are_not_tested(halves):
