@@ -341,7 +341,7 @@ def test_members_with_one_response_are_together():
 @pytest.mark.parametrize("name", DESIGNS)
 def test_noise_keeps_its_level_beside_effects(name):
     """docs/significance.md has the rates of these sets."""
-    found = [noise_p_values(name, seed) for seed in range(1, 151)]
+    found = [noise_p_values(name, seed) for seed in range(1, 201)]
     single = np.array([p_value <= 0.05 for p_value, _ in found])
     together = np.array([(p_adjusted <= 0.05).any() for _, p_adjusted in found])
     error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(found))
