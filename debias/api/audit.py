@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
-from debias.api.members import joint_evidence, refuse_other_tests, with_joint_test
+from debias.api.members import joint_evidence, one_by_one, refuse_other_tests, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.api.whole_performance import performance_of_model
@@ -349,8 +349,8 @@ class _Plan:
         several = not is_one(request.members)
         if several and tests.dependence is True:
             raise CompositionError(
-                f"dependence=True fits lines in the trees of one model. {members_in_words(request.members)}, or leave "
-                "dependence out"
+                f"dependence=True fits lines in the trees of one model, and this {request.members[0].path[0]} is a sum "
+                f"of {len(request.members)}: leave dependence out, or audit {one_by_one(request.members)}"
             )
         wants_dependence = tests.dependence is not False and not several
         lacks_dependence = wants_dependence and DEPENDENCE not in offered_scorers()
