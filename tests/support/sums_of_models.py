@@ -168,6 +168,21 @@ def one_vs_rest(rng):
     return OneVsRestClassifier(forest(RandomForestClassifier)), X, y, 300, NOISE, None
 
 
+def many_rows(rng):
+    X = mixed(rng, 3500)
+    y = (X.s1 + 0.5 * X.s2 + rng.logistic(size=3500) > 2).astype(int).to_numpy()
+    members = [("x", boosted(XGBClassifier)), ("l", LGBMClassifier(**LIGHTGBM))]
+    return VotingClassifier(members, voting="soft"), X, y, 1000, NOISE, None
+
+
+def many_columns(rng):
+    """Two of the 39 columns of noise depend on one another."""
+    X = pd.DataFrame(rng.normal(size=(200, 40)), columns=[f"n{k}" for k in range(40)])
+    X["n1"] = X.n0 + 0.2 * rng.normal(size=200)
+    y = X.n39 + rng.normal(size=200)
+    return vote(), X, y.to_numpy(), 100, [f"n{k}" for k in range(39)], None
+
+
 DESIGNS = {
     each.__name__: each
     for each in (
@@ -185,6 +200,8 @@ DESIGNS = {
         stacked,
         two_responses,
         one_vs_rest,
+        many_rows,
+        many_columns,
     )
 }
 
