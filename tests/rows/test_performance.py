@@ -36,7 +36,8 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.results.performance import Performance
 from debias.results.policy import Policy
-from debias.rows.performance import best_constant, concordance, ndcg, performance_of_predictions, roc_area
+from debias.rows.order_of_predictions import concordance, ndcg, roc_area
+from debias.rows.performance import best_constant, performance_of_predictions
 from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import Objective
 
