@@ -14,40 +14,41 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
-from debias.api.prepared import prepared_members
+from debias.api.members import joint_evidence, one_by_one, refuse_other_tests, with_joint_test
+from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
+from debias.api.whole_performance import performance_of_model
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import missing_scorer
 from debias.hooks.registry import scorers as offered_scorers
-from debias.hooks.wrapping import BEFORE_CALIBRATION
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
-from debias.results.performance import Performance
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
-from debias.results.vocabulary import DEPENDENCE, RowsKind
+from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
 from debias.scorers.unseen_error import unseen_figures
+from debias.significance.member_rows import by_response
 from debias.significance.procedure import Tests
+from debias.warning_log import WarningLog
 from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from debias.api.prepared import Prepared
     from debias.data.user_rows import Dataset
     from debias.hooks.contracts import Scorer
     from debias.hooks.reported import ReportedImportance
     from debias.random_state import RandomState
-    from debias.results.performance import NearDuplicates
+    from debias.results.performance import NearDuplicates, Performance
     from debias.results.scores import Scores
     from debias.rows.fold_proof import FoldProof
     from debias.rows.provenance import RowsOption
@@ -257,24 +258,31 @@ def _audited(
 ) -> Audit:
     """Return the audit of a request."""
     plan = _Plan.of(request, scorers, tested, tests, refits)
-    fingerprints, members = Fingerprints(), list[_AuditedMember]()
+    fingerprints, members, all_prepared = Fingerprints(), list[_AuditedMember](), list[Prepared]()
     for prepared in prepared_members(request, plan.of_rows, tested=plan.procedure is not None):
         members.append(_audited_member(prepared, plan, fingerprints, is_first=not members))
+        if plan.together:
+            all_prepared.append(prepared)
     scores = {
         name: combined(request.members, [member.scores[name] for member in members]) for name in members[0].scores
     }
+    first, near_duplicates = members[0], members[0].near_duplicates
+    n_values = _most_values([member.n_values for member in members])
+    if plan.together:
+        of_whole = _with_joint_test(all_prepared, scores[plan.tested.name], plan, n_values)
+        scores[plan.tested.name] = of_whole
+        near_duplicates = all_prepared[0].facts.near_duplicates(of_whole)
     engine = refits.engine(request.n_jobs)
     for refit_scorer in plan.refits:
         scores[refit_scorer.name] = score_refits(request, refit_scorer, engine)
-    first = members[0]
     return Audit.of(
         first.reported,
         first.reported_kind,
         scores,
-        first.n_values,
+        n_values,
         fingerprints.to_dict(),
         plan.tested.name,
-        first.near_duplicates,
+        near_duplicates,
         first.performance,
         first.unseen.values,
         first.unseen.none_because,
@@ -301,6 +309,8 @@ class _Plan:
         The test of `tested`; None for no test.
     untested_because : str
         Why there is none.
+    together : bool
+        Whether several models are tested as one, once all of them are scored.
     of_dependence : Scorer or None
         The scorer that tests dependence; None if that is not tested.
     within_fit : bool
@@ -317,6 +327,7 @@ class _Plan:
     optional: frozenset[str]
     procedure: Procedure | None
     untested_because: str
+    together: bool
     of_dependence: Scorer | None
     within_fit: bool
     lacks_dependence: bool
@@ -335,7 +346,13 @@ class _Plan:
         refuse_features(scorers, request.X)
         tested_scorer, chosen = chosen_scorers(tested, scorers)
         optional = {"oob_loss"} - {tested_scorer.name} if scorers is None else set[str]()
-        wants_dependence = tests.dependence is not False and is_one(request.members)
+        several = not is_one(request.members)
+        if several and tests.dependence is True:
+            raise CompositionError(
+                f"dependence=True fits lines in the trees of one model, and this {request.members[0].path[0]} is a sum "
+                f"of {len(request.members)}: leave dependence out, or audit {one_by_one(request.members)}"
+            )
+        wants_dependence = tests.dependence is not False and not several
         lacks_dependence = wants_dependence and DEPENDENCE not in offered_scorers()
         if lacks_dependence and tests.dependence is True:
             raise CompositionError(f"dependence=True needs {missing_scorer(DEPENDENCE)}")
@@ -348,10 +365,11 @@ class _Plan:
         refits = [each for each in chosen if isinstance(each, RefitScorer)]
         _refuse_combinations(request, chosen, refits, asked_refits)
         procedure, untested_because = tests.of_scores, NOT_ASKED
-        if procedure is not None and not is_one(request.members):
-            if not procedure.rows_decide:
-                raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
+        if several and procedure is not None and request.fold is not None:
+            # Folds are combined by the z of scores, and that of a sum of models is one of residuals.
             procedure, untested_because = None, members_in_words(request.members)
+        if several and procedure is not None:
+            refuse_other_tests(request.members, procedure)
         return cls(
             tested=tested_scorer,
             of_rows=[each for each in chosen if each not in refits],
@@ -359,6 +377,7 @@ class _Plan:
             optional=frozenset(optional),
             procedure=procedure,
             untested_because=untested_because,
+            together=several and procedure is not None,
             of_dependence=of_dependence,
             within_fit=tests.dependence is not True,
             lacks_dependence=lacks_dependence,
@@ -374,14 +393,15 @@ class _AuditedMember:
     ----------
     scores : dict of str to Scores
     n_values, near_duplicates, performance, reported, reported_kind
-        As for :class:`Audit`; `reported` is not scaled.
+        As for :class:`Audit`; `reported` is not scaled. The performance is that of the whole model, with the first
+        member.
     unseen : _ReportedUnseen
     """
 
     scores: dict[str, Scores]
     n_values: NDArray[np.int64] | None
     near_duplicates: tuple[NearDuplicates, ...] | None
-    performance: Performance
+    performance: Performance | None
     reported: NDArray[np.float64] | None
     reported_kind: str
     unseen: _ReportedUnseen
@@ -391,14 +411,9 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     """Score one model of trees, test its tested scores, then dependence, and find what is told beside them."""
     facts = prepared.facts
     # Digests and counts need only the rows: another thread, if one is allowed, makes them while scorers run.
-    counted = current().begin(partial(facts.digested_and_counted, fingerprints, count=is_first))
+    counted = current().begin(partial(facts.digested_and_counted, fingerprints))
     n_members = len(prepared.request.members)
-    several = f"{n_members} models are combined, and debias does not combine their predictions"
-    performance = facts.performance() if n_members == 1 else Performance(untold_because=several)
-    notes = (*prepared.member.notes, *prepared.ensemble.notes)
-    if performance.recalibration is not None and BEFORE_CALIBRATION in notes:
-        performance = replace(performance, before_calibration=True)
-    if plan.procedure is not None:
+    if plan.procedure is not None and is_first:
         facts.warn_of_dependent_rows()
     scores = {
         each.name: prepared.score(each)
@@ -409,8 +424,10 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         prepared.log.warn(f"dependence was not tested: it needs {missing_scorer(DEPENDENCE)}")
 
     of_tested, n_values = _with_test(prepared, scores[plan.tested.name], plan), counted()
-    of_tested = _without_untestable(prepared, of_tested, n_values)
-    scores[plan.tested.name] = replace(of_tested, details={**of_tested.details, **facts.details(of_tested)})
+    of_tested = _without_untestable([prepared], of_tested, n_values, prepared.log)
+    if not plan.together:
+        of_tested = replace(of_tested, details={**of_tested.details, **facts.details(of_tested)})
+    scores[plan.tested.name] = of_tested
 
     if DEPENDENCE in scores:
         scores[DEPENDENCE] = _dependence_tested(prepared, scores[DEPENDENCE], plan, reason_of(of_tested))
@@ -421,7 +438,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         scores=scores,
         n_values=n_values,
         near_duplicates=facts.near_duplicates(of_tested),
-        performance=performance,
+        performance=performance_of_model(prepared) if is_first else None,
         reported=of_library,
         reported_kind=NOT_REPORTED if importance is None else importance.kind,
         unseen=_reported_unseen(prepared, importance, of_library, of_tested),
@@ -470,10 +487,40 @@ def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
         return with_reason(scores, TRAINING_ROWS)
     if plan.procedure is None:
         return with_reason(scores, plan.untested_because)
+    if plan.together:
+        return scores
     return prepared.test(scores, plan.tested, plan.procedure, together=True)
 
 
-def _without_untestable(prepared: Prepared, scores: Scores, n_values: NDArray[np.int64] | None) -> Scores:
+def _most_values(n_values: list[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+    """Return the largest number of values of each feature: a member that does not see a feature counts none."""
+    known = [each for each in n_values if each is not None]
+    return np.max(known, axis=0) if known and len({each.size for each in known}) == 1 else None
+
+
+def _with_joint_test(
+    prepared: Sequence[Prepared], scores: Scores, plan: _Plan, n_values: NDArray[np.int64] | None
+) -> Scores:
+    """Return the scores of a sum of models with their test, and what is told of the rows; or why they have no test."""
+    if scores.rows == RowsKind.TRAIN:
+        return with_reason(scores, TRAINING_ROWS)
+    assert plan.procedure is not None
+    evidence = joint_evidence(prepared, scores, plan.tested)
+    if isinstance(evidence, str):
+        tested = with_reason(scores, evidence)
+    else:
+        tested = with_joint_test(scores, evidence, plan.procedure, rest=True)
+    counted = [each for each in prepared if each.member.weight != 0]
+    tested = _without_untestable(counted, tested, n_values, WarningLog(tested.warnings))
+    of_rows = prepared[0].facts.details(tested)
+    if not isinstance(evidence, str) and len(by_response(evidence.members)) > 1:
+        of_rows.pop(RESPONSE_VARIANCE, None)  # the scores are sums over several responses
+    return replace(tested, details={**tested.details, **of_rows})
+
+
+def _without_untestable(
+    members: Sequence[Prepared], scores: Scores, n_values: NDArray[np.int64] | None, log: WarningLog
+) -> Scores:
     """Return tested scores without a verdict on the features at whose splits all rows take the same side.
 
     Their scores are 0 with every response, so they say nothing about whether the feature matters. A feature without
@@ -481,20 +528,24 @@ def _without_untestable(prepared: Prepared, scores: Scores, n_values: NDArray[np
     """
     if scores.selected is None:
         return scores
-    ensemble, grouping = prepared.ensemble, prepared.grouping
-    divides = (prepared.rows.node_sums.n[ensemble.children] > 0).all(axis=1)
-    group = grouping.index[ensemble.feature[ensemble.splits]]
-    n_splits, n_dividing = (np.bincount(each, minlength=len(grouping.names)) for each in (group, group[divides]))
+    names = scores.feature_names
+    n_splits, n_dividing = np.zeros((2, len(names)), dtype=np.int64)
+    for prepared in members:
+        ensemble = prepared.ensemble
+        divides = (prepared.rows.node_sums.n[ensemble.children] > 0).all(axis=1)
+        group = prepared.grouping.index[ensemble.feature[ensemble.splits]]
+        n_splits += np.bincount(group, minlength=len(names))
+        n_dividing += np.bincount(group[divides], minlength=len(names))
     reasons = {}
     for k in np.flatnonzero((n_splits > 0) & (n_dividing == 0) & (scores.values == 0)):
         number = None if n_values is None else int(n_values[k])
         known = {0: "all of its values are missing on these rows", 1: "it has only one value on these rows"}
-        reasons[grouping.names[k]] = known.get(number, NOT_DIVIDED) if number is not None else NOT_DIVIDED
+        reasons[names[k]] = known.get(number, NOT_DIVIDED) if number is not None else NOT_DIVIDED
     if not reasons:
         return scores
     named = enumerated([f"{name} ({reason})" for name, reason in reasons.items()], MOST_UNTESTED_NAMED)
-    prepared.log.add(f"not tested: {named}")
-    return replace(without(scores, reasons), warnings=tuple(dict.fromkeys([*scores.warnings, *prepared.log.texts])))
+    log.add(f"not tested: {named}")
+    return replace(without(scores, reasons), warnings=tuple(dict.fromkeys([*scores.warnings, *log.texts])))
 
 
 def _dependence_tested(prepared: Prepared, scores: Scores, plan: _Plan, why_untested: str | None) -> Scores:

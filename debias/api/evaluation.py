@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.prepared import fields_of_scores, prepared_members, scores_of
+from debias.api.members import joint_evidence, refuse_other_tests, with_joint_test
+from debias.api.prepared import Prepared, fields_of_scores, prepared_members, scores_of
 from debias.data.groups import Grouping
 from debias.data.table import names_of_columns
 from debias.errors import CompositionError, RowsError, UnsupportedModelError, with_article
@@ -74,13 +75,24 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
     needs_rows = not isinstance(scorer, TreeScorer) or scorer.needs_rows
     if not needs_rows and request.train is None and _needs_no_rows(scorer, request.without_rows()):
         request = request.without_rows()  # rows that are not used need not be proven
-    if procedure is not None and not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
-    scores = list[Scores]()
+    together = None if is_one(request.members) else procedure
+    if together is not None:
+        refuse_other_tests(request.members, together)
+    scores, all_prepared = list[Scores](), list[Prepared]()
     for prepared in prepared_members(request, [scorer], tested=procedure is not None):
         of_member = prepared.score(scorer)
-        scores.append(of_member if procedure is None else prepared.test(of_member, scorer, procedure))
-    return combined(request.members, scores)
+        if together is not None:
+            all_prepared.append(prepared)
+        elif procedure is not None:
+            of_member = prepared.test(of_member, scorer, procedure)
+        scores.append(of_member)
+    found = combined(request.members, scores)
+    if together is None:
+        return found
+    evidence = joint_evidence(all_prepared, found, scorer)
+    if isinstance(evidence, str):
+        raise CompositionError(f"{evidence}, or leave test out")
+    return with_joint_test(found, evidence, together, rest=False)
 
 
 def combined(members: list[Member], scores: list[Scores]) -> Scores:

@@ -129,7 +129,7 @@ class Prepared(ABC):
         if untested is not None:
             return with_reason(scores, untested)
         effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
-        node_weight = self._node_weight(scorer) if effects is None else np.ones(self.ensemble.n_nodes)
+        node_weight = self.node_weight(scorer) if effects is None else np.ones(self.ensemble.n_nodes)
         evidence = self.evidence(node_weight, effects)
         n_before = len(self.log.texts)
         tested = significance(scores, evidence, procedure, self.log, aside=aside, together=together)
@@ -145,10 +145,11 @@ class Prepared(ABC):
         if effects is not None:
             phi = effects.contributions(self.rows.n_rows)
         else:
-            phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
+            phi = contributions(self.rows.paths, self.rows, self.node_weight(scorer))
         return self.rows.as_passed(self.grouping.sum_columns(phi))
 
-    def _node_weight(self, scorer: Scorer) -> NDArray[np.float64]:
+    def node_weight(self, scorer: Scorer) -> NDArray[np.float64]:
+        """Return the node weights of a score, shape (n_nodes,); raise a CompositionError if it has none."""
         weight = scorer.node_weight(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
         if weight is None:
             raise CompositionError(
@@ -195,7 +196,7 @@ class PreparedRows(Prepared):
         assert isinstance(scorer, TreeScorer)
         if scorer.effects(self.ensemble, self.rows) is not None:  # its score combines several sums over rows
             return tested
-        weight = self._node_weight(scorer)
+        weight = self.node_weight(scorer)
         ranks = ranks_of_sums(self.rows, weight, self.grouping, tested.values, procedure.alpha)
         return replace(tested, details={**tested.details, **ranks})
 

@@ -84,8 +84,8 @@ class Fingerprints:
 class Facts(Protocol):
     """What is told of rows beside their scores."""
 
-    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> NDArray[np.int64] | None:
-        """Add trees and rows to fingerprints; return the number of distinct values of each group, if `count`."""
+    def digested_and_counted(self, fingerprints: Fingerprints) -> NDArray[np.int64] | None:
+        """Add trees and rows to fingerprints; return the number of distinct values of each group."""
 
     def warn_of_dependent_rows(self) -> None:
         """Warn if rows repeat others, or if those of one subject or place are alike: tests take them as independent."""
@@ -126,12 +126,10 @@ class FactsOfRows:
     grouping: Grouping
     log: WarningLog
 
-    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> NDArray[np.int64] | None:
+    def digested_and_counted(self, fingerprints: Fingerprints) -> NDArray[np.int64] | None:
         """See :class:`Facts`; one matrix serves both, since making it may take long."""
         matrix = self.rows.table.matrix(self.rows.ensemble)
         fingerprints.add(self.rows.ensemble, self.rows, matrix)
-        if not count:
-            return None
         n_values = distinct_values(matrix, self.grouping)
         if self.member.columns is not None:
             _count_in_X(self.request, self.grouping.names, n_values, self.rows.is_kept)
@@ -271,7 +269,7 @@ class FactsOfSums:
 
     rows: SummedRows
 
-    def digested_and_counted(self, fingerprints: Fingerprints, count: bool) -> None:
+    def digested_and_counted(self, fingerprints: Fingerprints) -> None:
         """See :class:`Facts`; values are not counted."""
         fingerprints.add_digest(self.rows.ensemble, self.rows.digest)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from debias.results import vocabulary
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
     Labels = Mapping[int, list[Any] | None]
 
-BEFORE_CALIBRATION = "scores are of the trees before their probabilities are calibrated"
-"""The note about the models inside a calibrated classifier. An audit does not judge its own probabilities."""
+BEFORE_CALIBRATION = vocabulary.BEFORE_CALIBRATION
+"""The note of an outer model that calibrates the probabilities of the models inside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,23 @@ class Supervised:
     cross_fitted: str | None = None
     fitted_on_these: Callable[[], bool] | None = None
     in_training: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """How an outer model predicts by itself, with all that it does to the outputs of the models inside.
+
+    Parameters
+    ----------
+    predict : callable
+        Called with X as the outer model sees it. Returns probabilities of classes, shape (n_rows, n_classes), or
+        numbers, shape (n_rows,) or (n_rows, n_responses), on the scale of y as the outer model sees it.
+    classes : tuple, or None
+        The classes in the order of the probabilities; None for numbers.
+    """
+
+    predict: Callable[[Any], Any]
+    classes: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +163,9 @@ class Unwrapped:
         them. Returns for each inner model the positions of the rows that it was not trained on. Raises a
         ProvenanceError if X and y cannot be proven to be the training rows in training order. Each model is then scored
         on these rows, if the user passes the training rows.
+    whole : Predictions or None
+        How the outer model predicts. An audit tells how well it does, where this is not what the one model inside
+        predicts: of several models, of a weight other than 1, and of calibrated probabilities.
     """
 
     kind: str
@@ -153,6 +175,7 @@ class Unwrapped:
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
+    whole: Predictions | None = None
 
 
 def together(parts: Sequence[Labels]) -> Labels:

@@ -31,7 +31,7 @@ from debias.text import listed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.hooks.wrapping import Inner, Supervised
+    from debias.hooks.wrapping import Inner, Predictions, Supervised
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -70,6 +70,8 @@ class Member:
         Positions of the rows among those of the user, if they are only the training rows that the model has not seen.
     asked_for_y : tuple of callable
         What tells whether steps of the models around it have seen y, see `supervised`.
+    whole : Predictions or None
+        How the outermost model around it predicts.
     """
 
     model: Any
@@ -89,6 +91,7 @@ class Member:
     predicts: Callable[[Any], NDArray[np.float64]] | None = None
     positions: NDArray[np.int64] | None = None
     asked_for_y: tuple[Callable[[], Supervised | None], ...] = ()
+    whole: Predictions | None = None
 
     @cached_property
     def supervised(self) -> tuple[Supervised, ...]:
@@ -275,6 +278,7 @@ def unwrap(
                     predicts=member.predicts if member.path else inner.predicts,
                     positions=member.positions if positions is None else positions,
                     asked_for_y=(*_asks(inner, inner_X, inner_y), *member.asked_for_y),
+                    whole=unwrapped.whole,
                 )
             )
     return members
@@ -437,8 +441,8 @@ def members_in_words(members: list[Member], do: str = "Audit") -> str:
         )
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
-        f"the scores of this {kind} combine the scores of {len(members)} models, and the standard error of the "
-        f"combination is not known. {do} these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
+        f"this {kind} combines {len(members)} models, and only one model is tested here. {do} these models one by one "
+        f"({', '.join(names[:MOST_NAMED])}{more})"
     )
 
 

@@ -16,6 +16,7 @@ from debias.lines_note import LINES
 from debias.results import untested
 from debias.results.performance import ROWS_DIFFER
 from debias.results.vocabulary import (
+    BEFORE_CALIBRATION,
     DEPENDENCE,
     ERROR_RATE_OF_INFLATION,
     EXPLAINED_ALONE,
@@ -255,12 +256,13 @@ def _naming_strongest(found: str, n_found: int, named: str) -> str:
 
 
 def _permutations(test: Mapping[str, Any], where: str = "") -> str:
-    """Return what a test drew, in words: "200 permutations", "200 random signs of residuals"."""
+    """Return what a test drew, in words: "200 permutations", "95 random signs of residuals of 3 models together"."""
     pooled = " of all features together" if test.get("pooled") else ""
     drawn = "random sign" if test.get("draws") == "random signs" else "permutation"
     of_ranks = " of the ranks of the response" if "response" in test else ""
     of_what = " of residuals" if test.get("method") == "residuals" else of_ranks
-    return f"{counted(test['n_permutations'], drawn)}{of_what}{where}{pooled}"
+    together = f" of {test['models']:,} models together" if "models" in test else ""
+    return f"{counted(test['n_permutations'], drawn)}{of_what}{together}{where}{pooled}"
 
 
 def of_rest(audit: Audit) -> list[str]:
@@ -490,7 +492,7 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
 def _losing(audit: Audit) -> list[str]:
     """Return what it means that informative features lose accuracy on these rows, if some do."""
     loss, informative = audit.scores.get("oob_loss"), audit.which(Verdict.INFORMATIVE)
-    if loss is None:
+    if loss is None or BEFORE_CALIBRATION in audit.warnings:  # the loss is not that of the model
         return []
     losing = informative & (loss.values < 0) & (audit.tested_scores.values > 0)
     names = [audit.tested_scores.feature_names[k] for k in np.argsort(loss.values, kind="stable") if losing[k]]

@@ -13,6 +13,9 @@ from typing import Any
 BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#707070"
 """Of the palette of Okabe and Ito. A mark goes with every colour, so no meaning depends on colour alone."""
 
+BEFORE_CALIBRATION = "scores are of the trees before their probabilities are calibrated"
+"""In `warnings`: the note about the models inside a calibrated classifier. How well the trees predict by themselves is
+then not how well the model does."""
 DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 EXPLAINED_ALONE = "explained_alone"

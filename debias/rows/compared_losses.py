@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import RowsError
-from debias.rows.performance import UNITS_AT_LEAST, Measure, ndcg, pairs_of_rows
+from debias.rows.order_of_predictions import ndcg, pairs_of_rows
+from debias.rows.performance import UNITS_AT_LEAST, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from blake3 import blake3
 
 from debias.positions import evenly_spaced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
@@ -75,6 +78,64 @@ def dependent_features(
         masks[g] = group == g
         masks[g][columns] |= pairs[group[columns] == g].any(axis=0)
     return masks
+
+
+def dependent_features_of_members(
+    members: Sequence[tuple[Rows, NDArray[np.int64]]], used: NDArray[np.int64], least_correlation: float
+) -> list[dict[int, NDArray[np.bool_]]]:
+    """Return the same masks for each of several models of trees, which may see other columns of the same rows.
+
+    A column of one model depends on a group if it depends on a column of the group in any of the models.
+
+    Parameters
+    ----------
+    members : sequence of (Rows, array of int64 of shape (n_features,))
+        The rows as each model sees them, and the group of each of its columns.
+    used, least_correlation
+        As for :func:`dependent_features`.
+
+    Returns
+    -------
+    list of dict of int to array of bool of shape (n_features,)
+        For each model a mask of its columns for each used group.
+    """
+    if len(members) == 1:
+        ((rows, group),) = members
+        return [dependent_features(rows, group, used, least_correlation)]
+    compared: list[NDArray[np.float64]] = []
+    categorical: list[bool] = []
+    place_of: dict[tuple[bytes, bool], int] = {}  # most models see the same columns, so each is compared once
+    seen: list[_Seen] = []
+    for rows, group in members:
+        ensemble = rows.ensemble
+        columns = np.unique(ensemble.feature[ensemble.splits]).astype(np.int64)
+        X, is_category = rows.table.matrix(ensemble), categorical_columns(ensemble)
+        X, places = X[evenly_spaced(len(X), min(len(X), ROWS_TO_COMPARE))], []
+        for k in columns.tolist():
+            column, of_categories = np.ascontiguousarray(X[:, k], dtype=np.float64), bool(is_category[k])
+            place = place_of.setdefault((blake3(column.tobytes()).digest(), of_categories), len(compared))
+            if place == len(compared):
+                compared.append(column)
+                categorical.append(of_categories)
+            places.append(place)
+        seen.append(_Seen(group, columns, np.array(places, dtype=np.int64)))
+    pairs = dependent(np.column_stack(compared), np.array(categorical), least_correlation) if compared else None
+    masks: list[dict[int, NDArray[np.bool_]]] = [{} for _ in members]
+    for g in used.tolist():
+        assert pairs is not None
+        depends = pairs[np.concatenate([each.places[each.group[each.columns] == g] for each in seen])].any(axis=0)
+        for mask, each in zip(masks, seen, strict=True):
+            mask[g] = each.group == g
+            mask[g][each.columns] |= depends[each.places]
+    return masks
+
+
+class _Seen(NamedTuple):
+    """The group of each column of a model, its columns with splits, and their places among all that are compared."""
+
+    group: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 def categorical_columns(ensemble: TreeEnsemble) -> NDArray[np.bool_]:

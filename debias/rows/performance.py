@@ -2,8 +2,8 @@
 
 The loss is the one that the trees were grown for: of averaged trees the squared error (of classes the Brier score), of
 boosted trees that of the objective. Survival models and rankers compare rows, so their metrics do too:
-concordance and NDCG. Equal predictions count as half in the right order; for NDCG, all orders of rows with equal
-predictions count the same.
+concordance and NDCG (:mod:`debias.rows.order_of_predictions`). Models that are sums of others are asked for their own
+predictions, whose loss is the squared error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from debias.results.performance import CLEAR_AUC, Performance
+from debias.rows.order_of_predictions import concordance, ndcg, roc_area, weighted_sum
 from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import SQUARED_ERROR, RowLoss
 
@@ -78,27 +79,102 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
     if _is_constant(response):
         return Performance(untold_because="y has the same value in all these rows")
     metric, losses = _losses(ensemble, response, margin, weight)
-    model, constant, least = (_weighted_sum(weight, loss) / float(weight.sum()) for loss in losses)
+    return _told(
+        metric,
+        losses,
+        weight,
+        units,
+        unit_is_least=not isinstance(objective, RowLoss),
+        auc=_auc(ensemble, response, margin, weight),
+        correlation=_correlation(ensemble, response, margin, weight),
+        classes=_classes(ensemble, response, margin),
+    )
+
+
+def performance_of_predictions(
+    predicted: Array,
+    target: Array,
+    weight: Array,
+    units: NDArray[np.int64] | None = None,
+    labels: tuple[str, ...] | None = None,
+) -> Performance:
+    """Return how well predictions fit rows that the model has not seen, whatever model made them.
+
+    Parameters
+    ----------
+    predicted : array of shape (n_rows, n_outputs)
+        Probabilities of classes, or numbers.
+    target : array of shape (n_rows, n_outputs)
+        One-hot classes, or numbers.
+    weight : array of shape (n_rows,)
+    units : array of shape (n_rows,), optional
+        Blocks of rows that depend on one another.
+    labels : tuple of str, optional
+        Names of the classes; None for numbers.
+
+    Returns
+    -------
+    Performance
+        With the Brier score of classes, or R2 of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.arange(20.0)[:, None]
+    >>> performance_of_predictions(y + 1, y, np.ones(20)).in_words()
+    'R2 0.970'
+    """
+    if len(target) < 2:
+        return Performance(untold_because="fewer than two rows have a prediction")
+    if (target == target[0]).all():
+        return Performance(untold_because="y has the same value in all these rows")
+    if not np.isfinite(predicted).all():
+        return Performance(untold_because="predictions of the model are not finite")
+    factor = 0.5 if labels is not None and len(labels) == 2 else 1.0  # both columns say the same
+    measure = Measure("R2" if labels is None else "Brier score", SQUARED_ERROR, target, factor, np.zeros(1))
+    losses = Losses(measure.loss(predicted), measure.loss_of_constant(weight), np.zeros(len(target)))
+    if labels is None:
+        auc, classes = None, None
+        correlation = _correlation_of(predicted[:, 0], target[:, 0], weight) if target.shape[1] == 1 else None
+    else:
+        codes, correlation = target.argmax(axis=1), None
+        auc = _auc_of_shares(predicted, codes, weight)
+        classes = PredictedClasses(predicted, codes, labels, of_trees=True)
+    return _told(
+        measure.metric, losses, weight, units, unit_is_least=True, auc=auc, correlation=correlation, classes=classes
+    )
+
+
+def _told(
+    metric: str,
+    losses: Losses,
+    weight: Array,
+    units: NDArray[np.int64] | None,
+    *,
+    unit_is_least: bool,
+    auc: float | None,
+    correlation: float | None,
+    classes: PredictedClasses | None,
+) -> Performance:
+    """Return a performance from the losses of rows; with `unit_is_least`, the metric is without the least loss."""
+    model, constant, least = (weighted_sum(weight, loss) / float(weight.sum()) for loss in losses)
     if not np.isfinite([model, constant]).all():
         return Performance(untold_because=f"the {metric} of these rows is not finite")
     if constant - least <= 1e-12 * abs(constant):
         return Performance(untold_because="y has the same value in all these rows")
     skill, p_value = _skill(model, constant, least), _p_value(losses.constant - losses.model, weight, units)
-    is_share, unit = metric == "R2", 0.0 if isinstance(objective, RowLoss) else least
-    auc = _auc(ensemble, response, margin, weight)
+    is_share, unit = metric == "R2", least if unit_is_least else 0.0
     recalibration = None
-    if skill <= 0 and auc is not None and auc >= CLEAR_AUC:
-        classes = _classes(ensemble, response, margin)
-        if classes is not None:
-            recalibration = recalibrated(classes, weight, losses.constant, lambda more: _p_value(more, weight, units))
+    if skill <= 0 and auc is not None and auc >= CLEAR_AUC and classes is not None:
+        recalibration = recalibrated(classes, weight, losses.constant, lambda more: _p_value(more, weight, units))
     return Performance(
         metric=metric,
         value=skill if is_share else model - unit,
         constant=0.0 if is_share else constant - unit,
         skill=skill,
         auc=auc,
-        correlation=_correlation(ensemble, response, margin, weight),
-        n_rows=used.size,
+        correlation=correlation,
+        n_rows=weight.size,
         p_value=p_value,
         recalibration=recalibration,
     )
@@ -268,8 +344,14 @@ def _auc(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Arra
     n_classes = max(2, ensemble.n_outputs)
     if n_classes == 2:
         return roc_area(margin[:, -1] - (margin[:, 0] if margin.shape[1] == 2 else 0.0), codes == 1, weight)
-    share = margin if ensemble.averaged else ensemble.objective.mean(margin)
-    areas = [roc_area(share[:, k], codes == k, weight) for k in range(n_classes)]
+    return _auc_of_shares(margin if ensemble.averaged else ensemble.objective.mean(margin), codes, weight)
+
+
+def _auc_of_shares(share: Array, codes: NDArray[np.int64], weight: Array) -> float | None:
+    """Return the area under the ROC curve; of several classes its mean over each against all others."""
+    if share.shape[1] == 2:
+        return roc_area(share[:, 1], codes == 1, weight)
+    areas = [roc_area(share[:, k], codes == k, weight) for k in range(share.shape[1])]
     known = [area for area in areas if area is not None]
     return float(np.mean(known)) if known else None
 
@@ -308,15 +390,17 @@ def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weig
     assert y is not None
     if not ensemble.averaged:
         mean = ensemble.objective.mean(margin)
-    if mean.shape[1] > 1:
-        return None
-    predicted = mean[:, 0]
+    return None if mean.shape[1] > 1 else _correlation_of(mean[:, 0], y[:, 0], weight)
+
+
+def _correlation_of(predicted: Array, y: Array, weight: Array) -> float | None:
+    """Return the correlation of predictions and y; None if one of them is constant."""
     share = weight / weight.sum()
-    a, b = (values - _weighted_sum(share, values) for values in (predicted, y[:, 0]))
-    spread = float(np.sqrt(_weighted_sum(share, a**2) * _weighted_sum(share, b**2)))
+    a, b = (values - weighted_sum(share, values) for values in (predicted, y))
+    spread = float(np.sqrt(weighted_sum(share, a**2) * weighted_sum(share, b**2)))
     if np.ptp(predicted) <= 1e-9 * np.abs(predicted).max() or spread == 0:
         return None
-    return float(np.clip(_weighted_sum(share, a * b) / spread, -1, 1))
+    return float(np.clip(weighted_sum(share, a * b) / spread, -1, 1))
 
 
 def _of_survival(
@@ -326,7 +410,7 @@ def _of_survival(
     assert response.values is not None
     if value is None:
         return Performance(untold_because="no pair of rows can be compared: too few of them have an event")
-    product = (margin - _weighted_sum(weight, margin) / weight.sum()) * response.values[:, 0]
+    product = (margin - weighted_sum(weight, margin) / weight.sum()) * response.values[:, 0]
     p_value = _p_value(product, weight, units)
     return Performance(
         metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=margin.size, p_value=p_value
@@ -344,7 +428,7 @@ def _of_ranker(
     of_query = np.zeros(number.max() + 1)
     of_query[number] = weight  # the same for all rows of a query
     weight = of_query[to_rank]
-    value, constant = (_weighted_sum(weight, losses) / float(weight.sum()) for losses in (reached, by_chance))
+    value, constant = (weighted_sum(weight, losses) / float(weight.sum()) for losses in (reached, by_chance))
     return Performance(
         metric="NDCG",
         value=value,
@@ -359,7 +443,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     """Return the one-sided p-value of a t-test that a weighted mean is not above 0; None if there are few units."""
     from scipy.special import stdtr
 
-    mean = _weighted_sum(weight, gained) / float(weight.sum())
+    mean = weighted_sum(weight, gained) / float(weight.sum())
     deviations = weight * (gained - mean)
     if units is not None:
         _, number = np.unique(units, return_inverse=True)
@@ -367,139 +451,8 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     n = deviations.size
     if n < UNITS_AT_LEAST:
         return None
-    error = float(np.sqrt(_weighted_sum(deviations, deviations) * n / (n - 1))) / weight.sum()
+    error = float(np.sqrt(weighted_sum(deviations, deviations) * n / (n - 1))) / weight.sum()
     # The same gain in every row: chance has no part in it.
     if error == 0:
         return float(mean <= 0)
     return float(stdtr(n - 1, -mean / error))
-
-
-def roc_area(predicted: Array, positive: NDArray[np.bool_], weight: Array) -> float | None:
-    """Return the area under the ROC curve; None if all rows, or none, are positive.
-
-    Parameters
-    ----------
-    predicted : array of shape (n_rows,)
-    positive : array of bool of shape (n_rows,)
-    weight : array of shape (n_rows,)
-    """
-    _, level = np.unique(predicted, return_inverse=True)
-    of_positive = np.bincount(level, weights=weight * positive)
-    of_negative = np.bincount(level, weights=weight * ~positive)
-    pairs = of_positive.sum() * of_negative.sum()
-    if pairs == 0:
-        return None
-    # Rows with equal predictions count as half in the right order.
-    below = np.cumsum(of_negative) - of_negative / 2
-    return _weighted_sum(of_positive, below) / float(pairs)
-
-
-def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float | None:
-    """Return Harrell's concordance; None if no pair of rows can be compared.
-
-    Of the pairs of which one row is sure to have the event first, it is the share whose first row has the higher risk.
-
-    Parameters
-    ----------
-    risk : array of shape (n_rows,)
-        Higher for rows whose event is predicted to be earlier.
-    lower, upper : arrays of shape (n_rows,)
-        Bounds of the time of the event: equal if it is known, an infinite upper bound if the row was censored.
-    weight : array of shape (n_rows,)
-        A pair has the product of the weights of its rows.
-    """
-    later, pairs = _compared(risk, lower, upper, weight, first=True)
-    n_pairs = _weighted_sum(weight, pairs)
-    if n_pairs == 0:
-        return None
-    return 0.5 + _weighted_sum(weight, later) / (2 * n_pairs)
-
-
-def pairs_of_rows(risk: Array, lower: Array, upper: Array, weight: Array) -> tuple[Array, Array]:
-    """Return for each row its pairs in the right order less those in the wrong one, and all its comparable pairs.
-
-    Each pair counts for both of its rows, with the weight of the other one. The arguments are those of
-    :func:`concordance`, which is 1/2 + (the sum of the first, times weight) / (twice that of the second).
-    """
-    of_first, of_later = (_compared(risk, lower, upper, weight, first=first) for first in (True, False))
-    return of_first[0] + of_later[0], of_first[1] + of_later[1]
-
-
-def _compared(risk: Array, lower: Array, upper: Array, weight: Array, *, first: bool) -> tuple[Array, Array]:
-    """Return what :func:`pairs_of_rows` does, of the pairs in which the row is the first one, or of the others."""
-    known = np.flatnonzero(np.isfinite(upper))
-    # Rows as the later ones of a pair, and as the first ones, in one sequence from the last time to the first. At equal
-    # times censored rows come before an event, and the row of another event after it.
-    time = np.concatenate([lower, upper[known]])
-    place = np.concatenate([np.where(lower < upper, 0, 2), np.ones(known.size, dtype=np.int64)])
-    order = np.lexsort((place, -time))
-    row, is_first = np.concatenate([np.arange(risk.size), known])[order], (place == 1)[order]
-    if not first:  # a row is later than those that follow in the sequence
-        row, is_first = row[::-1], is_first[::-1]
-    asks = is_first == first
-    counted = np.where(asks, 0.0, weight[row])
-    lower_risk = _sums_before(risk[row], counted)[asks]
-    higher_risk = _sums_before(-risk[row], counted)[asks]
-    ordered, pairs = np.zeros(risk.size), np.zeros(risk.size)
-    ordered[row[asks]] = (lower_risk - higher_risk) if first else (higher_risk - lower_risk)
-    pairs[row[asks]] = np.cumsum(counted)[asks]
-    return ordered, pairs
-
-
-def ndcg(predicted: Array, gain: Array, query: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array, Array]:
-    """Return the queries with rows to rank, the NDCG of each, and its mean over all orders of the rows of the query.
-
-    Parameters
-    ----------
-    predicted, gain : arrays of shape (n_rows,)
-    query : array of int64 of shape (n_rows,)
-        The query of each row, numbered from 0. Rows of a query need not be together.
-    """
-    size = np.bincount(query)
-    start = np.concatenate(([0], np.cumsum(size)[:-1]))
-    discount = 1 / np.log2(np.arange(size.max()) + 2)
-    order = np.lexsort((-predicted, query))
-    ordered = query[order]
-    of_rank = discount[np.arange(query.size) - start[ordered]]
-    # Rows with equal predictions share their discounts.
-    new = np.ones(query.size, dtype=bool)
-    new[1:] = (np.diff(ordered) != 0) | (np.diff(predicted[order]) != 0)
-    tie = np.cumsum(new) - 1
-    shared = (np.bincount(tie, weights=of_rank) / np.bincount(tie))[tie]
-    reached = np.bincount(ordered, weights=gain[order] * shared, minlength=size.size)
-    best_order = np.lexsort((-gain, query))
-    best = np.bincount(ordered, weights=gain[best_order] * of_rank, minlength=size.size)
-    by_chance = np.bincount(query, weights=gain) * np.bincount(ordered, weights=of_rank) / np.maximum(size, 1)
-    # Where all rows of a query have the same gain, every order is the best one.
-    to_rank = np.flatnonzero(best > by_chance * (1 + 1e-12))
-    return to_rank, reached[to_rank] / best[to_rank], by_chance[to_rank] / best[to_rank]
-
-
-def _sums_before(values: Array, weight: Array) -> Array:
-    """Return, for each entry of a sequence, the sum of the weights of entries before it with a smaller value.
-
-    Blocks of 1, 2, 4, ... entries are merged in pairs: the entries of the first block are counted for the second.
-    """
-    n = values.size
-    by_value = np.argsort(values, kind="stable")
-    total, half = np.zeros(n), 1
-    while half < n:
-        at = by_value[np.argsort(by_value // (2 * half), kind="stable")]  # by pair of blocks, then by value
-        pair, is_first = at // (2 * half), (at // half) % 2 == 0
-        before = np.concatenate(([0.0], np.cumsum(np.where(is_first, weight[at], 0.0))))
-        new = np.ones(n, dtype=bool)
-        new[1:] = (np.diff(pair) != 0) | (np.diff(values[at]) != 0)
-        smaller = np.maximum.accumulate(np.where(new, np.arange(n), 0))  # where entries of this value begin
-        begin = pair * 2 * half
-        total[at[~is_first]] += (before[smaller] - before[begin])[~is_first]
-        half *= 2
-    return total
-
-
-def _weighted_sum(weight: NDArray[np.float64] | NDArray[np.int_], values: Array) -> float:
-    """Return the sum of weight times value.
-
-    ``weight @ values`` would start threads of its own for many rows, which wait actively for the next product, and its
-    last bits depend on their number and on the processor.
-    """
-    return float(np.sum(weight * values))

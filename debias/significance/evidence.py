@@ -5,25 +5,28 @@ A method of testing (:mod:`debias.significance.method`) gets an `Evidence` and r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from debias.data.groups import Grouping
 from debias.errors import RowsError
 from debias.results.vocabulary import RowsKind
 from debias.rows.effects import response_columns
 from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
+from debias.significance.member_rows import MemberRows
 from debias.significance.normal_scores import normal_scores_if_few_count
 from debias.significance.permutation import Drawing, EffectStatistic, PermutedResponses, SplitStatistic, seed_of
 from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from debias.data.groups import Grouping
     from debias.rows.effects import LinearEffects
     from debias.rows.rows import Rows
     from debias.warning_log import WarningLog
@@ -56,6 +59,8 @@ TOO_FEW_BLOCKS = (
     "too few whole blocks are out of bag to test linear effects: hold out whole blocks, and pass rows='held-out' with "
     "train=(X_train, y_train)"
 )
+TWO_GROUPS = ("the rest", "the features that were found")
+"""Names of the groups into which features are divided after they were tested."""
 TOO_FEW = "independent rows or blocks are too few to test any feature: pass more rows"
 
 
@@ -77,6 +82,24 @@ class Evidence(Protocol):
     @property
     def effects(self) -> LinearEffects | None:
         """The linear effects whose contributions the score sums; None if it sums terms of the model's splits."""
+
+    @property
+    def weights_splits(self) -> bool:
+        """Whether the score gives splits other weights than 1."""
+
+    @property
+    def members(self) -> Sequence[MemberRows]:
+        """The models of trees of which the model is the sum, with their rows; none if these come in batches."""
+
+    def divided(self, found: NDArray[np.bool_]) -> Evidence | None:
+        """Return the evidence on two groups, of which the first is tested: the features that were not found.
+
+        None if rows come in batches.
+
+        Parameters
+        ----------
+        found : array of bool of shape (n_groups,)
+        """
 
     @property
     def n_independent(self) -> int:
@@ -172,6 +195,21 @@ class EvidenceInMemory:
     def has_blocks(self) -> bool:
         """See :class:`Evidence`."""
         return self.rows.blocks is not None
+
+    @property
+    def weights_splits(self) -> bool:
+        """See :class:`Evidence`."""
+        return bool((self.node_weight[self.rows.ensemble.splits] != 1).any())
+
+    @property
+    def members(self) -> tuple[MemberRows]:
+        """See :class:`Evidence`: one."""
+        return (MemberRows(self.rows, self.grouping.index),)
+
+    def divided(self, found: NDArray[np.bool_]) -> EvidenceInMemory:
+        """See :class:`Evidence`."""
+        group = Grouping(TWO_GROUPS, found[self.grouping.index].astype(np.int64))
+        return replace(self, grouping=group, n_tested=1, kept={})
 
     @property
     def can_permute(self) -> bool:

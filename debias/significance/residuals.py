@@ -16,6 +16,11 @@ response and of the other columns. The statistic is the largest of three student
 Under the null hypothesis each ``a`` has mean 0 given the other columns, so every term has mean 0 whatever the
 regression and whatever was clipped. These cost no level; they only remove what other columns explain, and outliers. The
 residuals of whole rows are permuted against the ``a`` of the rows, in the same way for all features and statistics.
+
+The output may be the sum of the outputs of several models times weights, as of a vote. Its ``a`` are then the sums of
+those of its members times the weights, and so is the expected response in the regression; the columns that depend on
+the feature are left out of every member. Members with another response are further outputs, as the models of several
+responses are.
 """
 
 from __future__ import annotations
@@ -29,19 +34,22 @@ import numpy as np
 from debias.errors import CompositionError
 from debias.parallel import allowed
 from debias.results.vocabulary import RowsKind
-from debias.rows.dependent_columns import dependent_features
+from debias.rows.dependent_columns import dependent_features_of_members
 from debias.rows.paths import row_order
 from debias.rows.without import child_shares, effects, outputs_without
 from debias.significance.contributions import POWERS, effective_number, effective_rows
+from debias.significance.member_rows import by_response, used_features
 from debias.significance.permutation import Drawing, RandomOrders, compared, seed_of
 from debias.trees.routing import row_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from debias.data.groups import Grouping
     from debias.rows.rows import Rows
     from debias.significance.evidence import Evidence
+    from debias.significance.member_rows import MemberRows
     from debias.significance.method import Tested
     from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
@@ -64,6 +72,7 @@ FEWEST_OF_CLASS = 10
 FEW_OF_CLASS = f"fewer than {FEWEST_OF_CLASS} rows are outside the largest class"
 MOST_VALUES = 10**7
 """At most this many rows x features x outputs: the arrays then take less than 1 GB."""
+TOO_MANY_VALUES = "rows times features times outputs are more than"
 FEW_ROWS = 2000
 """Up to this many effective rows residuals are permuted; of more, random signs have the same distribution."""
 FEWEST_FOR_SIGNS = 6
@@ -78,24 +87,26 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     rows = evidence.rows
     if rows.kind != RowsKind.HELD_OUT or not evidence.can_permute:
         return "the rows are not held-out rows in memory"
-    ensemble, codes = rows.ensemble, rows.response.codes
     if evidence.effects is not None:
         return "linear effects are tested"
-    if (evidence.node_weight[ensemble.splits] != 1).any():
+    if evidence.weights_splits:
         return "the score weights the splits"
-    if ensemble.objective.compares_rows:
-        return "the gradient of a row depends on other rows"
-    if codes is not None:
-        n_outside = int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0))
-        if n_outside < FEWEST_OF_CLASS:
-            return FEW_OF_CLASS
-    n_used = np.unique(evidence.grouping.index[ensemble.feature[ensemble.splits]]).size
-    if rows.n_rows * n_used * ensemble.n_outputs > MOST_VALUES:
-        return f"rows times features times outputs are more than {MOST_VALUES:.0e}"
+    for member in evidence.members:
+        if member.rows.ensemble.objective.compares_rows:
+            return "the gradient of a row depends on other rows"
+        codes = member.rows.response.codes
+        if codes is not None:
+            n_outside = int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0))
+            if n_outside < FEWEST_OF_CLASS:
+                return FEW_OF_CLASS
+    n_used = used_features(evidence.members).size
+    n_outputs = sum(member.rows.ensemble.n_outputs for member, *_ in by_response(evidence.members))
+    if rows.n_rows * n_used * n_outputs > MOST_VALUES:
+        return f"{TOO_MANY_VALUES} {MOST_VALUES:.0e}"
     sizes = _block_sizes(rows)
     if np.ptp(sizes) > 0 and sizes.size < FEWEST_FOR_SIGNS:
         return f"there are fewer than {FEWEST_FOR_SIGNS} blocks, of different sizes"
-    if np.ptp(sizes) > 0 and _few_dominate(rows):
+    if np.ptp(sizes) > 0 and any(map(_few_dominate, evidence.members)):
         return "blocks have different sizes, and few rows dominate the response"
     return None
 
@@ -116,15 +127,15 @@ class ResidualMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Draw permutations, or random signs, until every decision is settled. Nodes have no weights here."""
-        return compared([drawing_of(evidence.rows, evidence.grouping)], evidence, procedure, log)
+        return compared([drawing_of(evidence.members, len(evidence.grouping.names))], evidence, procedure, log)
 
 
 RESIDUALS = ResidualMethod()
 
 
-def drawing_of(rows: Rows, grouping: Grouping, n_tested: int | None = None) -> Drawing:
+def drawing_of(members: Sequence[MemberRows], n_groups: int, n_tested: int | None = None) -> Drawing:
     """Return what is drawn, permutations of residuals or random signs; parameters of :class:`ResidualStatistic`."""
-    statistic = ResidualStatistic(rows, grouping, n_tested)
+    statistic = ResidualStatistic(members, n_groups, n_tested)
     return Drawing(statistic, statistic.source)
 
 
@@ -133,8 +144,9 @@ class ResidualStatistic:
 
     Parameters
     ----------
-    rows : Rows
-    grouping : Grouping
+    members : sequence of MemberRows
+        The models of trees of which the model is the sum: one, or several with the same rows.
+    n_groups : int
     n_tested : int, optional
         Number of groups that are tested, the first ones; others have z = 0. By default all.
     """
@@ -143,23 +155,26 @@ class ResidualStatistic:
     steps_of_lines = 0.0
     rounding = 0.0
 
-    def __init__(self, rows: Rows, grouping: Grouping, n_tested: int | None = None) -> None:
-        order, self.block = row_order(rows)
-        used = rows.weight[order] > 0
+    def __init__(self, members: Sequence[MemberRows], n_groups: int, n_tested: int | None = None) -> None:
+        self.rows, self.n_groups, self._n_members = members[0].rows, n_groups, len(members)
+        order, self.block = row_order(self.rows)
+        used = self.rows.weight[order] > 0
         order, self.block = order[used], self.block[used]
-        ensemble = rows.ensemble
-        self.rows, self.n_groups = rows, len(grouping.names)
-        used_groups = np.unique(grouping.index[ensemble.feature[ensemble.splits]])
-        self.used = used_groups[used_groups < (self.n_groups if n_tested is None else n_tested)]
-        use, without, output = uses(rows, grouping.index, self.used)
-        residual, self._response = residuals(rows, without, output), _response(rows)[order]
+        used_groups = used_features(members)
+        self.used = used_groups[used_groups < (n_groups if n_tested is None else n_tested)]
+        outputs = by_response(members)
+        self._first_of_outputs = [first for first, *_ in outputs]
+        use, residual = uses_and_residuals(outputs, self.used)
+        self._response = np.concatenate([first.response for first in self._first_of_outputs], axis=1)[order]
         self.use, self.residual = np.ascontiguousarray(use[:, :, order]), np.ascontiguousarray(residual[:, order])
         self.use -= self.use.mean(axis=2, keepdims=True)
 
     @property
     def details(self) -> dict[str, object]:
-        """The null hypothesis, and what was drawn."""
-        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": "permutations" if self.permutes else "random signs"}
+        """The null hypothesis, what was drawn, and the number of models if there are several."""
+        drawn = "permutations" if self.permutes else "random signs"
+        together = {"models": self._n_members} if self._n_members > 1 else {}
+        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": drawn, **together}
 
     def observed(self) -> None:
         """Return None: all sums are in double precision."""
@@ -181,7 +196,9 @@ class ResidualStatistic:
         in_blocks = self._response.reshape(self.sizes.size, -1)
         if self.sizes[0] > 1 and (in_blocks == in_blocks[0]).all():
             return False
-        return self.sizes.size <= FEW_ROWS or effective_rows(self.rows) <= FEW_ROWS
+        return self.sizes.size <= FEW_ROWS or any(
+            effective_rows(each.rows) <= FEW_ROWS for each in self._first_of_outputs
+        )
 
     @cached_property
     def source(self) -> RandomOrders | RandomSigns:
@@ -246,16 +263,65 @@ class RandomSigns:
         return drawn.T
 
 
-def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+def uses_and_residuals(outputs: Sequence[Sequence[MemberRows]], used: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return what the splits on each used group do to the output, and what other columns leave of the response.
+
+    Parameters
+    ----------
+    outputs : sequence of sequences of MemberRows
+        The outputs of a model, which are concatenated. Each is the sum of members with the same response.
+    used : array of int64 of shape (n_used,)
+        Groups that have splits: all that do, or those that are of interest.
+
+    Returns
+    -------
+    use : array of shape (n_used, 3, n_rows, n_outputs)
+        Effect, steps, and signed square roots of steps.
+    residual : array of shape (n_used, n_rows, n_outputs)
+        From :func:`residuals`.
+    """
+    members = [(member.rows, member.group) for same in outputs for member in same]
+    left_out = iter(dependent_features_of_members(members, used, LEAST_CORRELATION))
+    of_uses: list[Array] = []
+    of_residuals: list[Array] = []
+    for same in outputs:
+        use: Array | None = None
+        expected: Array | None = None
+        of_all: Array | None = None
+        for member in same:
+            of_member, without, output = uses(member, used, next(left_out))
+            of_member *= member.weight
+            use = _added(use, of_member)
+            expected = _added(expected, member.weight * _expected(member.rows, without))
+            of_all = _added(of_all, member.weight * _expected(member.rows, output))
+        assert use is not None
+        assert expected is not None
+        assert of_all is not None
+        of_uses.append(use)
+        of_residuals.append(residuals(same[0], expected, of_all))
+    return np.concatenate(of_uses, axis=-1), np.concatenate(of_residuals, axis=-1)
+
+
+def _added(total: Array | None, part: Array) -> Array:
+    """Return the sum in place of the first array: they are large."""
+    if total is None:
+        return part
+    total += part
+    return total
+
+
+def uses(
+    member: MemberRows, used: NDArray[np.int64], left_out: Mapping[int, NDArray[np.bool_]]
+) -> tuple[Array, Array, Array]:
     """Return what the splits on each used group do to the output, the output without them and what depends on them.
 
     Parameters
     ----------
-    rows : Rows
-    group : array of int64 of shape (n_features,)
-        Group of each feature.
+    member : MemberRows
     used : array of int64 of shape (n_used,)
-        Groups that have splits: all that do, or those that are of interest.
+        As for :func:`uses_and_residuals`.
+    left_out : mapping of int to array of bool of shape (n_features,)
+        For each used group a mask of its columns and of those that depend on it.
 
     Returns
     -------
@@ -266,15 +332,17 @@ def uses(rows: Rows, group: NDArray[np.int64], used: NDArray[np.int64]) -> tuple
     output : array of shape (n_rows, n_outputs)
         Output of the model, without the constant.
     """
+    rows, group = member.rows, member.group
     ensemble, X, n = rows.ensemble, rows.table.matrix(rows.ensemble), rows.node_sums.n
     share, step = child_shares(ensemble, n), _steps(ensemble, n)
-    number = np.full(int(group.max()) + 1, -1)
+    number = np.full(max(int(group.max()), int(used.max(initial=0))) + 1, -1)
     number[used] = np.arange(used.size)
     shape = (used.size, rows.n_rows, ensemble.n_outputs)
     use, without, output = np.empty((used.size, N_STATISTICS, *shape[1:])), np.empty(shape), np.empty(shape[1:])
     together: dict[bytes, list[int]] = {}
-    for place, columns in enumerate(dependent_features(rows, group, used, LEAST_CORRELATION).values()):
-        if columns.sum() > (group == used[place]).sum():
+    for place, g in enumerate(used.tolist()):
+        columns = left_out[g]
+        if columns.sum() > (group == g).sum():
             together.setdefault(columns.tobytes(), []).append(place)
     sets = np.frombuffer(b"".join(together), dtype=bool).reshape(-1, group.size)
 
@@ -306,7 +374,7 @@ def _steps(ensemble: TreeEnsemble, n: Array) -> Array:
     return step
 
 
-def residuals(rows: Rows, without: Array, output: Array) -> Array:
+def residuals(member: MemberRows, without: Array, output: Array) -> Array:
     """Return what is left of the response after a regression on other columns, times the weights of rows.
 
     The response is regressed on the expected response by the output of the model without a feature and what depends on
@@ -315,10 +383,12 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
 
     Parameters
     ----------
-    rows : Rows
+    member : MemberRows
+        The model, or a member with its response.
     without : array of shape (n_used, n_rows, n_outputs)
+        Expected response by the output without each group and what depends on it.
     output : array of shape (n_rows, n_outputs)
-        From :func:`uses`.
+        Expected response by the whole output.
 
     Returns
     -------
@@ -326,16 +396,17 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
         The response is that on which ``mdi_oob`` is evaluated: numbers, one-hot classes, or the negative gradient at
         the margin before any tree. The sum over rows is 0.
     """
+    rows = member.rows
     weight = (rows.weight / rows.weight.sum())[:, None]
 
     def centred(values: Array) -> Array:
         deviation: Array = values - (weight * values).sum(axis=-2, keepdims=True)
         return deviation
 
-    y, expected = centred(_response(rows)), centred(_expected(rows, without))
+    y, expected = centred(member.response), centred(without)
     size = (weight * expected**2).sum(axis=1, keepdims=True)
     # Without all features the expected response is a constant, up to rounding.
-    varies = size > 1e-20 * (weight * centred(_expected(rows, output)) ** 2).sum(axis=0)
+    varies = size > 1e-20 * (weight * centred(output) ** 2).sum(axis=0)
 
     def rest(values: Array) -> Array:
         slope = np.divide(
@@ -360,13 +431,6 @@ def _clipped(values: Array, used: NDArray[np.bool_]) -> Array:
     return clipped
 
 
-def _response(rows: Rows) -> Array:
-    if rows.response.values is not None:
-        return rows.response.values
-    assert rows.response.codes is not None
-    return np.eye(rows.ensemble.n_outputs)[rows.response.codes]
-
-
 def _expected(rows: Rows, output: Array) -> Array:
     """Return the expected response of boosted models at the margin of an output, and the output of averaged models."""
     ensemble = rows.ensemble
@@ -383,14 +447,15 @@ def _studentised(total: Array, squares: Array, n: int) -> Array:
     return np.divide(total, np.sqrt(np.where(varies, variance, 1.0)), out=np.zeros_like(total), where=varies)
 
 
-def _few_dominate(rows: Rows) -> bool:
+def _few_dominate(member: MemberRows) -> bool:
     """Return whether less than a tenth of the rows count, as with a rare class.
 
     Sums of random signs are symmetric, and those of few rows need not be. With a class of 5 % in 40 or 200 blocks of
     random sizes, signs found noise in .13 (SE .03) of 120 sets of 2,400 rows, and permuted rows in .03 (.02).
     """
+    rows = member.rows
     used = rows.weight > 0
-    values = _response(rows)[used]
+    values = member.response[used]
     if rows.response.codes is None:
         values = _clipped(values[None], used[used])[0]
     values = values[:, np.ptp(values, axis=0) > 0]

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.groups import Grouping
 from debias.results.rest import TOO_FEW_DRAWS, UNTESTED_BECAUSE
-from debias.significance.evidence import EvidenceInMemory
+from debias.significance.evidence import TWO_GROUPS
 from debias.significance.permutation import compared_alone
 from debias.significance.residuals import ResidualMethod, drawing_of
 from debias.significance.student import StudentMethod
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from debias.significance.method import Method
     from debias.significance.procedure import Procedure
 
-THE_REST = "the rest"
+THE_REST = TWO_GROUPS[0]
 IN_BATCHES = (
     "the rows came in batches, and such a group needs another pass over them. Audit them again with these features as "
     "one group (groups=)"
@@ -77,15 +76,14 @@ def rest_of(
     """
     if (~found).sum() < 2:
         return {}
-    if not isinstance(evidence, EvidenceInMemory):
+    together = evidence.divided(found)
+    if together is None:
         return {UNTESTED_BECAUSE: IN_BATCHES}
     limits = procedure.limits
     if limits.budget is not None:
         if seconds >= limits.budget:
             return {UNTESTED_BECAUSE: OUT_OF_TIME}
         limits = replace(limits, budget=limits.budget - seconds)
-    group = Grouping((THE_REST, "the features that were found"), found[evidence.grouping.index].astype(np.int64))
-    together = replace(evidence, grouping=group, n_tested=1, kept={})
     if isinstance(method, StudentMethod):
         noted = WarningLog(quiet=True)
         tested = method.test_splits(together, node_weight, procedure, noted)
@@ -94,7 +92,7 @@ def rest_of(
                 log.add(text)  # no warning: the verdicts do not rest on it
         return {"p_value": float(tested.p_value[0])}
     of_residuals = isinstance(method, ResidualMethod)
-    drawings = [drawing_of(together.rows, group, 1)] if of_residuals else together.drawings(node_weight)
+    drawings = [drawing_of(together.members, len(TWO_GROUPS), 1)] if of_residuals else together.drawings(node_weight)
     p_value, n_drawn = compared_alone(drawings, replace(procedure, limits=limits))
     if (1 + n_drawn) * procedure.alpha < 1:
         return {UNTESTED_BECAUSE: TOO_FEW_DRAWS.format(n_drawn)}

@@ -212,6 +212,19 @@ class EvidenceInBatches:
         """Do nothing: there are no blocks."""
 
     @property
+    def weights_splits(self) -> bool:
+        """See :class:`debias.significance.evidence.Evidence`."""
+        return bool((self.node_weight[self.rows.ensemble.splits] != 1).any())
+
+    @property
+    def members(self) -> tuple[()]:
+        """Always none: the rows are not kept."""
+        return ()
+
+    def divided(self, found: NDArray[np.bool_]) -> None:
+        """Return None: another test needs another pass over the rows."""
+
+    @property
     def effects(self) -> None:
         """Always None: linear effects need all rows at once."""
         return

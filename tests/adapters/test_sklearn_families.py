@@ -271,7 +271,7 @@ def test_a_bag_of_a_whole_feature_set_scores_as_a_forest_of_its_trees():
 def test_bags_of_anything_but_trees_are_refused():
     X, y = draw()
     with pytest.raises(debias.UnsupportedModelError, match="LinearRegression"):
-        debias.plugin.extract(BaggingRegressor(LinearRegression(), 3).fit(X, y))
+        debias.score(BaggingRegressor(LinearRegression(), 3).fit(X, y), X, y)
     with pytest.raises(debias.UnsupportedModelError, match="not fitted"):
         debias.plugin.extract(BaggingRegressor())
 

@@ -11,6 +11,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesRegressor,
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -39,7 +41,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 from threadpoolctl import threadpool_limits
-from xgboost import XGBRegressor
+from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias_adapters.sklearn.columns import sources
@@ -362,7 +364,7 @@ def test_votes_of_classes():
     np.testing.assert_allclose(scores.values, np.mean(alone, axis=0), rtol=1e-12)
     audit = debias.audit(model, X, y)
     np.testing.assert_allclose(audit.scores["mdi_oob"].values, scores.values)
-    with pytest.raises(debias.plugin.CompositionError, match="combine the scores of 2 models"):
+    with pytest.raises(debias.plugin.CompositionError, match="the rows are out of bag.*, or leave test out"):
         debias.score(model, X, y, test="auto")
     with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
         debias.score(VotingClassifier(members).fit(X, y), X, y)
@@ -491,3 +493,44 @@ def test_members_of_several_libraries_that_saw_an_array_have_the_same_columns():
     each = [debias.score(model, fresh, fresh[:, 0], rows="held-out").values for model in vote.estimators_]
     assert scores.feature_names == ("x0", "x1", "x2")
     np.testing.assert_allclose(scores.values, np.average(each, axis=0, weights=[1, 2, 3]), rtol=1e-12)
+
+
+# --- bags of several trees each ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_bag_of_boosted_models_is_the_mean_of_its_members(named):
+    """Its members see other columns of the same table, as an array without names."""
+    X, y = numeric()
+    X = pd.DataFrame(X).add_prefix("number ") if named else X
+    bag = BaggingRegressor(XGBRegressor(n_estimators=4, n_jobs=1), 3, max_features=0.7, random_state=0)
+    bag.fit(X[:200], y[:200])
+    fresh = X[200:][X.columns[::-1]] if named else X[200:]  # named columns may have another order
+    audit = debias.audit(bag, fresh, y[200:], rows="held-out", random_state=0)
+    names = tuple(X.columns) if named else tuple(f"x{k}" for k in range(X.shape[1]))
+    expected = np.zeros(X.shape[1])
+    for member, features in zip(bag.estimators_, bag.estimators_features_, strict=True):
+        assert len(set(features)) < X.shape[1]
+        values = debias.score(member, np.asarray(X)[200:, features], y[200:], rows="held-out").values
+        np.add.at(expected, features, values / 3)
+    assert audit.tested_scores.feature_names == names
+    np.testing.assert_allclose(audit.tested_scores.values, expected, rtol=1e-10)
+    assert audit.tested
+    assert audit.n_values.tolist() == [100, 100, 100]  # the first member sees two of the columns
+    assert audit.performance.value == pytest.approx(bag.score(X[200:], y[200:]))
+
+
+def test_a_bag_of_classifiers_takes_labels_and_refuses_others():
+    X, labels = numeric(classes=True)
+    y = (labels == "yes").astype(int)
+    members = XGBClassifier(n_estimators=4, n_jobs=1)
+    bag = BaggingClassifier(members, 3, random_state=0).fit(X[:200], labels[:200])
+    audit = debias.audit(bag, X[200:], labels[200:], rows="held-out", random_state=0)
+    brier = np.mean((bag.predict_proba(X[200:])[:, 1] - y[200:]) ** 2)
+    assert audit.performance.value == pytest.approx(brier)
+    votes = [debias.score(each, X[200:], y[200:], rows="held-out").values for each in bag.estimators_]
+    np.testing.assert_allclose(audit.tested_scores.values, np.mean(votes, axis=0), rtol=1e-10)
+    with pytest.raises(debias.RowsError, match=r"labels that the model never saw: \['maybe'\]"):
+        debias.score(bag, X[200:], np.where(y[200:] == 1, "maybe", "no"), rows="held-out")
+    with pytest.warns(debias.DebiasWarning, match="may be training rows"):
+        debias.audit(bag, X[:200], labels[:200])

@@ -22,20 +22,28 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingRegressor,
+    VotingClassifier,
     VotingRegressor,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.results.performance import Performance
 from debias.results.policy import Policy
-from debias.rows.performance import best_constant, concordance, ndcg, roc_area
+from debias.rows.order_of_predictions import concordance, ndcg, roc_area
+from debias.rows.performance import best_constant, performance_of_predictions
 from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import Objective
 
 N = 160
 SMALL = {"n_estimators": 12, "random_state": 0}
+FORESTS = [("a", RandomForestClassifier(**SMALL)), ("b", RandomForestClassifier(12, random_state=1))]
 
 
 def drawn(seed, n_classes=0, low=-np.inf):
@@ -311,8 +319,9 @@ def test_other_limits_of_skill_are_refused(value):
 
 def test_what_was_not_computed_is_said_and_not_judged():
     X, y = drawn(0)
-    members = [("a", RandomForestRegressor(**SMALL)), ("b", RandomForestRegressor(**SMALL))]
-    several = audited(VotingRegressor(members).fit(X, y), *drawn(1))
+    boosted = XGBRegressor(n_estimators=3, objective="reg:absoluteerror")
+    several = audited(VotingRegressor([("a", boosted), ("b", boosted)]).fit(X, y), *drawn(1))
+    out_of_bag = audited(VotingClassifier(FORESTS, voting="soft").fit(*drawn(0, 3)), *drawn(0, 3), rows="oob")
     model = RandomForestRegressor(**SMALL).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)
@@ -320,7 +329,8 @@ def test_what_was_not_computed_is_said_and_not_judged():
         in_batches = debias.audit(model, [(X[:80], y[:80]), (X[80:], y[80:])], None, [], rows="held-out", test=None)
     one_value = audited(model, X, np.ones(N))
     for audit, reason in (
-        (several, "2 models are combined"),
+        (several, "2 models are combined, and they were not trained for the squared error of y"),
+        (out_of_bag, "2 models are combined, and their predictions are of rows that they have seen"),
         (in_batches, "in batches"),
         (one_value, "the same value"),
     ):
@@ -573,9 +583,14 @@ def test_the_trees_of_a_calibrated_model_are_not_taken_for_the_model():
     X, y = imbalanced(2, 2000)
     forest = RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0).fit(X, y)
     model = CalibratedClassifierCV(FrozenEstimator(forest)).fit(*imbalanced(4, 900))
-    X, y = imbalanced(3, 900)
-    audit = audited(model, X, y)
-    found, of_forest = audit.performance, performance(forest, X, y)
+    new_X, new_y = imbalanced(3, 900)
+    of_model, of_forest = performance(model, new_X, new_y), performance(forest, new_X, new_y)
+    assert of_model.value == pytest.approx(metrics.brier_score_loss(new_y, model.predict_proba(new_X)[:, 1]))
+    assert (of_model.better_than_constant, of_forest.better_than_constant) == (True, False)
+    # Out of bag, the model itself has no predictions.
+    X, y = imbalanced(2, 2000)
+    audit, of_forest = audited(model, X, y, rows="oob"), performance(forest, X, y, rows="oob")
+    found = audit.performance
     assert found == replace(of_forest, before_calibration=True)
     assert (found.better_than_constant, of_forest.better_than_constant) == (None, False)
     assert found.doubts() == []
@@ -588,8 +603,73 @@ def test_the_trees_of_a_calibrated_model_are_not_taken_for_the_model():
     (result,) = [each for each in audit.check({"must_predict": True}).results if each.rule == "must_predict"]
     assert result.status == "not judged"
     assert debias.Audit.from_json(audit.to_json()).performance == found
-    balanced = CalibratedClassifierCV(FrozenEstimator(RandomForestClassifier(**SMALL).fit(*imbalanced(2, 2000))))
-    assert performance(balanced.fit(*imbalanced(4, 900)), X, y).better_than_constant
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("make", [
+    lambda: VotingClassifier(FORESTS, voting="soft", weights=[1, 3]),
+    lambda: CalibratedClassifierCV(XGBClassifier(n_estimators=5, n_jobs=1), cv=3, method="isotonic"),
+    lambda: make_pipeline(StandardScaler(), OneVsRestClassifier(FORESTS[0][1])),
+])  # fmt: skip
+def test_several_classifiers_have_the_brier_score_of_their_own_probabilities(make, n_classes):
+    model, (X, y) = make().fit(*drawn(0, n_classes)), drawn(1, n_classes)
+    found, share = performance(model, X, y), model.predict_proba(X)
+    brier = ((share - np.eye(n_classes)[y]) ** 2).sum(axis=1).mean() / (2 if n_classes == 2 else 1)
+    frequency = np.bincount(y) / N
+    constant = (1 - frequency @ frequency) / (2 if n_classes == 2 else 1)
+    area = metrics.roc_auc_score(y, share[:, 1] if n_classes == 2 else share, multi_class="ovr")
+    assert found.metric == "Brier score"
+    assert (found.value, found.constant, found.auc) == pytest.approx((brier, constant, area))
+    assert found.skill == pytest.approx(1 - brier / constant)
+
+
+def test_several_regressors_have_the_r2_of_their_own_predictions():
+    train, (X, y) = drawn(0), drawn(1)
+    boosted = XGBRegressor(n_estimators=5, n_jobs=1)
+    members = [("a", RandomForestRegressor(**SMALL)), ("b", boosted)]
+    weight = np.random.default_rng(0).integers(0, 3, N).astype(float)
+    for model in (VotingRegressor(members, weights=[1, 2]), StackingRegressor(members, LinearRegression(), cv=2),
+                  StackingRegressor(members[:1], LinearRegression(), cv=2)):  # fmt: skip
+        model.fit(*train)
+        for given in (None, weight):
+            found = performance(model, X, y, sample_weight=given)
+            assert found.value == pytest.approx(metrics.r2_score(y, model.predict(X), sample_weight=given))
+    both = MultiOutputRegressor(boosted).fit(train[0], np.column_stack([train[1], -train[1] + train[0][:, 0]]))
+    target = np.column_stack([y, X[:, 3]])
+    expected = metrics.r2_score(target, both.predict(X), multioutput="variance_weighted")
+    assert performance(both, X, target).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("blocks", [None, np.arange(N) // 4])
+def test_predictions_of_a_forest_have_its_performance(blocks):
+    for n_classes in (0, 2, 3):
+        make = RandomForestClassifier if n_classes else RandomForestRegressor
+        model, (X, y) = make(**SMALL).fit(*drawn(0, n_classes)), drawn(1, n_classes)
+        dataset = debias.Dataset(X, y, blocks=blocks)
+        of_trees = debias.audit(model, dataset, rows="held-out", test=None).performance
+        predicted = model.predict_proba(X) if n_classes else model.predict(X)[:, None]
+        target = np.eye(n_classes)[y] if n_classes else y[:, None]
+        labels = tuple(map(str, range(n_classes))) if n_classes else None
+        found = performance_of_predictions(predicted, target, np.ones(N), blocks, labels)
+        assert found.metric == of_trees.metric
+        for name in ("value", "constant", "skill", "auc", "correlation", "n_rows", "p_value"):
+            assert getattr(found, name) == pytest.approx(getattr(of_trees, name)), name
+
+
+def test_a_model_that_cannot_be_asked_says_so(monkeypatch):
+    def fails(self, X):
+        raise ValueError("not today")
+
+    X, y = drawn(0)
+    members = [("a", RandomForestRegressor(**SMALL)), ("b", RandomForestRegressor(**SMALL))]
+    model = VotingRegressor(members).fit(X, y)
+    monkeypatch.setattr(VotingRegressor, "predict", fails)
+    found = performance(model, *drawn(1))
+    assert found.untold_because == (
+        "2 models are combined, and the model could not be asked for their predictions: not today"
+    )
+    infinite = performance_of_predictions(np.full((N, 1), np.inf), y[:, None], np.ones(N))
+    assert infinite.untold_because == "predictions of the model are not finite"
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
-from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Supervised, Unwrapped
+from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Predictions, Supervised, Unwrapped
 from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.columns import labels_before, names_out, sources
 from debias_adapters.sklearn.supervised import supervised_in
@@ -30,8 +31,27 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
         kinds = tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
         if kinds and isinstance(model, kinds):
             _require_fitted(model)
-            return unwrap(model)
+            unwrapped = unwrap(model)
+            return None if unwrapped is None else replace(unwrapped, whole=_predictions(model))
     return None
+
+
+def _predictions(model: Any) -> Predictions | None:
+    """Return how a meta-estimator predicts: probabilities of one label a row, or numbers."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return Predictions(partial(_asked, model, "predict")) if hasattr(model, "predict") else None
+    one_label = isinstance(classes, np.ndarray) and classes.ndim == 1 and not getattr(model, "multilabel_", False)
+    if not one_label or not hasattr(model, "predict_proba"):
+        return None
+    return Predictions(partial(_asked, model, "predict_proba"), tuple(classes.tolist()))
+
+
+def _asked(model: Any, method: str, X: Any) -> Any:
+    """Return what a method of a model returns for rows, whose named columns may be in another order."""
+    names, known = _names(model)
+    has_names = known and hasattr(X, "columns") and set(names) <= set(map(str, X.columns))
+    return getattr(model, method)(X[list(names)] if has_names else X)
 
 
 @debias.plugin.hookimpl
@@ -265,6 +285,47 @@ def _vote(model: Any) -> Unwrapped:
     return Unwrapped(kind, inner, note=note, rewrap=rewrap)
 
 
+def _bag(model: Any) -> Unwrapped | None:
+    """Return the models of a bag of forests or boosted models; None for a bag of single trees, which is a forest."""
+    from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+    from sklearn.tree import BaseDecisionTree
+
+    kind, models = type(model).__name__, model.estimators_
+    if type(model) not in (BaggingClassifier, BaggingRegressor) or isinstance(models[0], BaseDecisionTree):
+        return None
+    is_classifier = hasattr(model, "classes_")
+    if is_classifier and not hasattr(models[0], "predict_proba"):
+        raise UnsupportedModelError(
+            f"this {kind} counts the votes of {type(models[0]).__name__} models, which have no probabilities, and "
+            "scores do not add up over votes. Score its members, model.estimators_, one by one."
+        )
+    names, named = _names(model)
+    response = partial(_place_among, model.classes_) if is_classifier else None
+    inner = []
+    for k, (member, features) in enumerate(zip(models, model.estimators_features_, strict=True)):
+        columns = np.asarray(features, dtype=np.int64)
+        inner.append(
+            Inner(
+                member,
+                f"member {k}",
+                1 / len(models),
+                transform=partial(_chosen_columns, names if named else None, columns),
+                response=response,
+                columns=columns,
+                feature_names=tuple(names[k] for k in columns),
+            )
+        )
+    note = f"scores are means over {len(inner)} members"
+    return Unwrapped(kind, tuple(inner), names, note=note, rewrap=partial(refit.refit_whole, model), named=named)
+
+
+def _chosen_columns(names: tuple[str, ...] | None, columns: NDArray[np.int64], X: Any) -> Any:
+    """Return the columns that a member of a bag sees, without names, as a bag passes them on."""
+    if names is not None and hasattr(X, "columns"):
+        X = X[list(names)]
+    return X[:, columns] if hasattr(X, "tocsr") else np.asarray(X)[:, columns]
+
+
 def _stack(model: Any) -> Unwrapped:
     kind = type(model).__name__
     final = model.final_estimator_
@@ -292,7 +353,7 @@ def _chain(model: Any) -> Unwrapped:
     )
 
 
-WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
+WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped | None]] = {
     ("sklearn.pipeline", ("Pipeline",)): _pipeline,
     ("sklearn.model_selection._search", ("BaseSearchCV",)): _search,
     ("sklearn.model_selection", ("FixedThresholdClassifier", "TunedThresholdClassifierCV")): partial(
@@ -309,6 +370,7 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.multiclass", ("OutputCodeClassifier",)): _output_code,
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
+    ("sklearn.ensemble", ("BaggingClassifier", "BaggingRegressor")): _bag,
 }
 """Keys are modules and names of classes in them. A module is loaded if the user has a model of such a class."""
 
@@ -364,6 +426,15 @@ def _one_class(labels: Any, which: int, y: Any) -> NDArray[np.int64]:
     columns = labels.transform(given)
     dense = columns.toarray() if hasattr(columns, "toarray") else np.asarray(columns)
     return dense[:, which].astype(np.int64)
+
+
+def _place_among(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
+    """Return the places of labels among the classes, as a bag encodes them."""
+    given = np.asarray(y)
+    unknown = sorted(set(given.tolist()) - set(classes.tolist()), key=str)
+    if unknown:
+        raise RowsError(f"y has labels that the model never saw: {unknown[:5]}")
+    return np.searchsorted(classes, given).astype(np.int64)
 
 
 def _encoded(encoder: Any, y: Any) -> NDArray[Any]:
