@@ -101,8 +101,8 @@ ROWS_OF_SUMS = 4096
 """Rows that go through the trees together: their states at a split stay in the cache."""
 OF_A_LEAF = 3.0
 """Nanoseconds that the values of a row take at a leaf, if they are not summed up; see `A_ROW` of the kernel."""
-MOST_IN_SUBTREES = 13
-"""Features on a path, at most, in the subtrees of the kernel."""
+MOST_SUMMED_UP = 32
+"""Features on a path, at most, of the trees that the kernel of :func:`shapley_sums` takes."""
 
 
 def shapley_sums(
@@ -139,7 +139,7 @@ def shapley_sums(
     by_output = np.ascontiguousarray(factor.transpose(2, 1, 0))
     nodes = nodes_at(ensemble, slice(None))
     threshold = ensemble.routing_threshold.astype(np.float64)
-    quadrature = _quadratures(MOST_IN_SUBTREES)
+    quadrature = _quadratures(MOST_SUMMED_UP)
     trees = kernels.Trees(ensemble.tree_start, nodes, threshold, weight, ensemble.value, outputs, *quadrature)
     n_shares = max(1, min(SHARES, ensemble.n_trees // TREES_A_SHARE))
     edges = np.linspace(0, ensemble.n_trees, n_shares + 1).astype(np.int64)

@@ -16,13 +16,20 @@ is divided among its children, from the root of the subtree down. Gains follow f
 a leaf; those of the splits of the subtree are the difference between a gain below and above the split.
 
 The cost of a row is one addition for each subtree, and not one for each feature and leaf. All else does not depend on
-the number of rows. The subtrees are chosen so that all this takes the least time.
+the number of rows.
+
+Deep in a tree there are more pairs of u and l than rows. Then the features above a subtree are divided into two halves,
+with bits u1 and u2, and P[u] = P1[u1] P2[u2]. Each row adds its factor times T[l] P2[u2] to sums of its u1, times
+T[l] P1[u1] to sums of its u2, and times P1[u1] P2[u2] to R[l], for all nodes of the quadrature at once. The sums of u1,
+times P1[u1], are those that the features of the first half need.
+
+The subtrees, and which of both is done, are chosen so that a tree takes the least time.
 """
 
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 
 import numpy as np
@@ -31,13 +38,19 @@ from debias.trees.kernels.quadrature cimport GONE, LANES, LEFT, RIGHT, WIDTH, La
 from debias.trees.kernels.routing cimport answers
 
 cdef enum:
-    MOST_BITS = 12  # features above a subtree
+    MOST_BITS = 20  # features above a subtree
+    MOST_HALF_BITS = 10
+    MOST_FEATURES = 32  # on a path
+    MOST_NODES = 16  # of the quadrature
     MOST_CELLS = 8192  # pairs of bits and states of a subtree: their number is a uint16
+    MOST_PATTERNS = 256  # of the states of a deep subtree
     MOST_LEVELS = 200  # of a tree: functions call themselves once a level
 
-cdef double A_ROW = 1.4, A_ROW_OF_A_SPLIT = 0.5, A_CELL = 0.25, A_SUBTREE = 100.0, NEVER = 1e300
+cdef double A_ROW = 1.4, A_ROW_OF_A_SPLIT = 0.5, A_CELL = 0.25, A_SUBTREE = 100.0, FOUR_NODES = 4.0, A_SUM = 0.5
+cdef double NEVER = 1e300
 """Nanoseconds: of a row in a subtree; of a row at a split outside of subtrees beyond that at one inside; of a cell and
-node of the quadrature; and of a subtree."""
+node of the quadrature; of a subtree; of a row and four nodes of the quadrature in a deep subtree; and of a sum or state
+and node there."""
 
 
 @cython.final
@@ -92,34 +105,40 @@ cdef class Room:
     # The nodes of the tree, from `begin` on, and for each: the nearest edge above on the same feature (0: none), its
     # share, level, distinct features above it and on the longest path below, the bit of its feature among those above,
     # the number of patterns of states below it (0: too many), whether a split below needs its edge, its cost, whether
-    # it is the root of a subtree, and where its T is.
+    # it is the root of a subtree, and of a deep one, and where its T is.
     cdef int64_t begin, size, deepest
     cdef int32_t[::1] up, level, n_above, n_below, bit, n_patterns, place
-    cdef uint8_t[::1] needed, is_root
+    cdef uint8_t[::1] needed, is_root, is_deep
     cdef double[::1] share, below, cost
     # By level: which rows take the edge, and their bits; the answers of rows at the split.
     cdef uint8_t[:, ::1] on, answer
-    cdef uint16_t[:, ::1] bits
+    cdef uint32_t[:, ::1] bits
     cdef uint8_t[::1] state
     cdef uint16_t[::1] cell
     # Of a subtree: W in pairs of factors, T of all its nodes, T of its root twice, R, P, and W T P.
     cdef double[::1] W, T, twice, R, P, M
+    # Of a deep subtree, with the nodes of the quadrature in a row: T, R of both factors, and P and sums of both halves.
+    cdef double[::1] deep_T, deep_R
+    cdef double[:, ::1] half_P, half_sums
     cdef int64_t n_places
 
     def __init__(self, int64_t n_rows, int64_t most):
         self.up, self.level, self.n_above, self.n_below, self.bit, self.n_patterns, self.place = (
             np.zeros(most, dtype=np.int32) for _ in range(7)
         )
-        self.needed, self.is_root = np.zeros(most, dtype=np.uint8), np.zeros(most, dtype=np.uint8)
+        self.needed, self.is_root, self.is_deep = (np.zeros(most, dtype=np.uint8) for _ in range(3))
         self.share, self.below, self.cost = np.ones(most), np.empty(most), np.empty(most)
         self.on = np.ones((MOST_LEVELS + 1, n_rows), dtype=np.uint8)
         self.answer = np.empty((MOST_LEVELS + 1, n_rows), dtype=np.uint8)
-        self.bits = np.zeros((MOST_LEVELS + 1, n_rows), dtype=np.uint16)
+        self.bits = np.zeros((MOST_LEVELS + 1, n_rows), dtype=np.uint32)
         self.state, self.cell = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.uint16)
         self.W, self.twice = np.empty(2 * MOST_CELLS), np.empty(2 * MOST_CELLS)
         self.T = np.empty(3 * MOST_CELLS)
         self.R = np.empty(12 * MOST_CELLS)
-        self.P, self.M = np.empty(1 << MOST_BITS), np.empty(2 << MOST_BITS)
+        self.P, self.M = np.empty(MOST_CELLS), np.empty(2 * MOST_CELLS)
+        self.deep_T, self.deep_R = np.empty(MOST_PATTERNS * MOST_NODES), np.empty(2 * MOST_PATTERNS * MOST_NODES)
+        self.half_P = np.empty((2, MOST_NODES << MOST_HALF_BITS))
+        self.half_sums = np.empty((2, 2 * MOST_NODES << MOST_HALF_BITS))
 
 
 def add_sums(
@@ -198,9 +217,10 @@ cdef double divide(Trees trees, int64_t n, Room room) noexcept nogil:
     """Divide the tree into the subtrees that take the least time, and return the time in nanoseconds."""
     cdef const int32_t* left = &trees.left[room.begin]
     cdef const int32_t* right = &trees.right[room.begin]
-    cdef int64_t node, n_patterns, n_cells, n_outputs = trees.outputs.shape[0]
-    cdef double whole, parts
+    cdef int64_t node, n_patterns, n_above, n_nodes, n_outputs = trees.outputs.shape[0]
+    cdef double whole, parts, deep
     for node in range(room.size - 1, -1, -1):
+        n_above = room.n_above[node]
         if left[node] < 0:
             n_patterns, parts = 1, NEVER
             room.n_below[node] = room.n_above[node]
@@ -208,17 +228,20 @@ cdef double divide(Trees trees, int64_t n, Room room) noexcept nogil:
             n_patterns = <int64_t>room.n_patterns[left[node]] * room.n_patterns[right[node]] * n_states(room, left[node])
             parts = room.cost[left[node]] + room.cost[right[node]] + n * A_ROW_OF_A_SPLIT
             room.n_below[node] = max(room.n_below[left[node]], room.n_below[right[node]])
-        whole = NEVER
-        if room.n_above[node] <= MOST_BITS:
-            n_cells = padded(n_patterns) << room.n_above[node]
-            if n_patterns > MOST_CELLS or n_cells > MOST_CELLS:
-                n_patterns = 0
-            if n_patterns > 0:
-                whole = A_CELL * n_cells * ((room.n_below[node] + 1) // 2) + A_SUBTREE * (n_patterns + 1)
+        n_patterns = n_patterns if n_patterns <= MOST_CELLS else 0
+        n_nodes = (room.n_below[node] + 1) // 2
+        whole = deep = NEVER
+        if n_patterns > 0 and n_above <= MOST_BITS and room.n_below[node] <= MOST_FEATURES:
+            if padded(n_patterns) << n_above <= MOST_CELLS:
+                whole = A_CELL * (padded(n_patterns) << n_above) * n_nodes + A_SUBTREE * (n_patterns + 1)
                 whole = n_outputs * (n * A_ROW + whole)
-        else:
-            n_patterns = 0
+            if n_patterns <= MOST_PATTERNS:
+                n_nodes = (n_nodes + LANES - 1) // LANES
+                deep = n * (A_ROW + n_nodes * FOUR_NODES) + A_SUBTREE * (n_patterns + 1)
+                deep = n_outputs * (deep + A_SUM * LANES * n_nodes * ((2 << (n_above + 1) // 2) + 4 * n_patterns))
         room.n_patterns[node] = <int32_t>n_patterns
+        room.is_deep[node] = deep < whole
+        whole = min(whole, deep)
         room.is_root[node] = whole <= parts
         room.cost[node] = min(whole, parts)
     return room.cost[0]
@@ -280,21 +303,21 @@ cdef void follow(int64_t n, int64_t edge, uint8_t other, Room room) noexcept nog
     cdef int64_t r, level = room.level[edge]
     cdef const uint8_t* on_left = &room.answer[level - 1, 0]
     cdef const uint8_t* before
-    cdef const uint16_t* bits_before = &room.bits[level - 1, 0]
+    cdef const uint32_t* bits_before = &room.bits[level - 1, 0]
     cdef uint8_t* on = &room.on[level, 0]
-    cdef uint16_t* bits = &room.bits[level, 0]
-    cdef uint16_t bit = <uint16_t>room.bit[edge], others = <uint16_t>~(1 << bit)
+    cdef uint32_t* bits = &room.bits[level, 0]
+    cdef uint32_t bit = <uint32_t>room.bit[edge], others = ~(<uint32_t>1 << bit)
     if room.up[edge] == 0:
         for r in range(n):
             on[r] = on_left[r] ^ other
         for r in range(n):
-            bits[r] = bits_before[r] | <uint16_t>on[r] << bit
+            bits[r] = bits_before[r] | <uint32_t>on[r] << bit
     else:
         before = &room.on[room.level[room.up[edge]], 0]
         for r in range(n):
             on[r] = before[r] & (on_left[r] ^ other)
         for r in range(n):
-            bits[r] = (bits_before[r] & others) | <uint16_t>on[r] << bit
+            bits[r] = (bits_before[r] & others) | <uint32_t>on[r] << bit
 
 
 cdef void add_subtree(
@@ -312,8 +335,8 @@ cdef void add_subtree(
     cdef double z[MOST_BITS]
     cdef int32_t feature[MOST_BITS]
     cdef uint8_t known[MOST_BITS]
-    cdef uint16_t step = <uint16_t>n_cells
-    cdef const uint16_t* bits = &room.bits[room.level[root], 0]
+    cdef uint16_t step = 0 if room.is_deep[root] else <uint16_t>n_cells
+    cdef const uint32_t* bits = &room.bits[room.level[root], 0]
     cdef uint16_t* cell = &room.cell[0]
     cdef double* W = &room.W[0]
     cdef const double* pair
@@ -327,11 +350,14 @@ cdef void add_subtree(
             feature[k] = trees.feature[room.begin + trees.parent[room.begin + edge]]
         edge = trees.parent[room.begin + edge]
     for r in range(n):
-        cell[r] = bits[r] * step
+        cell[r] = <uint16_t>bits[r] * step
     room.n_places = 0
     number(trees, column, root, 1, room)
     for c in range(trees.outputs.shape[0]):
         output = trees.outputs[c]
+        if room.is_deep[root]:
+            add_deep(trees, &factor[first_output + output, 0, 0], n, root, output, n_above, z, feature, room, sums)
+            continue
         memset(W, 0, (n_cells << n_above) * 2 * sizeof(double))
         pair = &factor[first_output + output, 0, 0]
         for r in range(n):
@@ -461,6 +487,137 @@ cdef inline void multiply_cells(
         put(&found[lane], total)
     M[0] = (found[0] + found[2]) * p
     M[1] = (found[1] + found[3]) * p
+
+
+cdef void add_deep(
+    Trees trees,
+    const double* pair,
+    int64_t n,
+    int64_t root,
+    int64_t output,
+    int64_t n_above,
+    const double* z,
+    const int32_t* feature,
+    Room room,
+    double[:, ::1] sums,
+) noexcept nogil:
+    """Add what a deep subtree has."""
+    cdef int64_t n_features = room.n_below[root], n_nodes = (n_features + 1) // 2, n_patterns = room.n_patterns[root]
+    cdef int64_t n_q = (n_nodes + LANES - 1) // LANES * LANES, first = n_above // 2, h, k, l, q, u, half
+    cdef int64_t begin[3]
+    cdef double t[MOST_NODES]
+    cdef double stay[MOST_NODES]
+    cdef double follow[MOST_NODES]
+    cdef double* P
+    begin[0], begin[1], begin[2] = 0, first, n_above
+    for q in range(n_q):
+        t[q] = trees.t[n_features, q] if q < n_nodes else 0.5
+    for h in range(2):
+        P = &room.half_P[h, 0]
+        for q in range(n_q):
+            P[q] = 1.0 if h else trees.quadrature_weight[n_features, q] if q < n_nodes else 0.0
+        for k in range(begin[h], begin[h + 1]):
+            half = n_q << (k - begin[h])
+            for q in range(n_q):
+                stay[q], follow[q] = z[k] * (1 - t[q]), z[k] * (1 - t[q]) + t[q]
+            for u from 0 <= u < half by n_q:
+                for q in range(n_q):
+                    P[half + u + q] = P[u + q] * follow[q]
+                    P[u + q] = P[u + q] * stay[q]
+        memset(&room.half_sums[h, 0], 0, (2 * n_q << (begin[h + 1] - begin[h])) * sizeof(double))
+    for q in range(n_q):
+        fill(trees, root, output, t[q], room)
+        for l in range(n_patterns):
+            room.deep_T[l * n_q + q] = room.T[l]
+    memset(&room.deep_R[0], 0, 2 * n_q * n_patterns * sizeof(double))
+    if n_q == 4:
+        add_rows(n, 4, first, pair, root, room)
+    elif n_q == 8:
+        add_rows(n, 8, first, pair, root, room)
+    elif n_q == 12:
+        add_rows(n, 12, first, pair, root, room)
+    else:
+        add_rows(n, n_q, first, pair, root, room)
+    for q in range(n_nodes):
+        for l in range(n_patterns):
+            room.R[2 * l] = room.deep_R[2 * l * n_q + q]
+            room.R[2 * l + 1] = room.deep_R[(2 * l + 1) * n_q + q]
+        fill(trees, root, output, t[q], room)
+        add_inside(trees, root, t[q], &room.R[0], &room.R[2 * n_patterns], room, sums)
+    for h in range(2):
+        add_half(n_nodes, n_q, begin[h + 1] - begin[h], &t[0], &z[begin[h]], &feature[begin[h]], h, room, sums)
+
+
+cdef inline void add_rows(
+    int64_t n, int64_t n_q, int64_t first, const double* pair, int64_t root, Room room
+) noexcept nogil:
+    """Add all rows to the sums of both halves and to R of a deep subtree."""
+    cdef const uint32_t* bits = &room.bits[room.level[root], 0]
+    cdef const uint16_t* cell = &room.cell[0]
+    cdef uint32_t mask = (<uint32_t>1 << first) - 1
+    cdef int64_t r, q, lane
+    cdef double* one
+    cdef double* other
+    cdef double* R
+    cdef const double* T
+    cdef const double* P1
+    cdef const double* P2
+    cdef double factors[2 * LANES]
+    cdef Lanes a, b, x, here, of_first, of_second
+    for r in range(n):
+        P1, P2 = &room.half_P[0, (bits[r] & mask) * n_q], &room.half_P[1, (bits[r] >> first) * n_q]
+        one, other = &room.half_sums[0, 2 * (bits[r] & mask) * n_q], &room.half_sums[1, 2 * (bits[r] >> first) * n_q]
+        T, R = &room.deep_T[cell[r] * n_q], &room.deep_R[2 * cell[r] * n_q]
+        for lane in range(LANES):
+            factors[lane], factors[LANES + lane] = pair[2 * r], pair[2 * r + 1]
+        for q from 0 <= q < n_q by WIDTH:
+            a, b = at(&factors[q % LANES]), at(&factors[LANES + q % LANES])
+            of_first, of_second, here = at(&P1[q]), at(&P2[q]), at(&T[q])
+            x = here * of_second
+            put(&one[q], at(&one[q]) + a * x)
+            put(&one[n_q + q], at(&one[n_q + q]) + b * x)
+            x = here * of_first
+            put(&other[q], at(&other[q]) + a * x)
+            put(&other[n_q + q], at(&other[n_q + q]) + b * x)
+            x = of_first * of_second
+            put(&R[q], at(&R[q]) + a * x)
+            put(&R[n_q + q], at(&R[n_q + q]) + b * x)
+
+
+cdef void add_half(
+    int64_t n_nodes,
+    int64_t n_q,
+    int64_t n_bits,
+    const double* t,
+    const double* z,
+    const int32_t* feature,
+    int64_t h,
+    Room room,
+    double[:, ::1] sums,
+) noexcept nogil:
+    """Add what the features of one half of those above a deep subtree have."""
+    cdef int64_t k, u, j, q, half
+    cdef double* M = &room.half_sums[h, 0]
+    cdef const double* P = &room.half_P[h, 0]
+    cdef double on[2 * MOST_NODES]
+    cdef double off[2 * MOST_NODES]
+    for u in range(1LL << n_bits):
+        for j in range(2):
+            for q in range(n_q):
+                M[(2 * u + j) * n_q + q] *= P[u * n_q + q]
+    for k in range(n_bits - 1, -1, -1):
+        half = 2 * n_q << k
+        for j in range(2 * n_q):
+            on[j] = off[j] = 0.0
+        for u from 0 <= u < half by 2 * n_q:
+            for j in range(2 * n_q):
+                off[j] += M[u + j]
+                on[j] += M[half + u + j]
+                M[u + j] += M[half + u + j]
+        for j in range(2):
+            for q in range(n_nodes):
+                sums[j, feature[k]] += (1 - z[k]) / (z[k] * (1 - t[q]) + t[q]) * on[j * n_q + q]
+                sums[j, feature[k]] -= off[j * n_q + q] / (1 - t[q])
 
 
 cdef void fill(Trees trees, int64_t node, int64_t output, double t, Room room) noexcept nogil:
