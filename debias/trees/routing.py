@@ -518,7 +518,7 @@ class KnownLeaves:
 
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """See :class:`Router`."""
-        return self._leaves.take(trees, axis=1)
+        return self._leaves.T.take(trees, axis=0).T  # tree by tree in memory, as a Router has them
 
     def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
         """See :class:`Router`."""

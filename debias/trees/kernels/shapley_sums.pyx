@@ -46,7 +46,7 @@ cdef enum:
     MOST_PATTERNS = 256  # of the states of a deep subtree
     MOST_LEVELS = 200  # of a tree: functions call themselves once a level
 
-cdef double A_ROW = 1.4, A_ROW_OF_A_SPLIT = 0.5, A_CELL = 0.25, A_SUBTREE = 100.0, FOUR_NODES = 4.0, A_SUM = 0.5
+cdef double A_ROW = 1.4, A_ROW_OF_A_SPLIT = 1.0, A_CELL = 0.6, A_SUBTREE = 100.0, FOUR_NODES = 2.0, A_SUM = 0.5
 cdef double NEVER = 1e300
 """Nanoseconds: of a row in a subtree; of a row at a split outside of subtrees beyond that at one inside; of a cell and
 node of the quadrature; of a subtree; of a row and four nodes of the quadrature in a deep subtree; and of a sum or state
