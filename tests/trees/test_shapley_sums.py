@@ -18,7 +18,7 @@ LEAFWISE = {**BOOSTED, "max_depth": 0, "grow_policy": "lossguide"}
 MODELS = {
     "a forest": (RandomForestRegressor(20, max_depth=5, random_state=0), "numbers"),
     "deep trees with many features on a path": (RandomForestRegressor(3, max_features=2, random_state=0), "numbers"),
-    "one feature at many splits": (RandomForestRegressor(9, max_features=1, max_depth=9, random_state=0), "one feature"),
+    "one feature at many splits": (RandomForestRegressor(9, max_depth=9, random_state=0), "one feature"),
     "several responses": (RandomForestRegressor(9, max_depth=4, random_state=0), "several"),
     "two classes": (RandomForestClassifier(9, max_depth=4, random_state=0), "two"),
     "three classes": (RandomForestClassifier(9, max_depth=7, random_state=0), "three"),
