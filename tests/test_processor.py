@@ -14,7 +14,7 @@ import numpy as np
 features = np._core._multiarray_umath.__cpu_features__
 features["AVX2"] = features["AVX2"] and sys.argv[1] == "avx2"
 import debias
-from debias.trees.shapley import shapley_values
+from debias.trees.shapley import shapley_sums, shapley_values
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(5_000, 4))
@@ -27,6 +27,7 @@ for scorer in ("mdi_oob", "oob_loss"):
 X = X.astype(np.float32)
 for model, n in ((forest, 1_000), (forest, 5_000), (boosted, 100)):  # by integrals, by tables, by integrals
     print(shapley_values(debias.plugin.extract(model), X[:n]).tobytes().hex())
+    print(shapley_sums(debias.plugin.extract(model), X[:n], rng.normal(size=(2, n, 1))).tobytes().hex())
 print(sorted(name for name in sys.modules if name.endswith("_avx2")))
 """
 
@@ -50,7 +51,7 @@ def test_both_builds_give_the_same_numbers():
     rows = [f"rows.kernels.{kernel}" for kernel in ("running_loss", "lines", "one_response")]
     for kernel in ("trees.kernels.bins", *rows, "significance.kernels.steps", "feature_paths"):
         assert f"{kernel}_avx2" in loaded
-    for kernel in ("patterns", "shapley"):
+    for kernel in ("patterns", "shapley", "shapley_sums"):
         assert f"trees.kernels.{kernel}_avx2" in loaded
 
 

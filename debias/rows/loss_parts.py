@@ -16,7 +16,7 @@ from debias.errors import CompositionError
 from debias.rows.performance import Measure, least_loss
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 from debias.trees.routing import Router
-from debias.trees.shapley import expected_output, shapley_values
+from debias.trees.shapley import expected_output, shapley_sums, shapley_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,23 +141,59 @@ def loss_parts(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], response: R
     for begin in range(0, n_rows, step):
         at = slice(begin, begin + step)
         line = Line.of(ensemble, kept.part(at), n_jobs)
-        loss[at], base[at] = line.losses()
+        loss[at], base[at] = line.ends.losses()
         saved[at], rows[at] = line.saved(line.slope), line.saved(line.expected)
     return LossParts(loss, base, saved, rows)
 
 
+def loss_sums(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    response: Response,
+    margin: Array,
+    weight: Array,
+    n_jobs: int = 1,
+) -> Array:
+    """Return weighted sums over rows of the parts of their loss, which takes less time than the parts of each row.
+
+    Parameters
+    ----------
+    ensemble, X, response, n_jobs
+        As for :func:`loss_parts`.
+    margin : array of shape (n_rows, n_outputs)
+        ``Rows.margins`` of the rows.
+    weight : array of shape (n_rows,)
+
+    Returns
+    -------
+    array of shape (2 + 2 n_features,)
+        Sums of ``loss``, ``base``, ``saved`` and ``rows`` of :class:`LossParts`.
+
+    Raises
+    ------
+    CompositionError
+        As for :func:`metric_of`.
+    """
+    metric_of(ensemble)
+    kept = KeptRows.of(ensemble, X, response)
+    start = kept.start + ensemble.base
+    ends = Ends.of(ensemble, kept, margin - start)
+    factors = weight[:, None] * np.stack([ends.slope, ends.expected])
+    sums = [np.array([weight @ of_rows for of_rows in ends.losses()])]
+    sums.extend(shapley_sums(ensemble, X, factors, n_jobs))
+    return np.concatenate(sums)
+
+
 @dataclass(frozen=True, eq=False)
-class Line:
-    """The lines from the mean output to the predictions of rows.
+class Ends:
+    """The ends of the lines from the mean output to the predictions of rows, and the mean slopes of the loss on them.
 
     Parameters
     ----------
     measure : Measure
         The loss.
     first, last : array of shape (n_rows, n_outputs)
-        Their ends, on the scale of the loss.
-    phi : array of shape (n_rows, n_features, n_outputs)
-        Shapley values.
+        The ends, on the scale of the loss.
     slope : array of shape (n_rows, n_outputs)
         Mean slope of the loss.
     expected : array of shape (n_rows, n_outputs)
@@ -167,19 +203,13 @@ class Line:
     measure: Measure
     first: Array
     last: Array
-    phi: Array
     slope: Array
     expected: Array
 
     @classmethod
-    def of(cls, ensemble: TreeEnsemble, kept: KeptRows, n_jobs: int = 1) -> Line:
-        """Return the lines of rows."""
+    def of(cls, ensemble: TreeEnsemble, kept: KeptRows, output: Array) -> Ends:
+        """Return the ends of rows, whose trees have the sums, or the means, `output` (n_rows, n_outputs)."""
         measure = Measure.of_target(ensemble, kept.y)
-        X = np.ascontiguousarray(kept.X, dtype=ensemble.routing_dtype)
-        output = np.zeros((len(X), ensemble.n_outputs))
-        Router(ensemble, X, None, n_jobs).add_outputs(np.arange(ensemble.n_trees), output)
-        if ensemble.averaged:
-            output /= ensemble.n_trees
         start = kept.start - measure.centre
         # The start of the line: the mean output over the training rows, moved by the margin of each row.
         first, last = expected_output(ensemble) + start, output + ensemble.base + start
@@ -187,12 +217,7 @@ class Line:
             measure.factor * mean_slope(measure.objective, y, first, last)
             for y in (kept.y, y_as_predicted(measure.objective, last))
         )
-        return cls(measure, first, last, shapley_values(ensemble, X, n_jobs), slope, expected)
-
-    @property
-    def surprise(self) -> Array:
-        """The part of the slope that is because the response is not what the model predicts."""
-        return self.slope - self.expected
+        return cls(measure, first, last, slope, expected)
 
     def losses(self) -> tuple[Array, Array]:
         """Return the loss of each row, and that of its base."""
@@ -200,6 +225,46 @@ class Line:
         least = least_loss(objective, y)
         loss, base = (self.measure.factor * (objective.loss(y, end) - least) for end in (self.last, self.first))
         return loss, base
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The lines from the mean output to the predictions of rows.
+
+    Parameters
+    ----------
+    ends : Ends
+    phi : array of shape (n_rows, n_features, n_outputs)
+        Shapley values, which add up to the length of the line.
+    """
+
+    ends: Ends
+    phi: Array
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, kept: KeptRows, n_jobs: int = 1) -> Line:
+        """Return the lines of rows."""
+        X = np.ascontiguousarray(kept.X, dtype=ensemble.routing_dtype)
+        output = np.zeros((len(X), ensemble.n_outputs))
+        Router(ensemble, X, None, n_jobs).add_outputs(np.arange(ensemble.n_trees), output)
+        if ensemble.averaged:
+            output /= ensemble.n_trees
+        return cls(Ends.of(ensemble, kept, output), shapley_values(ensemble, X, n_jobs))
+
+    @property
+    def slope(self) -> Array:
+        """Mean slope of the loss, shape (n_rows, n_outputs)."""
+        return self.ends.slope
+
+    @property
+    def expected(self) -> Array:
+        """The same if the response were what the model predicts."""
+        return self.ends.expected
+
+    @property
+    def surprise(self) -> Array:
+        """The part of the slope that is because the response is not what the model predicts."""
+        return self.slope - self.expected
 
     def saved(self, slope: Array) -> Array:
         """Return what features save with a slope, shape (n_rows, n_features)."""

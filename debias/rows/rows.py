@@ -289,6 +289,10 @@ class Rows(EvaluationRows):
         raw += ensemble.base
         return raw if self.response.margin is None else raw - ensemble.base + self.response.margin
 
+    def know_margins(self, margins: NDArray[np.float64]) -> None:
+        """Keep :attr:`margins` that another pass over the rows has found."""
+        self.__dict__["margins"] = margins  # where cached properties are
+
     @property
     def _runs_loss(self) -> bool:
         return self.needs_loss and self.can_run_loss

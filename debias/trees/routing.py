@@ -441,8 +441,12 @@ def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
         ``debias.trees.kernels.routing``. It takes the rest: where missing values go, whether zeros are missing, the
         number of the category set, and the category sets of the ensemble.
     """
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    size = at.stop - at.start
+    return nodes_at(ensemble, slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1])))
+
+
+def nodes_at(ensemble: TreeEnsemble, at: slice) -> tuple[Any, ...]:
+    """Return the arrays of :func:`tree_nodes` for some nodes, such as those of all trees."""
+    size = len(ensemble.left[at])
     zero = np.zeros(size, dtype=bool) if ensemble.zero_is_missing is None else ensemble.zero_is_missing[at]
     which, sets = _category_sets(ensemble)
     which = which[at] if which.size else np.full(size, -1, dtype=np.int32)
@@ -514,7 +518,7 @@ class KnownLeaves:
 
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """See :class:`Router`."""
-        return self._leaves.take(trees, axis=1)
+        return self._leaves.T.take(trees, axis=0).T  # tree by tree in memory, as a Router has them
 
     def add_outputs(self, trees: NDArray[np.int64], raw: NDArray[np.float64]) -> None:
         """See :class:`Router`."""

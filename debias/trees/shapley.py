@@ -18,7 +18,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.parallel import over_parts
 from debias.progress import task
-from debias.trees.routing import tree_nodes
+from debias.trees.routing import nodes_at, tree_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,20 +49,39 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
-    split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
-    edges = {int(tree): tree_edges(ensemble, int(tree)) for tree in split}
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
-    # Class shares add up to 1, so the values of the first class follow from those of the other classes.
-    shares = ensemble.averaged and ensemble.is_classifier
-    outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-    few = {tree: of_tree for tree, of_tree in edges.items() if tables_pay(of_tree[2], len(X))}
-    look_up(ensemble, X, few, outputs, n_jobs, phi)
-    integrate(ensemble, X, {tree: of_tree for tree, of_tree in edges.items() if tree not in few}, outputs, n_jobs, phi)
-    if shares:
+    outputs = _outputs_to_explain(ensemble)
+    _add_values(ensemble, X, np.arange(ensemble.n_trees), outputs, n_jobs, phi)
+    if outputs[0]:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
         phi /= ensemble.n_trees
     return phi.transpose(0, 2, 1)
+
+
+def _outputs_to_explain(ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return the columns of the values of a tree from which all others follow.
+
+    Class shares add up to 1, so the values of the first class follow from those of the other classes.
+    """
+    shares = ensemble.averaged and ensemble.is_classifier
+    return np.arange(1 if shares else 0, ensemble.value.shape[1])
+
+
+def _add_values(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    trees: NDArray[np.int64],
+    outputs: NDArray[np.int64],
+    n_jobs: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Add the Shapley values of some trees to `phi` (n_rows, n_outputs, n_features)."""
+    split = trees[np.diff(ensemble.tree_start)[trees] > 1]
+    edges = {int(tree): tree_edges(ensemble, int(tree)) for tree in split}
+    few = {tree: of_tree for tree, of_tree in edges.items() if tables_pay(of_tree[2], len(X))}
+    look_up(ensemble, X, few, outputs, n_jobs, phi)
+    integrate(ensemble, X, {tree: of_tree for tree, of_tree in edges.items() if tree not in few}, outputs, n_jobs, phi)
 
 
 def expected_output(ensemble: TreeEnsemble) -> NDArray[np.float64]:
@@ -72,6 +91,79 @@ def expected_output(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     for column in range(root.shape[1]):
         np.add.at(total, ensemble.tree_output + column, root[:, column])
     return total / (ensemble.n_trees if ensemble.averaged else 1) + ensemble.base
+
+
+SHARES = 32
+TREES_A_SHARE = 8
+"""The trees are divided into at most 32 shares of 8 trees or more, whatever the number of threads: sums then round in
+the same way."""
+ROWS_OF_SUMS = 4096
+"""Rows that go through the trees together: their states at a split stay in the cache."""
+OF_A_LEAF = 3.0
+"""Nanoseconds that the values of a row take at a leaf, if they are not summed up; see `A_ROW` of the kernel."""
+MOST_SUMMED_UP = 32
+"""Features on a path, at most, of the trees that the kernel of :func:`shapley_sums` takes."""
+
+
+def shapley_sums(
+    ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], factor: NDArray[np.float64], n_jobs: int = 1
+) -> NDArray[np.float64]:
+    """Return sums over rows of Shapley values times two factors, which is faster than the values if trees are not deep.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : array of shape (n_rows, n_features)
+        As in :func:`shapley_values`.
+    factor : array of shape (2, n_rows, n_outputs)
+    n_jobs : int
+        Number of threads, over trees; the sums do not depend on it.
+
+    Returns
+    -------
+    array of shape (2, n_features)
+        ``sum_i sum_c factor[j, i, c] * shapley_values(ensemble, X)[i, feature, c]``
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model does not store the training weights of its leaves.
+    """
+    from debias.trees.kernels import shapley_sums as kernels
+
+    weight, outputs = _leaf_weight(ensemble), _outputs_to_explain(ensemble)
+    if outputs[0]:
+        factor = factor - factor[:, :, :1]
+    if ensemble.averaged:
+        factor = factor / ensemble.n_trees
+    by_output = np.ascontiguousarray(factor.transpose(2, 1, 0))
+    nodes = nodes_at(ensemble, slice(None))
+    threshold = ensemble.routing_threshold.astype(np.float64)
+    quadrature = _quadratures(MOST_SUMMED_UP)
+    trees = kernels.Trees(ensemble.tree_start, nodes, threshold, weight, ensemble.value, outputs, *quadrature)
+    n_shares = max(1, min(SHARES, ensemble.n_trees // TREES_A_SHARE))
+    edges = np.linspace(0, ensemble.n_trees, n_shares + 1).astype(np.int64)
+    sums = np.zeros((n_shares, 2, ensemble.n_features))
+    left_out = np.zeros(ensemble.n_trees, dtype=bool)
+    for begin in range(0, len(X), ROWS_OF_SUMS):
+        rows = slice(begin, begin + ROWS_OF_SUMS)
+        column, of_rows = np.ascontiguousarray(X[rows].T), np.ascontiguousarray(by_output[:, rows])
+        of_a_leaf = OF_A_LEAF * len(column[0]) * outputs.size
+
+        def add(shares: slice, column: Any = column, of_rows: Any = of_rows, of_a_leaf: float = of_a_leaf) -> None:
+            for share in range(shares.start, shares.stop):
+                numbers = np.arange(edges[share], edges[share + 1])
+                arrays = (column, of_rows, ensemble.tree_output, of_a_leaf, sums[share])
+                left_out[numbers] = kernels.add_sums(trees, numbers, *arrays)
+
+        over_parts(n_shares, add, n_jobs)
+        others = np.flatnonzero(left_out)
+        if others.size:
+            phi = np.zeros((of_rows.shape[1], ensemble.n_outputs, ensemble.n_features))
+            _add_values(ensemble, X[rows], others, outputs, n_jobs, phi)
+            sums[0] += np.einsum("ick,cij->jk", phi, of_rows)
+    total: NDArray[np.float64] = sums.sum(axis=0)
+    return total
 
 
 def shapley_products(
@@ -172,13 +264,18 @@ def tree_edges(ensemble: TreeEnsemble, tree: int) -> Edges:
     """Return `up` and the share of every edge of a tree, and the largest number of distinct features on a path."""
     from debias.trees.kernels import shapley as kernels
 
+    parent, feature, left, right = tree_nodes(ensemble, tree)[:4]
+    return kernels.edge_shares(left, right, parent, feature, part_of(ensemble, tree, _leaf_weight(ensemble)))
+
+
+def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    """Return the training weights of the leaves of all trees."""
     if ensemble.averaging_weight is None:
         raise UnsupportedModelError(
             f"this {ensemble.source} stores no training weights of its leaves, by which Shapley values weigh them. "
             "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
         )
-    parent, feature, left, right = tree_nodes(ensemble, tree)[:4]
-    return kernels.edge_shares(left, right, parent, feature, part_of(ensemble, tree, ensemble.averaging_weight))
+    return ensemble.averaging_weight
 
 
 def part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:

@@ -22,8 +22,10 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.data.response import encode
 from debias.models.wrappers import extract
-from debias.rows.loss_parts import loss_parts, metric_of
+from debias.rows.loss_parts import loss_parts, loss_sums, metric_of
+from debias.rows.period_sums import margin_of
 from debias.trees.objectives import SQUARED_ERROR
+from debias.trees.routing import route
 from debias.trees.shapley import expected_output, shapley_values
 
 N = 160
@@ -103,6 +105,18 @@ def test_the_parts_add_up_to_the_loss_of_each_row(case):
         assert metric_of(extract(model)) == metric
         np.testing.assert_allclose(parts.base - parts.saved.sum(axis=1), parts.loss, rtol=0, atol=1e-12)
         np.testing.assert_allclose(parts.rows + parts.response, parts.saved, rtol=0, atol=1e-15)
+
+
+def test_sums_are_those_of_the_parts_of_each_row(case):
+    model, task, _ = case
+    X, y = drawn(7, task)
+    ensemble, parts = extract(model), divided(model, X, y)
+    X = np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
+    response, weight = encode(y, ensemble, len(X)), np.random.default_rng(0).uniform(size=len(X))
+    margin = margin_of(ensemble, response, route(ensemble, X))
+    expected = weight @ np.column_stack([parts.loss, parts.base, parts.saved, parts.rows])
+    found = loss_sums(ensemble, X, response, margin, weight)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_the_loss_is_the_metric_of_the_library(case):

@@ -1,5 +1,7 @@
 """Sums of a period: residuals against the libraries' predictions, variances against a jackknife from the rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
@@ -66,6 +68,21 @@ def summed(model, X, y, weight=None):
     sums = PeriodSums(model)
     sums.update(X, y, weight)
     return sums
+
+
+def test_rows_know_their_margins_from_the_pass_that_adds_them(case, monkeypatch):
+    model, X, y, _ = case
+    sums, others = PeriodSums(model), []
+    add_rows = sums.add_rows
+
+    def added(rows):
+        others.append((rows, replace(rows).margins))  # a copy, which routes the rows itself
+        add_rows(rows)
+
+    monkeypatch.setattr(sums, "add_rows", added)
+    sums.update(X, y)
+    ((rows, expected),) = others
+    np.testing.assert_allclose(rows.__dict__["margins"], expected, rtol=0, atol=1e-12)
 
 
 def test_the_residual_is_y_minus_the_prediction_of_the_library(case):
