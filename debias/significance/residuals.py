@@ -29,6 +29,7 @@ import numpy as np
 from debias.errors import CompositionError
 from debias.parallel import allowed
 from debias.results.vocabulary import RowsKind
+from debias.rows.classes import class_codes, is_of_classes
 from debias.rows.dependent_columns import dependent_features
 from debias.rows.paths import row_order
 from debias.rows.without import child_shares, effects, outputs_without
@@ -78,7 +79,7 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     rows = evidence.rows
     if rows.kind != RowsKind.HELD_OUT or not evidence.can_permute:
         return "the rows are not held-out rows in memory"
-    ensemble, codes = rows.ensemble, rows.response.codes
+    ensemble, codes = rows.ensemble, class_codes(rows.ensemble, rows.response)
     if evidence.effects is not None:
         return "linear effects are tested"
     if (evidence.node_weight[ensemble.splits] != 1).any():
@@ -343,7 +344,7 @@ def residuals(rows: Rows, without: Array, output: Array) -> Array:
         )
         return y - np.maximum(slope, 0.0) * expected
 
-    if rows.ensemble.is_classifier or rows.ensemble.class_sets is not None:
+    if is_of_classes(rows.ensemble, rows.response):
         residual = rest(y)
     else:
         # Outliers would decide the slope: it is fitted to the clipped response.
@@ -392,7 +393,7 @@ def _few_dominate(rows: Rows) -> bool:
     """
     used = rows.weight > 0
     values = _response(rows)[used]
-    if rows.response.codes is None:
+    if not is_of_classes(rows.ensemble, rows.response):
         values = _clipped(values[None], used[used])[0]
     values = values[:, np.ptp(values, axis=0) > 0]
     values = (values - values.mean(axis=0)) / values.std(axis=0)
