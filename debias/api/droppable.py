@@ -28,6 +28,7 @@ from debias.retraining.drop_path import (
     unseen_rows,
 )
 from debias.retraining.experiment import Part, refuse_class_weights, refuse_forgotten_weights
+from debias.rows.classes import class_codes
 from debias.rows.compared_losses import ComparedLosses, compared_losses, queries_to_rank
 from debias.rows.effects import refuse_shared
 from debias.rows.performance import performance_of
@@ -382,7 +383,7 @@ def _folds(train: Rows, n_folds: int, seed: int) -> tuple[NDArray[np.int64], NDA
         _refuse_few(int(to_rank.sum()), "queries with something to rank", n_folds)
         fold = fold_of_rows(to_rank.astype(np.int64), to_rank.size, n_folds, seed)
         return fold[train.query], np.where(to_rank[train.query], train.query, -1)
-    codes, n_least, what = response.codes, train.n_rows, "training rows"
+    codes, n_least, what = class_codes(train.ensemble, response), train.n_rows, "training rows"
     if codes is not None:
         n_least = int(np.bincount(codes).max())
     elif bounds is not None:

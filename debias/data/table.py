@@ -595,6 +595,14 @@ def names_of_columns(X: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in columns)
 
 
+def numbered_columns(X: Any) -> tuple[str, ...]:
+    """Return the names of the columns of X: numbers if they have none, "text" for one column of texts or for no X."""
+    names = names_of_columns(X)
+    if names is not None:
+        return names
+    return ("text",) if X is None or is_one_column(X) else tuple(f"x{k}" for k in range(Table(X).shape[1]))
+
+
 def repeated(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return sorted(name for name, times in Counter(names).items() if times > 1)

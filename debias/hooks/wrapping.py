@@ -151,7 +151,8 @@ class Unwrapped:
     inner : tuple of Inner
         One or several models. The output of the outer model is the sum of their outputs times their weights.
     feature_names : tuple of str, or None
-        Columns of the outer model; needed if an `Inner` has `columns`.
+        Columns of the outer model. None if it does not store them: if an `Inner` has `columns`, they are then those of
+        X as the outer model sees it.
     note : str, or None
         A warning for readers of the scores.
     rewrap : callable, or None

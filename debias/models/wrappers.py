@@ -20,7 +20,7 @@ import numpy as np
 
 from debias.data.chosen_rows import rows_of
 from debias.data.groups import Grouping
-from debias.data.table import OF_DICTIONARIES, OF_NAMES, names_of_columns
+from debias.data.table import OF_DICTIONARIES, OF_NAMES, names_of_columns, numbered_columns
 from debias.data.user_columns import copied
 from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Unwrapped
@@ -253,9 +253,8 @@ def unwrap(
         for member in unwrap(inner.model, *seen, rows if positions is None else "held-out"):
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
-                assert unwrapped.feature_names is not None
-                layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names
-                named = unwrapped.named
+                layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names or numbered_columns(X)
+                named = unwrapped.named and unwrapped.feature_names is not None
             of_wrapper = _load_notes(model) if unwrapped.note is None else (*_load_notes(model), unwrapped.note)
             notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)

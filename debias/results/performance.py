@@ -36,6 +36,7 @@ _CHECK = (
     "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
     "is no better than a constant here."
 )
+_OFFSET = " If it was trained with a start margin for each row, such as the log of an exposure, these rows need theirs."
 _RECALIBRATE = "Use its order of rows only, or calibrate its probabilities on other rows before anyone decides by them."
 
 
@@ -275,7 +276,9 @@ class Performance:
             )
         elif self.auc is not None and self.auc >= CLEAR_AUC:
             hint = "The predictions put these rows in a better order than chance, but the probabilities do not fit. "
-        return [f"On these rows the model predicts no better than a constant: {self.in_words()}.", hint + _CHECK]
+        offset = _OFFSET if self.metric is not None and self.metric.endswith("deviance") else ""
+        begins = f"On these rows the model predicts no better than a constant: {self.in_words()}."
+        return [begins, hint + _CHECK + offset]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

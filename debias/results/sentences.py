@@ -308,7 +308,8 @@ def of_untested(features: Mapping[str, str]) -> list[str]:
     reasons = [f"{name} ({reason})" for name, reason in features.items()]
     if not reasons:
         return []
-    return [f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}. Audit rows on which these columns vary."]
+    told = f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}."
+    return [f"{told} Audit more rows, or rows on which these columns vary more."]
 
 
 def possible_leaks(audit: Audit) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from debias.results.performance import CLEAR_AUC, Performance
+from debias.rows.classes import class_codes
 from debias.rows.order_of_predictions import concordance, ndcg, roc_area, weighted_sum
 from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import SQUARED_ERROR, RowLoss
@@ -338,7 +339,7 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
 
 def _auc(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:
     """Return the area under the ROC curve of classes; None if y has no classes, or only one among these rows."""
-    codes = _codes(ensemble, response)
+    codes = class_codes(ensemble, response)
     if codes is None:
         return None
     n_classes = max(2, ensemble.n_outputs)
@@ -356,19 +357,9 @@ def _auc_of_shares(share: Array, codes: NDArray[np.int64], weight: Array) -> flo
     return float(np.mean(known)) if known else None
 
 
-def _codes(ensemble: TreeEnsemble, response: Response) -> NDArray[np.int64] | None:
-    """Return the class of each row; None if y has no classes."""
-    if response.codes is not None:
-        return response.codes
-    if ensemble.objective.name in ("logistic", "hinge", "exponential") and _is_0_or_1(response.target):
-        assert response.target is not None
-        return response.target[:, 0].astype(np.int64)
-    return None
-
-
 def _classes(ensemble: TreeEnsemble, response: Response, margin: Array) -> PredictedClasses | None:
     """Return the predicted probabilities of classes; None if the loss is of something else."""
-    codes, name, n_outputs = _codes(ensemble, response), ensemble.objective.name, margin.shape[1]
+    codes, name, n_outputs = class_codes(ensemble, response), ensemble.objective.name, margin.shape[1]
     if codes is None or not (ensemble.averaged or name == "softmax" or (name == "logistic" and n_outputs == 1)):
         return None
     probability = margin if ensemble.averaged else ensemble.objective.mean(margin)
@@ -376,10 +367,6 @@ def _classes(ensemble: TreeEnsemble, response: Response, margin: Array) -> Predi
         probability = np.column_stack([1 - probability, probability])
     labels = range(probability.shape[1]) if ensemble.classes is None else ensemble.classes
     return PredictedClasses(probability, codes, tuple(map(str, labels)), ensemble.averaged)
-
-
-def _is_0_or_1(target: Array | None) -> bool:
-    return target is not None and target.shape[1] == 1 and bool(np.isin(target, (0, 1)).all())
 
 
 def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:

@@ -575,7 +575,7 @@ _PASS_TRAINING = (
     "To score on out-of-bag rows, pass all rows of the training X and y, unchanged and in training order. "
     "Otherwise pass rows the model has not seen, with rows='held-out'."
 )
-_WITH_TRAIN = "With the training rows in train= they are compared one by one"
+_WITH_TRAIN = "If the training rows are passed too, they are compared one by one"
 _HOLD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
 

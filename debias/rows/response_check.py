@@ -16,6 +16,7 @@ import numpy as np
 from debias.positions import evenly_spaced
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.vocabulary import RowsKind
+from debias.rows.classes import class_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,12 +136,14 @@ def warn_of_another_response(
 
 def _is_the_prediction(ensemble: TreeEnsemble, raw: NDArray[np.float64], response: Response) -> bool:
     """Whether y is what the model predicts: its numbers, up to their rounding, or its labels with no error at all."""
-    if response.codes is not None:
+    is_probability = ensemble.objective.name == "logistic"
+    codes = class_codes(ensemble, response) if is_probability else response.codes
+    if codes is not None:
         share = raw if ensemble.averaged else ensemble.objective.mean(raw)
         if share.shape[1] == 1:
             share = np.column_stack([1 - share, share])
         errors_expected = float((1 - share.max(axis=1)).sum())
-        return errors_expected >= ERRORS_EXPECTED and bool((share.argmax(axis=1) == response.codes).all())
+        return errors_expected >= ERRORS_EXPECTED and bool((share.argmax(axis=1) == codes).all())
     if ensemble.class_sets is not None or not ensemble.objective.predicts_response:
         return False
     numbers, predicted = _numbers(ensemble, raw, response)

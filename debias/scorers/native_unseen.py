@@ -48,6 +48,14 @@ if TYPE_CHECKING:
 
 WITH_GAINS = ("squared_error", "logistic", "softmax", "poisson", "gamma", "tweedie", "huber", "fair", "exponential")
 """Losses of boosted models whose leaf values follow from the gradients and second derivatives of the rows."""
+OF_CLASSES = ("logistic", "softmax", "exponential")
+"""Losses whose gradients depend on how often the classes occur."""
+LARGEST_EXCESS = 2.0
+"""The gradients of the rows of a class, and those of the other rows, may differ in sum by this factor. With a class
+weight of 2 shares differ by up to .03 from those of rows with the weights of training, with 5 by up to .08, and with 20
+they tell nothing."""
+BEYOND_CHANCE = 4.0
+"""Both sums must differ by this many of their standard errors."""
 LEAVES_KEPT = 2**24
 """Leaves of rows in trees that are kept at once, in 64 MB."""
 REPRODUCED = 1e-2
@@ -287,6 +295,42 @@ def _refuse_unkept(rows: Any) -> None:
         raise CompositionError("rows in batches are not kept, and it takes their margins before each tree")
     if rows.in_bag is not None:
         raise CompositionError("out-of-bag rows of a boosted model have no margins before each tree")
+    if isinstance(rows, Rows):
+        refuse_other_frequencies(rows)
+
+
+def refuse_other_frequencies(rows: Rows) -> None:
+    """Refuse rows of a boosted classifier that have its classes in other frequencies than it expects.
+
+    After training with class weights, late trees lower on such rows what the first ones have raised too far. Sums of
+    gradients at their nodes are then those of the frequencies, and not of what the splits tell. Rows whose classes have
+    different weights are believed to have those of training.
+
+    Raises
+    ------
+    CompositionError
+        Predicted frequencies are not those of the rows, beyond chance.
+    """
+    objective, target, margin = rows.ensemble.objective, rows.response.target, rows.margins
+    if rows.ensemble.averaged or objective.name not in OF_CLASSES:
+        return
+    assert target is not None
+    assert margin is not None
+    weight = rows.weight[:, None]
+    of_class, of_others = (_ratio((weight * part).sum(axis=0), part.sum(axis=0)) for part in (target, 1 - target))
+    if (np.maximum(of_class, of_others) > LARGEST_EXCESS * np.minimum(of_class, of_others)).any():
+        return
+    gradient = weight * objective.response(target, margin)
+    raised, lowered = (np.maximum(sign * gradient, 0.0).sum(axis=0) for sign in (1, -1))
+    of_predicted = (weight**2 * objective.curvature(margin, target)).sum(axis=0)
+    error = np.sqrt(np.maximum((gradient**2).sum(axis=0), of_predicted))
+    is_large = np.maximum(raised, lowered) > LARGEST_EXCESS * np.minimum(raised, lowered)
+    if (is_large & (np.abs(raised - lowered) > BEYOND_CHANCE * error)).any():
+        raise CompositionError(
+            "the model predicts other frequencies of the classes than these rows have, as models with class weights "
+            "do, and gains on such rows tell of the frequencies more than of the splits. If there were class weights "
+            "in training, pass these rows with the same weights"
+        )
 
 
 def _refuse_losses(ensemble: TreeEnsemble) -> None:

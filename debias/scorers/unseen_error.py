@@ -16,7 +16,7 @@ from debias.results.vocabulary import GROUPS_OF_ROWS
 from debias.rows.period_sums import group_variance
 from debias.rows.rows import Rows
 from debias.rows.running_sums import RunningSums, SummedRows, running_sums, sums_by_group
-from debias.scorers.native_unseen import AveragedFigures
+from debias.scorers.native_unseen import AveragedFigures, refuse_other_frequencies
 from debias.text import six_digits
 from debias.trees.routing import Router, row_blocks
 
@@ -73,6 +73,7 @@ def unseen_figures(
     if isinstance(figures_on, AveragedFigures):
         figures, without = figures_on(rows), figures_on.without_groups(rows, group, GROUPS_OF_ROWS).T
     else:
+        refuse_other_frequencies(rows)
         sums = _GroupSums(rows, group)
         figures = figures_on(SummedRows(sums.of_all, rows.in_bag))
         without = np.array([figures_on(SummedRows(partial(sums.without, g))) for g in range(GROUPS_OF_ROWS)])

@@ -14,6 +14,7 @@ import numpy as np
 from debias.data.groups import Grouping
 from debias.errors import RowsError
 from debias.results.vocabulary import RowsKind
+from debias.rows.classes import class_codes
 from debias.rows.effects import response_columns
 from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
@@ -243,12 +244,13 @@ class EvidenceInMemory:
             return NOTHING_FITTED
         if self.n_independent < FEWEST:
             return f"{self.n_independent} {TOO_FEW}"
-        codes, classes = self.rows.response.codes, self.rows.ensemble.classes
+        codes, classes = class_codes(self.rows.ensemble, self.rows.response), self.rows.ensemble.classes
         by_t = self.rows.kind != RowsKind.OOB and (
             test == "naive" or (test in ("auto", "combined") and not self.should_permute)
         )
-        if not by_t or codes is None or classes is None:
+        if not by_t or codes is None:
             return None
+        classes = np.arange(2) if classes is None else classes
         return too_rare_for_t(np.bincount(codes[self.rows.weight > 0], minlength=classes.size), classes)
 
     def refuse_few_blocks(self) -> None:

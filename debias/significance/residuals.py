@@ -34,6 +34,7 @@ import numpy as np
 from debias.errors import CompositionError
 from debias.parallel import allowed
 from debias.results.vocabulary import RowsKind
+from debias.rows.classes import class_codes, is_of_classes
 from debias.rows.dependent_columns import dependent_features_of_members
 from debias.rows.paths import row_order
 from debias.rows.without import child_shares, effects, outputs_without
@@ -94,7 +95,7 @@ def why_no_residuals(evidence: Evidence) -> str | None:
     for member in evidence.members:
         if member.rows.ensemble.objective.compares_rows:
             return "the gradient of a row depends on other rows"
-        codes = member.rows.response.codes
+        codes = class_codes(member.rows.ensemble, member.rows.response)
         if codes is not None:
             n_outside = int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0))
             if n_outside < FEWEST_OF_CLASS:
@@ -414,7 +415,7 @@ def residuals(member: MemberRows, without: Array, output: Array) -> Array:
         )
         return y - np.maximum(slope, 0.0) * expected
 
-    if rows.ensemble.is_classifier or rows.ensemble.class_sets is not None:
+    if is_of_classes(rows.ensemble, rows.response):
         residual = rest(y)
     else:
         # Outliers would decide the slope: it is fitted to the clipped response.
@@ -456,7 +457,7 @@ def _few_dominate(member: MemberRows) -> bool:
     rows = member.rows
     used = rows.weight > 0
     values = member.response[used]
-    if rows.response.codes is None:
+    if not is_of_classes(rows.ensemble, rows.response):
         values = _clipped(values[None], used[used])[0]
     values = values[:, np.ptp(values, axis=0) > 0]
     values = (values - values.mean(axis=0)) / values.std(axis=0)

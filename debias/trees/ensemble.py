@@ -344,7 +344,8 @@ class TreeEnsemble:
         if self.objective.compares_rows:
             raise CompositionError(
                 f"the loss of this {self.source}, {self.objective.name}, compares rows with each other, so all rows "
-                "are needed at once: pass X and y in memory, not in batches"
+                "are needed at once. Batches, and periods of a history, cannot be added up: audit rows in memory, each "
+                "period by itself"
             )
 
     @property

@@ -9,7 +9,7 @@ import pytest
 import xgboost
 
 import debias
-from debias_adapters.xgboost import ubjson
+from debias_adapters.xgboost import reading, ubjson
 from debias_adapters.xgboost.reading import Nodes
 from support import families
 
@@ -204,3 +204,16 @@ def test_a_pruned_tree_that_leads_in_circles_is_no_endless_walk():
     circle[circle[0]] = 0
     kept = Nodes.of([tree | {"left_children": circle, "tree_param": {"num_deleted": "1"}}], "test")
     assert 0 < kept.start[-1] <= circle.size
+
+
+def test_labels_that_xgboost_has_cut_inside_of_a_letter_are_refused():
+    def learner(text, ends):
+        encoded = {"offsets": np.array(ends), "values": np.frombuffer(text, dtype=np.int8)}
+        model = {"cats": {"enc": [{"values": np.array([], dtype=np.int8), "offsets": np.array([0])}, encoded]}}
+        return {"feature_names": ["size", "city"], "gradient_booster": {"name": "gbtree", "model": model}}
+
+    whole = "abÇd".encode()
+    assert reading.category_labels(learner(whole, [0, 1, 2, 4, 5]), "XGBoost")[1].tolist() == ["a", "b", "Ç", "d"]
+    # XGBoost 3.2 counts letters, and stores as many bytes.
+    with pytest.raises(debias.UnsupportedModelError, match="labels of column 'city' .+ is not ASCII"):
+        reading.category_labels(learner(whole[:4], [0, 1, 2, 3, 4]), "XGBoost")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from lightgbm import LGBMRegressor
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA
@@ -114,6 +115,45 @@ def test_pipeline_scores_are_sums_of_the_inner_columns_scores():
     np.testing.assert_array_equal(debias.score(model, X, y, groups="auto").values, scores.values)
     grouped = debias.score(model, X, y, groups={"both": ["town", "colour"]}).to_frame()["mdi_oob"]
     assert grouped["both"] == pytest.approx(found["town"] + found["colour"], abs=1e-12)
+
+
+class Doubled(TransformerMixin, BaseEstimator):
+    """A transformer of the user, which learns nothing and stores nothing about its columns."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return 2 * np.asarray(X)
+
+
+@pytest.mark.parametrize("steps", [(Doubled(),), (Doubled(), StandardScaler()), ("passthrough", Doubled())])
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_a_transformer_that_stores_nothing_leaves_the_names_of_x(steps, as_frame):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(N, 3)), columns=["age", "size", "id"])
+    y = X["age"] + rng.normal(size=N)
+    rows = X if as_frame else X.to_numpy()
+    model = make_pipeline(*steps, RandomForestRegressor(10, random_state=0)).fit(rows, y)
+    scaler = model.named_steps.get("standardscaler", FunctionTransformer())
+    inner = debias.score(model[-1], scaler.transform(2 * X.to_numpy()), y).values
+    scores = debias.score(model, rows, y)
+    assert scores.feature_names == (tuple(X.columns) if as_frame else ("x0", "x1", "x2"))
+    np.testing.assert_array_equal(scores.values, inner)
+    assert scores.provenance["status"] == "proven"
+    refitted = debias.refit(model, rows, y, random_state=0)
+    np.testing.assert_array_equal(refitted.predict(rows), debias.refit(model, rows, y, random_state=0).predict(rows))
+
+
+def test_a_pipeline_of_nothing_but_a_model_has_the_names_of_the_model():
+    catboost = pytest.importorskip("catboost")
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 2)), columns=["age", "size"])
+    settings = {"iterations": 5, "depth": 2, "thread_count": 1, "verbose": False, "allow_writing_files": False}
+    model = make_pipeline("passthrough", catboost.CatBoostRegressor(**settings)).fit(X, X["age"])
+    fresh = pd.DataFrame(np.random.default_rng(1).normal(size=(N, 2)), columns=["age", "size"])
+    scores = debias.score(model, fresh, fresh["age"])
+    assert scores.feature_names == ("age", "size")
+    np.testing.assert_array_equal(scores.values, debias.score(model[-1], fresh, fresh["age"]).values)
 
 
 def test_groups_are_summed_before_the_null_is_formed():

@@ -695,3 +695,17 @@ def test_impossible_numbers_of_a_recalibration_are_refused(number):
     plain["performance"]["recalibration"][number] = -0.5
     with pytest.raises(debias.DebiasError, match=number):
         debias.Audit.from_json(json.dumps(plain))
+
+
+def test_a_forgotten_offset_of_counts_is_a_cause_to_look_at():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    exposure = rng.uniform(0.02, 1, size=900)
+    y = rng.poisson(exposure * np.exp(X[:, 0] / 2))
+    model = LGBMRegressor(objective="poisson", n_estimators=30, n_jobs=1, verbose=-1)
+    model.fit(X[:500], y[:500], init_score=np.log(exposure[:500]))
+    told = audited(model, X[500:], y[500:]).summary()
+    assert told[0].startswith("On these rows the model predicts no better than a constant: Poisson deviance")
+    assert told[1].endswith("such as the log of an exposure, these rows need theirs.")
+    rows = debias.Dataset(X[500:], y[500:], base_margin=np.log(exposure[500:]))
+    assert debias.audit(model, rows, rows="held-out", test=None).performance.better_than_constant

@@ -71,7 +71,7 @@ def test_few_rows_are_not_called_fresh():
     model = LGBMRegressor(n_estimators=10, n_jobs=1, verbose=-1).fit(X, y)
     provenance = debias.score(model, *drawn(np.random.default_rng(1), 40)).provenance
     assert provenance["status"] == "cannot be told"
-    assert "With the training rows in train= they are compared one by one" in provenance["detail"]
+    assert "If the training rows are passed too, they are compared one by one" in provenance["detail"]
     beside = debias.score(model, *drawn(np.random.default_rng(1), 40), rows="held-out", train=(X, y)).provenance
     assert beside["status"] == "proven held-out"
 

@@ -292,6 +292,49 @@ def test_an_audit_sums_it_over_groups_and_knows_it_of_batches_of_averaged_trees(
     assert "batches" in boosted.no_unseen_because
 
 
+WEIGHTED = {
+    "XGBoost": lambda: xgb("Classifier", scale_pos_weight=20),
+    "LightGBM": lambda: lgb("Classifier", class_weight={0: 1, 1: 20}, importance_type="gain"),
+    "CatBoost": lambda: cat("Classifier", class_weights=[1, 20]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")
+@pytest.mark.parametrize("make", WEIGHTED.values(), ids=WEIGHTED)
+def test_rows_without_the_class_weights_of_training_are_refused(make, monkeypatch):
+    model = make()
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1500, 4))
+        return X, (X[:, 0] + 0.7 * X[:, 1] + rng.normal(size=1500) > 2.5).astype(int)
+
+    X, y = draw(1)
+    model.fit(*draw(0))
+    with pytest.raises(CompositionError, match=r"predicts other frequencies .+ pass these rows with the same weights"):
+        debias.score(model, X, y, "native_unseen", rows="held-out")
+    audit = debias.audit(model, X, y, rows="held-out", test=None)
+    assert audit.reported_unseen is None
+    assert "predicts other frequencies of the classes" in audit.no_unseen_because
+    weighed = debias.audit(model, X, y, rows="held-out", test=None, sample_weight=np.where(y == 1, 20, 1))
+    found = weighed.to_frame()["reported_unseen"]
+    repeated = np.repeat(np.arange(y.size), np.where(y == 1, 20, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(native_unseen, "refuse_other_frequencies", lambda rows: None)
+        again = debias.score(model, X[repeated], y[repeated], "native_unseen", rows="held-out")
+    shares = np.maximum(again.values, 0) / np.maximum(again.values, 0).sum()
+    np.testing.assert_allclose([found[name] for name in again.feature_names], shares, atol=1e-6)
+    assert shares[0] > shares[1] > shares[2:].max()
+
+
+def test_classes_in_the_predicted_frequencies_are_not_refused(rows):
+    X, ys = rows
+    for y, kind in (("two", "Classifier"), ("three", "Classifier"), ("number", "Regressor")):
+        model = xgb(kind, n_estimators=10).fit(X[:400], ys[y][:400])
+        audit = debias.audit(model, X[400:], ys[y][400:], rows="held-out", test=None)
+        assert audit.no_unseen_because is None
+
+
 def test_training_rows_have_no_such_figure(rows):
     X, y = rows[0], rows[1]["number"]
     model = xgb().fit(X, y)

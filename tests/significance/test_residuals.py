@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from lightgbm import LGBMClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from xgboost import XGBRanker, XGBRegressor
+from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
 import debias
+from debias.api.prepared import prepared_members
 from debias.data.groups import Grouping
 from debias.rows import without
+from debias.rows.classes import class_codes, is_of_classes
 from debias.rows.dependent_columns import dependent
+from debias.rows.request import Request
 from debias.rows.without import child_shares, effects, outputs_without
 from debias.significance import residuals
 from debias.significance.member_rows import MemberRows
@@ -338,3 +342,37 @@ def test_a_verdict_on_few_rows_of_a_class_says_that_noise_is_found_too_often():
         for at in (slice(1000, 1100), slice(1000, None))
     ]
     assert told == [True, False]
+
+
+@pytest.mark.parametrize("library", ["XGBoost", "LightGBM"])
+@pytest.mark.parametrize("n_rare", [20, 6])
+@pytest.mark.filterwarnings("ignore:fewer than 10 rows are outside the largest class:debias.DebiasWarning")
+def test_a_booster_of_classes_has_the_verdicts_of_its_classifier(library, n_rare):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 4))
+    y = (X[:, 0] + rng.normal(size=700) > 2.2).astype(int)
+    if library == "XGBoost":
+        model = XGBClassifier(n_estimators=15, max_depth=3, n_jobs=1).fit(X[:400], y[:400])
+        booster = model.get_booster()
+    else:
+        model = LGBMClassifier(n_estimators=15, num_leaves=8, n_jobs=1, verbose=-1).fit(X[:400], y[:400])
+        booster = model.booster_
+    X, y = X[400:], y[400:]
+    y[np.flatnonzero(y)[n_rare:]] = 0
+    of_classifier, of_booster = (debias.audit(each, X, y, **HELD_OUT).tested_scores for each in (model, booster))
+    np.testing.assert_array_equal(of_booster.z, of_classifier.z)
+    np.testing.assert_array_equal(of_booster.p_value, of_classifier.p_value)
+    because = of_booster.details["test"].get("scores_tested_because")
+    assert because == ("fewer than 10 rows are outside the largest class" if n_rare < 10 else None)
+    assert because == of_classifier.details["test"].get("scores_tested_because")
+
+
+def test_shares_between_0_and_1_are_no_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = 1 / (1 + np.exp(-X[:, 0] - rng.normal(size=200)))
+    model = XGBRegressor(objective="reg:logistic", n_estimators=5, n_jobs=1).fit(X[:100], y[:100])
+    request = Request.of(model, debias.Dataset(X[100:], y[100:]), rows="held-out")
+    (prepared,) = prepared_members(request, [], tested=False)
+    assert not is_of_classes(prepared.rows.ensemble, prepared.rows.response)
+    assert class_codes(prepared.rows.ensemble, prepared.rows.response) is None

@@ -115,15 +115,6 @@ def test_a_wrapper_without_models_fails(checked):
         checked(debias_extract=None, debias_unwrap=debias_unwrap)
 
 
-def test_a_wrapper_that_maps_columns_to_nothing_fails(checked):
-    def debias_unwrap(model):
-        inner = Inner(None, "the forest", columns=np.zeros(4, dtype=np.int64))
-        return Unwrapped("toy", (inner,)) if isinstance(model, SimpleNamespace) else None
-
-    with pytest.raises(AssertionError, match="no feature_names to map them to"):
-        checked(model=SimpleNamespace(inner=None), debias_unwrap=debias_unwrap, debias_extract=None)
-
-
 def refusing(hook):
     def function(model):
         if toy.is_mine(model):

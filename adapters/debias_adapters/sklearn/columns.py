@@ -43,7 +43,7 @@ def sources(transformer: Any, n_columns: int, rows: Callable[[], Any] | None = N
     UnsupportedModelError
         The sources of an output column cannot be found.
     """
-    if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
+    if passes_through(transformer):
         return _singles(range(n_columns))
     if isinstance(transformer, str) and transformer == "drop":
         return []
@@ -98,7 +98,24 @@ def after(first: Sources, second: Sources) -> Sources:
 def rows_before(pipeline: Any, place: int, rows: Callable[[], Any]) -> Any:
     """Return rows as a step of a pipeline sees them."""
     X = rows()
-    return pipeline[:place].transform(copied(X)) if place else X
+    return transformed(pipeline.steps[:place], copied(X)) if place else X
+
+
+def transformed(steps: list[tuple[str, Any]], X: Any) -> Any:
+    """Return rows after some steps of a pipeline.
+
+    A pipeline of these steps alone would ask the last of them whether it is fitted, and a transformer of the user that
+    learns nothing does not look so. The whole pipeline asks only its model.
+    """
+    for _, step in steps:
+        if not passes_through(step):
+            X = step.transform(X)
+    return X
+
+
+def passes_through(step: Any) -> bool:
+    """Return whether a step of a pipeline leaves rows as they are."""
+    return step is None or (isinstance(step, str) and step == "passthrough")
 
 
 def rows_of_part(transformer: Any, name: str, rows: Callable[[], Any]) -> Any:
@@ -203,7 +220,7 @@ def _names(transformer: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
 
-    if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
+    if passes_through(transformer):
         return names
     for arguments in ((), (names,)):
         try:

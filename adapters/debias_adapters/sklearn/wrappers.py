@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.data.table import numbered_columns
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Predictions, Supervised, Unwrapped
 from debias_adapters.sklearn import refit
-from debias_adapters.sklearn.columns import labels_before, names_out, sources
+from debias_adapters.sklearn.columns import labels_before, names_out, passes_through, sources, transformed
 from debias_adapters.sklearn.supervised import supervised_in
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def _predictions(model: Any) -> Predictions | None:
 def _asked(model: Any, method: str, X: Any) -> Any:
     """Return what a method of a model returns for rows, whose named columns may be in another order."""
     names, known = _names(model)
-    has_names = known and hasattr(X, "columns") and set(names) <= set(map(str, X.columns))
-    return getattr(model, method)(X[list(names)] if has_names else X)
+    if names is not None and known and hasattr(X, "columns") and set(names) <= set(map(str, X.columns)):
+        X = X[list(names)]
+    return getattr(model, method)(X)
 
 
 @debias.plugin.hookimpl
@@ -150,18 +152,18 @@ def _pipeline(model: Any) -> Unwrapped:
         resampled = (
             f"the pipeline resamples its training rows ({', '.join(type(step).__name__ for _, step in samplers)})"
         )
-    if not transformers.steps:
+    if all(passes_through(step) for _, step in transformers.steps):
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}", resampled=resampled),), rewrap=rewrap)
     names, named = _names(model)
     inner = Inner(
         last,
         f"step {name!r}",
-        transform=transformers.transform,
-        columns=partial(_sources, transformers, len(names)),
+        transform=partial(transformed, transformers.steps),
+        columns=partial(_sources, transformers, names),
         resampled=resampled,
-        feature_names=names_out(transformers, names),
+        feature_names=names_out(transformers, names or ()),
         supervised=partial(supervised_in, transformers),
-        labels=partial(labels_before, transformers, len(names)),
+        labels=partial(labels_before, transformers, len(names or ())),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
@@ -194,9 +196,9 @@ def _elimination(model: Any) -> Unwrapped:
         "estimator_",
         transform=model.transform,
         columns=np.flatnonzero(model.support_),
-        feature_names=names_out(model, names),
+        feature_names=names_out(model, names or ()),
         supervised=lambda X, y: Supervised(f"this {type(model).__name__}"),
-        labels=partial(labels_before, model, len(names)),
+        labels=partial(labels_before, model, len(names or ())),
     )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
@@ -300,6 +302,7 @@ def _bag(model: Any) -> Unwrapped | None:
             "scores do not add up over votes. Score its members, model.estimators_, one by one."
         )
     names, named = _names(model)
+    assert names is not None  # bags count their columns
     response = partial(_place_among, model.classes_) if is_classifier else None
     inner = []
     for k, (member, features) in enumerate(zip(models, model.estimators_features_, strict=True)):
@@ -385,21 +388,25 @@ def _require_fitted(model: Any) -> None:
         raise UnsupportedModelError(f"this {type(model).__name__} is not fitted; fit it first") from error
 
 
-def _names(model: Any) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the columns a model was fitted to, and whether it saw names. Without, they are numbered."""
+def _names(model: Any) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the names of the columns a model was fitted to, and whether it saw names.
+
+    Without, they are numbered. A transformer of the user, or a vectorizer, may store nothing about its columns: None.
+    """
     for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be None
-        if step is not None and not isinstance(step, str):
+        if not passes_through(step):
             return _names(step)
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         return tuple(str(name) for name in names), True
     n_columns = getattr(model, "n_features_in_", None)
-    if n_columns is None:  # a vectorizer takes a list of texts
-        return ("text",), False
+    if n_columns is None:
+        return None, False
     return tuple(f"x{k}" for k in range(n_columns)), False
 
 
-def _sources(transformers: Any, n_columns: int, X: Any) -> list[tuple[int, ...]]:
+def _sources(transformers: Any, names: tuple[str, ...] | None, X: Any) -> list[tuple[int, ...]]:
+    n_columns = len(numbered_columns(X) if names is None else names)
     return sources(transformers, n_columns, None if X is None else lambda: X)
 
 

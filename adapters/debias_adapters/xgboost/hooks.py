@@ -70,7 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
         output_dtype=np.dtype(np.float32),
-        category_labels=reading.category_labels(learner) or None,
+        category_labels=reading.category_labels(learner, source) or None,
         missing_value=_missing(model),
         sparse_absent=np.nan,
         source=source,

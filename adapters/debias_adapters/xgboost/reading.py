@@ -242,8 +242,14 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
     return np.broadcast_to(score, (n_outputs,)).copy()
 
 
-def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
-    """Return the labels of each categorical column of the training frame, by feature; XGBoost stores them since 3.1."""
+def category_labels(learner: dict[str, Any], source: str) -> dict[int, NDArray[Any]]:
+    """Return the labels of each categorical column of the training frame, by feature; XGBoost stores them since 3.1.
+
+    Raises
+    ------
+    UnsupportedModelError
+        XGBoost stored labels of a pandas frame that it had cut at wrong places.
+    """
     gradient_booster = learner["gradient_booster"]
     model = gradient_booster["gbtree"]["model"] if gradient_booster["name"] == "dart" else gradient_booster["model"]
     labels_by_feature = {}
@@ -251,7 +257,16 @@ def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
         labels: list[Any] = [value.item() for value in encoded["values"]]
         if "offsets" in encoded:
             text, ends = np.asarray(encoded["values"]).tobytes(), encoded["offsets"].tolist()
-            labels = [text[begin:end].decode() for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+            try:
+                labels = [text[begin:end].decode() for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+            except UnicodeDecodeError:  # it takes numbers of letters for numbers of bytes
+                names = learner.get("feature_names")
+                raise UnsupportedModelError(
+                    f"this {source} does not keep the labels of column {names[k] if names else k!r} as they were: "
+                    "XGBoost cuts the labels of a pandas frame at wrong places if one has a letter that is not ASCII, "
+                    "such as \u00e9, and it then refuses rows with the same labels in another order itself. Train it "
+                    "with labels of ASCII letters, or from a polars frame"
+                ) from None
         if labels:
             labels_by_feature[k] = np.empty(len(labels), dtype=object)
             labels_by_feature[k][:] = labels
