@@ -520,6 +520,9 @@ def _grouping_by_source(member: Member) -> Grouping:
     columns = member.layers[0].traced()
     for layer in member.layers[1:]:
         columns = [tuple(sorted({k for j in made_of for k in columns[j]})) for made_of in layer.traced()]
+    made, known = names_of_columns(member.X), member.ensemble.feature_names
+    if not member.named and member.ensemble.named and made is not None and set(known) <= set(made):
+        columns = [columns[made.index(name)] for name in known]  # the trees take them by name
     kinds = dict.fromkeys(columns)
     kind = " > ".join(member.path)
     if len(kinds) == 1 and len(columns[0]) > 1:

@@ -145,6 +145,32 @@ def test_a_transformer_that_stores_nothing_leaves_the_names_of_x(steps, as_frame
     np.testing.assert_array_equal(refitted.predict(rows), debias.refit(model, rows, y, random_state=0).predict(rows))
 
 
+class WithRatio(TransformerMixin, BaseEstimator):
+    """A transformer of the user, which passes on a frame and stores nothing."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X.assign(ratio=X["age"] / X["size"])
+
+
+@pytest.mark.filterwarnings("ignore:(the )?columns of X:debias.DebiasWarning")
+@pytest.mark.parametrize("step", [FunctionTransformer(WithRatio().transform), WithRatio()], ids=["function", "class"])
+def test_columns_that_such_a_step_passes_on_by_name_may_come_in_another_order(step):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(1, 2, size=(N, 3)), columns=["age", "size", "id"])
+    y = 3 * X["age"] / X["size"] + X["id"]
+    model = make_pipeline(step, RandomForestRegressor(10, random_state=0)).fit(X[:200], y[:200])
+    new, expected = X[200:], None
+    for columns in (["age", "size", "id"], ["id", "size", "age"], ["more", "size", "age", "id"]):
+        scores = debias.score(model, new.assign(more=1.0)[columns], y[200:], rows="held-out").to_frame().iloc[:, 0]
+        found = {frozenset(name.split(" + ")): value for name, value in scores.items() if name != "more"}
+        expected = found if expected is None else expected
+        assert found == expected
+    assert max(expected, key=expected.get) == {"age", "size"}
+
+
 def test_a_pipeline_of_nothing_but_a_model_has_the_names_of_the_model():
     catboost = pytest.importorskip("catboost")
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 2)), columns=["age", "size"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.data.table import numbered_columns
+from debias.data.table import names_of_columns, numbered_columns
 from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import BEFORE_CALIBRATION, Inner, Predictions, Supervised, Unwrapped
@@ -155,10 +155,11 @@ def _pipeline(model: Any) -> Unwrapped:
     if all(passes_through(step) for _, step in transformers.steps):
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}", resampled=resampled),), rewrap=rewrap)
     names, named = _names(model)
+    known = names if named and not _looks_at_names(transformers.steps) else None
     inner = Inner(
         last,
         f"step {name!r}",
-        transform=partial(transformed, transformers.steps),
+        transform=partial(_transformed, transformers.steps, known),
         columns=partial(_sources, transformers, names),
         resampled=resampled,
         feature_names=names_out(transformers, names or ()),
@@ -405,9 +406,32 @@ def _names(model: Any) -> tuple[tuple[str, ...] | None, bool]:
     return tuple(f"x{k}" for k in range(n_columns)), False
 
 
+def _looks_at_names(steps: list[tuple[str, Any]]) -> bool:
+    """Whether the first step of a pipeline takes columns by name, or refuses them in another order than in training."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    first = next(step for _, step in steps if not passes_through(step))
+    return type(first).__module__.startswith("sklearn.") and not isinstance(first, FunctionTransformer)
+
+
+def _transformed(steps: list[tuple[str, Any]], names: tuple[str, ...] | None, X: Any) -> Any:
+    return transformed(steps, X if names is None else _in_order(names, X))
+
+
+def _in_order(names: tuple[str, ...], X: Any) -> Any:
+    """Return a table with the columns of training, in their order; X itself if it has no names, or not all of these."""
+    from sklearn.utils import _safe_indexing
+
+    given = names_of_columns(X)
+    if given is None or given == names or len(set(given)) < len(given) or not set(names) <= set(given):
+        return X
+    return _safe_indexing(X, [given.index(name) for name in names], axis=1)
+
+
 def _sources(transformers: Any, names: tuple[str, ...] | None, X: Any) -> list[tuple[int, ...]]:
     n_columns = len(numbered_columns(X) if names is None else names)
-    return sources(transformers, n_columns, None if X is None else lambda: X)
+    seen = X if names is None else _in_order(names, X)
+    return sources(transformers, n_columns, None if X is None else lambda: seen)
 
 
 def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:
