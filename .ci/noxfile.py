@@ -5,6 +5,7 @@
 - ``released-...``: what pip gave in the years between.
 - ``old-files``: model files that older libraries wrote, read by the newest ones.
 - ``automl``: the tests of AutoGluon and PyCaret, which need older versions of pandas than the other tests.
+- ``ngboost``: the tests of NGBoost, which needs pandas before 3.
 - ``wheel``, ``sdist``: the wheel, and what pip builds of the source distribution, where there is no checkout: what a
   user does (as_a_user.py), and the tests of the core.
 - ``reproducible``: two builds in two folders give the same files.
@@ -27,7 +28,7 @@ import nox
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "build" / "nox"
-NOT_TOGETHER = {"autogluon", "spark", "all", "docs", "integration"}
+NOT_TOGETHER = {"autogluon", "ngboost", "spark", "all", "docs", "integration"}
 """Extras that need older versions or Java, and those that repeat others."""
 EXTRAS = sorted(
     nox.project.load_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"].keys() - NOT_TOGETHER
@@ -37,7 +38,6 @@ FURTHER = (
     "tests/adapters/test_ydf.py",
     "tests/adapters/test_flaml.py",
     "tests/adapters/test_scikit_survival.py",
-    "tests/adapters/test_ngboost.py",
     "tests/plugins/integrations",
 )
 """Tests marked integration that need no browser, cluster or built documentation."""
@@ -136,6 +136,14 @@ def automl(session: nox.Session) -> None:
     session.chdir(ROOT)
     tests = ("tests/adapters/test_autogluon.py", "tests/adapters/test_pycaret.py", "tests/adapters/test_support.py")
     session.run("python", "-m", "pytest", "-q", "-m", "integration or not integration", *tests, env=SAFE)
+
+
+@nox.session(python="3.11")
+def ngboost(session: nox.Session) -> None:
+    """Run the tests of NGBoost."""
+    session.install(wheel("test,ngboost"))
+    session.chdir(ROOT)
+    session.run("python", "-m", "pytest", "-q", "-m", "not slow", "tests/adapters/test_ngboost.py", env=SAFE)
 
 
 @nox.session(name="wheel", python="3.11", venv_params=SEEDED)

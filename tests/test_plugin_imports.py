@@ -54,8 +54,11 @@ PARTS_OF_EXPERIMENTS = {
     "debias.results.console.print_table": "the demo prints the table of `debias audit` without the sentences below it",
 }
 """What the experiments use beside documented names: the reason. They measure steps of an audit that no user calls."""
-GROUND_OF_ADAPTERS = ("debias.errors.", "debias.hooks.", "debias.testing.", "debias.trees.", "debias.data.probing.")
-"""Adapters turn models into arrays, so they may use these rooms whole, and trace columns by trial."""
+GROUND_OF_ADAPTERS = (
+    *("debias.errors.", "debias.hooks.", "debias.testing.", "debias.trees.", "debias.data.probing."),
+    *("debias.data.table.names_of_columns", "debias.data.table.numbered_columns"),
+)
+"""Adapters turn models into arrays, so they may use these rooms whole, trace columns by trial, and ask for names."""
 
 
 def names_on_the_api_page():

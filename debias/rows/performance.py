@@ -381,7 +381,9 @@ def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weig
 
 
 def _correlation_of(predicted: Array, y: Array, weight: Array) -> float | None:
-    """Return the correlation of predictions and y; None if one of them is constant."""
+    """Return the correlation of predictions and y; None if one of them is constant, or predictions are not finite."""
+    if not np.isfinite(predicted).all():
+        return None
     share = weight / weight.sum()
     a, b = (values - weighted_sum(share, values) for values in (predicted, y))
     spread = float(np.sqrt(weighted_sum(share, a**2) * weighted_sum(share, b**2)))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 ADAPTERS = ROOT / "adapters" / "debias_adapters"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
-NOT_TOGETHER = {"autogluon"}
+NOT_TOGETHER = {"autogluon", "ngboost"}
 """Extras that `integration` leaves out, because they pin versions that the other tests do not."""
 OF_NO_LIBRARY = {"mlflow", "skops", "oob_forest"}
 """Folders of a store of models, of a file format, and of debias's own forest."""

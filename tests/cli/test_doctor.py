@@ -534,7 +534,7 @@ def test_of_two_plugins_with_one_name_none_is_loaded(foreign):
     done = run("--no-check")
     assert done.exit_code == 3
     assert "error: two plugins are called 'node_scorers': " in done.stdout
-    assert "native_scorers, native_unseen, onnx_models, oob_forest" in done.stdout
+    assert "native_scorers, native_unseen, ngboost_models, onnx_models, oob_forest" in done.stdout
 
 
 @pytest.mark.thorough
