@@ -19,7 +19,7 @@ OF_MODELS = "## Models"
 HEADING = "## Libraries"
 CAPABILITIES = ("out-of-bag", "held-out", "weights", "missing", "categories", "refit")
 NOT_ALWAYS_INSTALLED = {"AutoGluon TabularPredictor", "NGBoost"}
-"""Families whose library needs older versions than the other tests: sessions ``automl``, ``ngboost`` of .ci/noxfile.py."""
+"""Families whose library needs older versions than other tests: sessions ``automl``, ``ngboost`` of .ci/noxfile.py."""
 SOURCES = (Path(__file__).parent / "where_models_come_from.md").read_text() + "\n"
 MEANING = """\
 Written by `tests/support/support_table.py` from the tests in `tests/adapters/test_support.py`; the tests fail if a cell
