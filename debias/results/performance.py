@@ -131,7 +131,8 @@ class Performance:
     skill : float or None
         (value - constant) / (best - constant), where `best` is the metric of perfect predictions: 1 if the predictions
         are perfect, 0 if they are as good as the constant, negative if they are worse. For R2 it is R2 itself, and for
-        losses the share of the loss of the constant that the model saves.
+        losses the share of the loss of the constant that the model saves. For log likelihoods of distributions, which
+        have no best value, it is the share of Cox and Snell, 1 - exp(-2 (constant - value)).
     auc : float or None
         Area under the ROC curve, for classes; for more than two its mean over the classes, each against all others.
     correlation : float or None

@@ -188,7 +188,7 @@ def _skill(model: float, constant: float, least: float) -> float:
     Data, section 5.3), which for normal distributions with one variance is R2.
     """
     if np.isinf(least):
-        return float(-np.expm1(2 * (model - constant)))
+        return float(-np.expm1(min(2 * (model - constant), LARGEST_MARGIN)))
     return (constant - model) / (constant - least)
 
 

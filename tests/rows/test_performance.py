@@ -709,3 +709,12 @@ def test_a_forgotten_offset_of_counts_is_a_cause_to_look_at():
     assert told[1].endswith("such as the log of an exposure, these rows need theirs.")
     rows = debias.Dataset(X[500:], y[500:], base_margin=np.log(exposure[500:]))
     assert debias.audit(model, rows, rows="held-out", test=None).performance.better_than_constant
+
+
+def test_the_skill_of_a_density_is_finite_however_wrong_it_is():
+    """A distribution of nearly no spread has a log likelihood of minus thousands at rows that it misses."""
+    from debias.rows.performance import _skill
+
+    assert np.isfinite(_skill(5000.0, 1.5, -np.inf))
+    assert _skill(5000.0, 1.5, -np.inf) < -1e100
+    assert _skill(1.5, 1.5, -np.inf) == 0

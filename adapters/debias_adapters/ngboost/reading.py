@@ -39,6 +39,7 @@ def extract(model: Any) -> TreeEnsemble:
     arrays |= {"version": sys.modules["ngboost"].__version__, "tested_versions": LIBRARY.tested_versions}
     start = parameters_of_start(model)
     unit = units_of_parameters(model, start)
+    # With less than all rounds, NGBoost was stopped by its loss on other rows.
     was_stopped = model.best_val_loss_itr is not None and len(model.base_models) < model.n_estimators
     n_rounds, first = len(model.base_models), n_before(model)
     step = -model.learning_rate * np.outer(np.asarray(model.scalings, dtype=np.float64)[:n_rounds], unit).ravel()
