@@ -121,9 +121,11 @@ class TableFile:
                         f"column {name!r} of {self.path} has empty cells, and the model knows an empty text as a "
                         "category: CSV cannot tell it from a missing value. Save the table as Parquet"
                     )
-        for name, each in labels.items():
-            if each and None in each and frame[name].isna().any():  # encoders tell None from NaN
-                frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+        for name, each in labels.items():  # encoders tell None from NaN; what a file gives depends on the reader
+            knows_none = None in (each or ())
+            if each and (knows_none or frame[name].dtype == object) and frame[name].isna().any():
+                missing = None if knows_none else float("nan")
+                frame[name] = frame[name].astype(object).where(frame[name].notna(), missing)
         return frame[columns], frame[target]
 
     def refuse_doubtful(self, frame: pd.DataFrame, columns: Iterable[str]) -> None:

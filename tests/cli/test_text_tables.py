@@ -17,6 +17,7 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.cli import main
+from debias.cli.tables import TableFile
 from debias.models.known_labels import known_labels
 
 COUNTRIES = ["NA", "None", "n/a", "null", "DE"]
@@ -91,6 +92,24 @@ def test_a_pipeline_gets_the_same_table_from_parquet_feather_and_csv(tmp_path, e
     audit = debias.Audit.from_json(json.dumps(csv))
     share = dict(zip(audit.tested_scores.feature_names, audit.share, strict=True))
     assert share["country"] > 0.1, "the reproduction: CSV gave 0 to .6 %"
+
+
+@pytest.mark.parametrize("marks", [(None, np.nan), (np.nan, None)], ids=["trained on None", "trained on NaN"])
+@pytest.mark.parametrize("imputer", [False, True])
+def test_missing_text_is_what_the_encoder_was_trained_with(marks, imputer):
+    trained, read = marks
+    X, y = rows(missing=0.3)
+    X = X[["country"]].astype(object)
+    text = X.country.notna()
+    encoder = OneHotEncoder(**ONE_HOT)
+    if imputer:
+        encoder = make_pipeline(SimpleImputer(missing_values=trained, strategy="most_frequent"), encoder)
+    known = X.assign(country=X.country.where(text, trained))
+    model = make_pipeline(encoder, RandomForestRegressor(5, random_state=0)).fit(known, y)
+    found = X.assign(country=X.country.where(text, read))
+    for file in (TableFile("rows.parquet"), TableFile("rows.csv")):
+        X_known, _ = file.as_known(found, y.rename("outcome"), known_labels(model))
+        np.testing.assert_array_equal(model.predict(X_known), model.predict(known))
 
 
 def test_boosters_get_their_categories_from_csv(tmp_path):

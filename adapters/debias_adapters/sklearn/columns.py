@@ -309,8 +309,8 @@ def _labels_of_parts(transformer: Any, n_columns: int, after: Labels) -> Labels:
 
 
 def _labels_before_imputer(imputer: Any, after: Labels) -> Labels:
-    """Return the labels of the columns that an imputer keeps; a text that it takes for missing is one of them."""
+    """Return labels of the columns that an imputer keeps; a text or None that it takes for missing is one of them."""
     names = list(getattr(imputer, "feature_names_in_", [f"x{k}" for k in range(imputer.n_features_in_)]))
     kept = [names.index(name) for name in imputer.get_feature_names_out(names).tolist() if name in names]
-    own = [imputer.missing_values] if isinstance(imputer.missing_values, str) else []
+    own = [imputer.missing_values] if isinstance(imputer.missing_values, str | None) else []
     return {kept[k]: labels and [*labels, *own] for k, labels in after.items() if k < len(kept)}
