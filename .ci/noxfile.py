@@ -45,13 +45,13 @@ CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance
 """Tests of the core, which need nothing of a checkout but the tests themselves."""
 CI = {
     "newest": tuple(f"tests/{room}" for room in ("adapters", "api", "data", "models", "plugins")),
-    "floors": ("tests/adapters", "tests/models"),
+    "floors": tuple(f"tests/{room}" for room in ("adapters", "cli", "data", "models")),
     "wheel": ("-m", "quick", *CORE),
 }
 """What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
 
-On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models; of
-the wheel, one test of each room, beside what a user does. Once a week the sessions run whole.
+On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models and
+tables; of the wheel, one test of each room, beside what a user does. Once a week the sessions run whole.
 """
 WHOLE = "not slow and not integration"
 """The default tests, and the thorough ones."""

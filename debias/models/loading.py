@@ -48,8 +48,9 @@ many features there are fewer rows: at most this many numbers."""
 _VERSIONS = re.compile(r"from version (\S+) when using version (\S+?)\.?(?:\s|$)")
 """The two versions in scikit-learn's warning about a file of another version."""
 _READ = (
-    "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), CatBoost .cbm, ONNX files, PMML files, "
-    "MOJO files of H2O (.zip), and MLflow model directories"
+    "skops files (.skops), XGBoost .json or .ubj (binary files such as .bst: load them with XGBoost 3.0 or older and "
+    "save them as .ubj), LightGBM .txt (save_model), CatBoost .cbm, ONNX files, PMML files, MOJO files of H2O (.zip), "
+    "and MLflow model directories"
 )
 
 
