@@ -355,8 +355,8 @@ def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> N
 
 
 def is_one(members: list[Member]) -> bool:
-    """Whether the members are one model of trees with weight 1."""
-    return len(members) == 1 and members[0].weight == 1
+    """Whether the members are one model of trees with weight 1, of whose sum no model around it makes something else."""
+    return len(members) == 1 and members[0].weight == 1 and not members[0].n_links
 
 
 def _unseen(unwrapped: Unwrapped, X: Any, y: Any, rows: str) -> Sequence[NDArray[np.int64] | None]:

@@ -343,8 +343,8 @@ def _stack(model: Any) -> Unwrapped:
         raise UnsupportedModelError(
             f"this {type(model).__name__} combines its members by {type(model.final_estimator_).__name__}"
             f"{' and passes X on to it' if model.passthrough else ''}: only a linear final estimator, such as "
-            f"{'LogisticRegression' if is_classifier else 'Ridge'}, without passthrough gives the members weights to add "
-            f"scores with. {_one_by_one(model)}"
+            f"{'LogisticRegression' if is_classifier else 'Ridge'}, without passthrough gives the members weights to "
+            f"add scores with. {_one_by_one(model)}"
         )
     inner = tuple(
         Inner(
