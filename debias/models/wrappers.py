@@ -355,7 +355,7 @@ def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> N
 
 
 def is_one(members: list[Member]) -> bool:
-    """Whether the members are one model of trees with weight 1, of whose sum no model around it makes something else."""
+    """Whether the members are one model of trees with weight 1, and no model around it has a link."""
     return len(members) == 1 and members[0].weight == 1 and not members[0].n_links
 
 
@@ -472,7 +472,7 @@ def require_one_scale(members: list[Member]) -> None:
         The outputs are on different scales: probabilities and margins, for example.
     """
     scales = {
-        "the response"
+        ("the response", n_links)
         if not ensemble.is_classifier and (ensemble.averaged or ensemble.objective.name == "squared_error")
         else (ensemble.averaged, ensemble.objective, n_links)
         for ensemble, n_links in ((member.ensemble, member.n_links) for member in members)

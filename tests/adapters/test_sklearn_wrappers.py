@@ -34,7 +34,9 @@ from sklearn.linear_model import (
     LinearRegression,
     LogisticRegression,
     LogisticRegressionCV,
+    PoissonRegressor,
     RidgeClassifier,
+    RidgeCV,
     SGDClassifier,
 )
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
@@ -433,6 +435,27 @@ def test_a_linear_stack_scores_as_it_predicts():
     root = [np.mean([tree.tree_.value[0, 0, 0] for tree in each.estimators_]) for each in model.estimators_]
     expected = np.mean((model.predict(X_new) - intercept) * y_new) - coefficients @ root * y_new.mean()
     assert raw_sum(scores) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_linear_stack_with_a_link_says_so():
+    """It predicts the exponential of the sum, which is on another scale than the members."""
+    X, y = numeric()
+    y = np.exp(y / 2)
+    members = [(name, RandomForestRegressor(5, random_state=k)) for k, name in enumerate("ab")]
+    stack = StackingRegressor(members, PoissonRegressor(), cv=2)
+    model = stack.fit(X[:200], y[:200])
+    sums = np.exp(np.column_stack([each.predict(X) for each in model.estimators_]) @ model.final_estimator_.coef_)
+    np.testing.assert_allclose(model.predict(X), sums * np.exp(model.final_estimator_.intercept_))
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    assert "times their coefficients, of which PoissonRegressor computes its predictions" in scores.warnings[0]
+    parts = [debias.score(each, X[200:], y[200:], rows="held-out").values for each in model.estimators_]
+    np.testing.assert_allclose(scores.values, model.final_estimator_.coef_ @ parts, rtol=1e-10)
+    vote = VotingRegressor([*members, ("s", stack)]).fit(X[:200], y[:200])
+    with pytest.raises(debias.UnsupportedModelError, match="outputs on different scales"):
+        debias.score(vote, X[200:], y[200:], rows="held-out")
+    of_sums = VotingRegressor([*members, ("s", StackingRegressor(members, RidgeCV(), cv=2))]).fit(X[:200], y[:200])
+    found = debias.score(of_sums, X[200:], y[200:], rows="held-out")
+    assert "scores are sums over 2 members, times their coefficients" in found.warnings
 
 
 # --- stacks of classifiers -----------------------------------------------------------------------------

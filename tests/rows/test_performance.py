@@ -627,6 +627,14 @@ def test_several_classifiers_have_the_brier_score_of_their_own_probabilities(mak
     assert found.skill == pytest.approx(1 - brier / constant)
 
 
+def test_a_stack_of_one_classifier_with_coefficient_1_is_not_its_member():
+    model, (X, y) = StackingClassifier(FORESTS[:1], LogisticRegression(), cv=2).fit(*drawn(0, 2)), drawn(1, 2)
+    model.final_estimator_.coef_[:] = 1.0
+    expected = np.mean((model.predict_proba(X)[:, 1] - y) ** 2)
+    assert performance(model, X, y).value == pytest.approx(expected)
+    assert expected != pytest.approx(performance(model.estimators_[0], X, y).value, rel=0.01)
+
+
 def test_several_regressors_have_the_r2_of_their_own_predictions():
     train, (X, y) = drawn(0), drawn(1)
     boosted = XGBRegressor(n_estimators=5, n_jobs=1)

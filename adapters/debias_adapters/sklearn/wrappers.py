@@ -358,13 +358,18 @@ def _stack(model: Any) -> Unwrapped:
             names, model.estimators_, coefficients, model.stack_method_, strict=True
         )
     )
-    note = f"scores are sums over {len(inner)} members, times their coefficients"
-    note += f" in the decision function of {type(model.final_estimator_).__name__}" if is_classifier else ""
+    note, has_link = f"scores are sums over {len(inner)} members, times their coefficients", True
+    if is_classifier:
+        note += f" in the decision function of {type(model.final_estimator_).__name__}"
+    elif _predicts_the_sum(model.final_estimator_, coefficients):
+        has_link = False
+    else:
+        note += f", of which {type(model.final_estimator_).__name__} computes its predictions"
     prefit = isinstance(model.cv, str)  # fitting the stack again does not fit the members
     if prefit or any(type(member).__name__ == "FrozenEstimator" for member in model.estimators_):
         note += f". {FITTED_BEFORE}"
     rewrap = None if prefit else partial(refit.refit_whole, model)
-    return Unwrapped(type(model).__name__, inner, note=note, rewrap=rewrap, has_link=is_classifier)
+    return Unwrapped(type(model).__name__, inner, note=note, rewrap=rewrap, has_link=has_link)
 
 
 def _kept(model: Any) -> list[str]:
@@ -376,6 +381,18 @@ def _coefficients(model: Any) -> NDArray[np.float64] | None:
     """Return the weights of the members in the predictions of a stack of regressors; None if it has none."""
     coefficients = getattr(model.final_estimator_, "coef_", None)
     return None if coefficients is None else np.asarray(coefficients, dtype=np.float64)
+
+
+def _predicts_the_sum(final: Any, coefficients: NDArray[np.float64]) -> bool:
+    """Return whether a regressor predicts the weighted sum of its columns and a constant, and no function of it.
+
+    A PoissonRegressor, for example, predicts the exponential of the sum.
+    """
+    n = len(coefficients)
+    points = np.vstack([np.zeros(n), np.ones(n), np.eye(n)])
+    predicted = np.asarray(final.predict(points), dtype=np.float64).ravel()
+    rounding = 1e-6 * np.abs(predicted).max()  # some libraries compute in float32
+    return np.allclose(predicted - predicted[0], points @ coefficients, rtol=1e-4, atol=rounding)
 
 
 def _coefficients_of_classes(model: Any) -> NDArray[np.float64] | None:
@@ -404,7 +421,7 @@ def _coefficients_of_classes(model: Any) -> NDArray[np.float64] | None:
     if labels:
         raise UnsupportedModelError(
             f"member {labels[0]!r} of this {kind} passes predicted labels or numbers on, and scores do not add up over "
-            "these. Fit the stack of classifiers with stack_method='auto', which passes probabilities on"
+            "these. Fit a stack of classifiers with probabilities, with stack_method='auto', which passes these on"
         )
     # Other classifiers may have a coef_ too, of which they make something else than this sum.
     final = model.final_estimator_
