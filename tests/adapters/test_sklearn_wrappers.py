@@ -593,18 +593,31 @@ def test_pipelines_sparse_rows_and_weights_are_those_of_the_members():
     np.testing.assert_allclose(dense.values, repeated.values, rtol=1e-9)
 
 
-def test_a_stack_has_out_of_bag_scores_and_no_test_of_them():
-    X, y = two_classes(("no", "yes"))
-    forests = [(name, RandomForestClassifier(8, random_state=k)) for k, name in enumerate("ab")]
-    model = StackingClassifier(forests, cv=3).fit(X, y)
-    scores = debias.score(model, X, y)
-    assert (scores.rows, scores.provenance["status"]) == ("oob", "proven")
-    parts = [debias.score(each, X, (y == "yes").astype(int)).values for each in model.estimators_]
-    np.testing.assert_allclose(scores.values, model.final_estimator_.coef_[0] @ parts, rtol=1e-10, atol=1e-14)
-    assert (
-        "how the scores of the 2 models inside this StackingClassifier vary"
-        in debias.audit(model, X, y).untested_because
+@pytest.mark.parametrize("classes", [False, True])
+def test_out_of_bag_rows_of_a_stack_have_fitted_its_coefficients(classes):
+    """So the scores of noise have a mean above 0: they are given if asked for, with a warning, and not tested."""
+    X, y = two_classes(("no", "yes")) if classes else numeric()
+    make, forest = (
+        (StackingClassifier, RandomForestClassifier) if classes else (StackingRegressor, RandomForestRegressor)
     )
+    model = make([(name, forest(8, random_state=k)) for k, name in enumerate("ab")], cv=3).fit(X, y)
+    told = f"the coefficients of this {make.__name__} were fitted to predictions of its members for them, so scores on"
+    with pytest.raises(debias.ProvenanceError, match=f"these are the training rows, and {told}"):
+        debias.score(model, X, y)
+    with pytest.warns(debias.DebiasWarning, match=told) as caught:
+        scores = debias.score(model, X, y, rows="oob")
+    assert sum(told in str(each.message) for each in caught) == 1
+    assert (scores.rows, scores.provenance["status"]) == ("oob", "proven")
+    of_members = (y == "yes").astype(int) if classes else y
+    parts = [debias.score(each, X, of_members).values for each in model.estimators_]
+    np.testing.assert_allclose(scores.values, np.ravel(model.final_estimator_.coef_) @ parts, rtol=1e-10, atol=1e-14)
+    with pytest.warns(debias.DebiasWarning, match=told):
+        audit = debias.audit(model, X, y, rows="oob")
+    assert f"how the scores of the 2 models inside this {make.__name__} vary" in audit.untested_because
+    if not classes:
+        before = [(name, member) for (name, _), member in zip(model.estimators, model.estimators_, strict=True)]
+        of_other_rows = make(before, RidgeCV(), cv="prefit").fit(X[:100], y[:100])
+        assert debias.score(of_other_rows, X, y).rows == "oob"
 
 
 def test_margins_that_are_added_for_probabilities_are_told():

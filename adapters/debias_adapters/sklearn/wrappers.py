@@ -337,21 +337,27 @@ def _chosen_columns(names: tuple[str, ...] | None, columns: NDArray[np.int64], X
 
 def _stack(model: Any) -> Unwrapped:
     """Return the members of a stack, of which a linear final estimator makes a weighted sum."""
+    kind = type(model).__name__
     is_classifier, names = hasattr(model, "classes_"), _kept(model)
     coefficients = _coefficients_of_classes(model) if is_classifier else _coefficients(model)
     if coefficients is None or model.passthrough or coefficients.shape != (len(names),):
         raise UnsupportedModelError(
-            f"this {type(model).__name__} combines its members by {type(model.final_estimator_).__name__}"
+            f"this {kind} combines its members by {type(model.final_estimator_).__name__}"
             f"{' and passes X on to it' if model.passthrough else ''}: only a linear final estimator, such as "
             f"{'LogisticRegression' if is_classifier else 'Ridge'}, without passthrough gives the members weights to "
             f"add scores with. {_one_by_one(model)}"
         )
+    # With "prefit", fitting the stack again does not fit the members.
+    prefit = isinstance(model.cv, str)
+    fitted_before = prefit or any(type(member).__name__ == "FrozenEstimator" for member in model.estimators_)
+    fitted_to_them = f"the coefficients of this {kind} were fitted to predictions of its members for them"
     inner = tuple(
         Inner(
             member,
             f"member {name!r}",
             float(coefficient),
             response=_as_member_takes_it(model, name, member) if is_classifier else None,
+            tuned_on_unseen=None if fitted_before else fitted_to_them,
             note_of_margin=PROBABILITIES_STACKED if method == "predict_proba" else None,
         )
         for name, member, coefficient, method in zip(
@@ -365,11 +371,10 @@ def _stack(model: Any) -> Unwrapped:
         has_link = False
     else:
         note += f", of which {type(model.final_estimator_).__name__} computes its predictions"
-    prefit = isinstance(model.cv, str)  # fitting the stack again does not fit the members
-    if prefit or any(type(member).__name__ == "FrozenEstimator" for member in model.estimators_):
+    if fitted_before:
         note += f". {FITTED_BEFORE}"
     rewrap = None if prefit else partial(refit.refit_whole, model)
-    return Unwrapped(type(model).__name__, inner, note=note, rewrap=rewrap, has_link=has_link)
+    return Unwrapped(kind, inner, note=note, rewrap=rewrap, has_link=has_link)
 
 
 def _kept(model: Any) -> list[str]:
