@@ -561,6 +561,16 @@ def test_members_of_a_stack_that_were_fitted_before_keep_their_labels():
         debias.score(model, X[200:], y[200:], rows="held-out")
 
 
+def test_a_stack_of_frozen_members_has_the_note_too():
+    X, y = two_classes(("no", "yes"))
+    member = forests_of_classes()[0][1].fit(X[:100], y[:100])
+    model = StackingClassifier([("a", frozen(member))], cv=2).fit(X[100:200], y[100:200])
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    assert "debias cannot tell whether its coefficients were fitted to these rows" in scores.warnings[0]
+    expected = debias.score(member, X[200:], y[200:], rows="held-out").values * model.final_estimator_.coef_.item()
+    np.testing.assert_allclose(scores.values, expected, rtol=1e-12)
+
+
 def test_a_stack_that_dropped_a_member_is_the_stack_without_it():
     X, y = two_classes()
     members = forests_of_classes()
