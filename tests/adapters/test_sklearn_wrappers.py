@@ -46,11 +46,14 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
     QuantileTransformer,
+    RobustScaler,
     SplineTransformer,
     StandardScaler,
     TargetEncoder,
@@ -437,6 +440,17 @@ def test_a_linear_stack_scores_as_it_predicts():
     assert raw_sum(scores) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_stack_with_scaled_members_scores_as_it_predicts():
+    X, y = numeric()
+    members = [(name, RandomForestRegressor(5, random_state=k)) for k, name in enumerate("ab")]
+    model = StackingRegressor(members, make_pipeline(StandardScaler(), MaxAbsScaler(), RidgeCV()), cv=2)
+    model.fit(X[:200], y[:200])
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    outputs = np.column_stack([each.predict(X) for each in model.estimators_])
+    np.testing.assert_allclose(np.ptp(model.predict(X) - outputs @ scores.details["weights"]), 0, atol=1e-12)
+    assert "scores are sums over 2 members, times their coefficients" in scores.warnings
+
+
 def test_a_linear_stack_with_a_link_says_so():
     """It predicts the exponential of the sum, which is on another scale than the members."""
     X, y = numeric()
@@ -480,15 +494,19 @@ def two_classes(labels=(0, 1)):
 
 def sum_of_outputs(model, X):
     """Return the outputs of the members, as debias has them, times their weights, and the constant of the stack."""
-    total = np.full(len(X), np.ravel(model.final_estimator_.intercept_)[0])
-    for member in unwrap(model, X):
+    members = unwrap(model, X)
+    total = np.full(len(X), model.final_estimator_.decision_function(np.zeros((1, len(members)))).item())
+    for member in members:
         ensemble = member.ensemble
         total += member.weight * raw_output(ensemble, route(ensemble, member.X.astype(ensemble.routing_dtype)))[:, -1]
     return total
 
 
 FINAL = [LogisticRegression(), LogisticRegressionCV(cv=2), SGDClassifier(loss="log_loss", random_state=0),
-         RidgeClassifier(), LinearSVC(), LinearDiscriminantAnalysis()]  # fmt: skip
+         RidgeClassifier(), LinearSVC(), LinearDiscriminantAnalysis(),
+         make_pipeline(StandardScaler(), "passthrough", RobustScaler(), LogisticRegression()),
+         GridSearchCV(make_pipeline(MinMaxScaler(), LogisticRegression()), {"minmaxscaler__clip": [False]}, cv=2),
+         ]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # LogisticRegressionCV tells of a default
@@ -743,6 +761,18 @@ REFUSED_STACKS = [
     (
         lambda X, y: StackingClassifier(FORESTS, RandomForestClassifier(3), cv=2).fit(X, np.where(y, "yes", "no")),
         "by RandomForestClassifier: only a linear .* LogisticRegression, .*, with y = numpy.searchsorted",
+    ),
+    (
+        lambda X, y: StackingClassifier(FORESTS, make_pipeline(PolynomialFeatures(), LogisticRegression()), cv=2).fit(
+            X, y
+        ),
+        "combines its members by Pipeline",
+    ),
+    (
+        lambda X, y: StackingClassifier(FORESTS, make_pipeline(MinMaxScaler(clip=True), LogisticRegression())).fit(
+            X, y
+        ),
+        "this StackingClassifier combines its members by Pipeline",
     ),
     (lambda X, y: StackingClassifier(FORESTS, SVC(), cv=2).fit(X, y), "combines its members by SVC"),
     (lambda X, y: StackingClassifier(FORESTS, passthrough=True, cv=2).fit(X, y), "LogisticRegression and passes X"),

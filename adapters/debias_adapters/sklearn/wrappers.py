@@ -384,8 +384,29 @@ def _kept(model: Any) -> list[str]:
 
 def _coefficients(model: Any) -> NDArray[np.float64] | None:
     """Return the weights of the members in the predictions of a stack of regressors; None if it has none."""
-    coefficients = getattr(model.final_estimator_, "coef_", None)
-    return None if coefficients is None else np.asarray(coefficients, dtype=np.float64)
+    final, factors = _behind_scalers(model.final_estimator_)
+    coefficients = getattr(final, "coef_", None)
+    return None if coefficients is None else np.asarray(coefficients, dtype=np.float64) * factors
+
+
+def _behind_scalers(final: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Return the estimator inside searches and pipelines of scalers, and the factors of its columns in the scalers."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+    linear = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)  # they multiply each column and add a constant
+    if hasattr(final, "best_estimator_"):
+        return _behind_scalers(final.best_estimator_)
+    if not isinstance(final, Pipeline):
+        return final, np.ones(1)
+    scalers = [step for _, step in final.steps[:-1] if not passes_through(step)]
+    if any(type(step) not in linear or getattr(step, "clip", False) for step in scalers):
+        return final, np.ones(1)
+    last, factors = _behind_scalers(final.steps[-1][1])
+    for step in scalers:
+        n = step.n_features_in_
+        factors = factors * np.diag(step.transform(np.eye(n)) - step.transform(np.zeros((n, n))))
+    return last, factors
 
 
 def _predicts_the_sum(final: Any, coefficients: NDArray[np.float64]) -> bool:
@@ -429,8 +450,10 @@ def _coefficients_of_classes(model: Any) -> NDArray[np.float64] | None:
             "these. Fit a stack of classifiers with probabilities, with stack_method='auto', which passes these on"
         )
     # Other classifiers may have a coef_ too, of which they make something else than this sum.
-    final = model.final_estimator_
-    return np.asarray(final.coef_, dtype=np.float64).ravel() if isinstance(final, LinearClassifierMixin) else None
+    final, factors = _behind_scalers(model.final_estimator_)
+    if not isinstance(final, LinearClassifierMixin):
+        return None
+    return np.asarray(final.coef_, dtype=np.float64).ravel() * factors
 
 
 def _as_member_takes_it(model: Any, name: str, member: Any) -> Callable[[Any], Any] | None:
