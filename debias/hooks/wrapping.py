@@ -109,6 +109,9 @@ class Inner:
         categories a list, or None if it does not keep them. Returns the same of the columns of the outer model: those
         that `transform` knows as categories, and those that it passes on unchanged. Tables in text are read by these
         labels. Without it nothing is known of the columns that are transformed.
+    note_of_margin : str, or None
+        A warning for readers of the scores if the output of this model is a margin, as that of boosted classifiers is,
+        and the outer model adds up the probabilities that are computed from it.
     """
 
     model: Any
@@ -124,6 +127,7 @@ class Inner:
     predicts: Callable[[Any], NDArray[np.float64]] | None = None
     supervised: Callable[[Any, Any], Supervised | None] | None = None
     labels: Callable[[Labels], Labels] | None = None
+    note_of_margin: str | None = None
 
 
 class RefitInputs(NamedTuple):
@@ -167,6 +171,9 @@ class Unwrapped:
     whole : Predictions or None
         How the outer model predicts. An audit tells how well it does, where this is not what the one model inside
         predicts: of several models, of a weight other than 1, and of calibrated probabilities.
+    has_link : bool
+        Whether the sum of the outputs is a margin, of which the outer model computes its predictions. It is on another
+        scale than the outputs of the models inside, such as the shares of classes in forests.
     """
 
     kind: str
@@ -177,6 +184,7 @@ class Unwrapped:
     named: bool = True
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
     whole: Predictions | None = None
+    has_link: bool = False
 
 
 def together(parts: Sequence[Labels]) -> Labels:

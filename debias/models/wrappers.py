@@ -72,6 +72,10 @@ class Member:
         What tells whether steps of the models around it have seen y, see `supervised`.
     whole : Predictions or None
         How the outermost model around it predicts.
+    n_links : int
+        Number of models around it whose weighted sums are margins, of which they compute their predictions.
+    notes_of_margin : tuple of str
+        Warnings about the models around it that hold if its output is a margin.
     """
 
     model: Any
@@ -92,6 +96,15 @@ class Member:
     positions: NDArray[np.int64] | None = None
     asked_for_y: tuple[Callable[[], Supervised | None], ...] = ()
     whole: Predictions | None = None
+    n_links: int = 0
+    notes_of_margin: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The warnings about the models around it, for readers of its scores."""
+        ensemble = self.ensemble
+        is_share = ensemble.averaged and ensemble.objective.name == "squared_error"
+        return self.notes if is_share else (*self.notes, *self.notes_of_margin)
 
     @cached_property
     def supervised(self) -> tuple[Supervised, ...]:
@@ -259,6 +272,9 @@ def unwrap(
             notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
             weight = inner.weight * member.weight
+            of_margin = () if inner.note_of_margin is None else (inner.note_of_margin,)
+            if member.n_links:  # it is not the trees that say whether this model's output is a margin
+                notes, of_margin = (*notes, *of_margin), ()
             # The columns of a member with layers are those that its innermost layer makes.
             names = inner.feature_names if member.feature_names is None and not member.layers else member.feature_names
             members.append(
@@ -278,6 +294,8 @@ def unwrap(
                     positions=member.positions if positions is None else positions,
                     asked_for_y=(*_asks(inner, inner_X, inner_y), *member.asked_for_y),
                     whole=unwrapped.whole,
+                    n_links=member.n_links + unwrapped.has_link,
+                    notes_of_margin=(*of_margin, *member.notes_of_margin),
                 )
             )
     return members
@@ -337,8 +355,8 @@ def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> N
 
 
 def is_one(members: list[Member]) -> bool:
-    """Whether the members are one model of trees with weight 1."""
-    return len(members) == 1 and members[0].weight == 1
+    """Whether the members are one model of trees with weight 1, and no model around it has a link."""
+    return len(members) == 1 and members[0].weight == 1 and not members[0].n_links
 
 
 def _unseen(unwrapped: Unwrapped, X: Any, y: Any, rows: str) -> Sequence[NDArray[np.int64] | None]:
@@ -454,10 +472,10 @@ def require_one_scale(members: list[Member]) -> None:
         The outputs are on different scales: probabilities and margins, for example.
     """
     scales = {
-        "the response"
+        ("the response", n_links)
         if not ensemble.is_classifier and (ensemble.averaged or ensemble.objective.name == "squared_error")
-        else (ensemble.averaged, ensemble.objective)
-        for ensemble in (member.ensemble for member in members)
+        else (ensemble.averaged, ensemble.objective, n_links)
+        for ensemble, n_links in ((member.ensemble, member.n_links) for member in members)
     }
     if len(scales) > 1:
         raise UnsupportedModelError(

@@ -159,7 +159,7 @@ class _AddedUp(PassedRows, ABC):
             if member.resampled is not None:
                 of_resampled(member.resampled, request.rows)
             notes = (note for note in member.ensemble.notes if note not in NOTES_OF_STOPPING)
-            log = WarningLogOnce((*member.notes, *notes))
+            log = WarningLogOnce((*member.told, *notes))
             warn_of_version(member, members, log)
             streams.append(self._stream(request, member, number, log))
         if streams[0].once and len(members) > 1:

@@ -80,7 +80,7 @@ def prepare(
     ensemble, model, X = member.ensemble, member.model, member.X
     weighed = ensemble.averaging_weight is None and member.train is not None and member.resampled is None
     untold = (*NOTES_OF_STOPPING, PLAIN_MEANS) if weighed else NOTES_OF_STOPPING
-    log = WarningLog((*member.notes, *(note for note in ensemble.notes if note not in untold)), quiet=known)
+    log = WarningLog((*member.told, *(note for note in ensemble.notes if note not in untold)), quiet=known)
     warn_of_version(member, request.members, log)
     if X is None:
         for scorer in scorers:

@@ -20,6 +20,7 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
@@ -100,6 +101,11 @@ MODELS = {
         lambda: StackingRegressor([("a", forest()), ("b", forest(max_depth=2))], LinearRegression(), cv=2),
         NUMBERS,
         Y,
+    ),
+    "stack of classes": (
+        lambda: StackingClassifier([(n, RandomForestClassifier(5, random_state=0)) for n in "ab"], cv=2),
+        NUMBERS,
+        LABELS,
     ),
     "several responses": (lambda: MultiOutputRegressor(forest()), NUMBERS, np.c_[Y, np.log(Y)]),
     "deep": (

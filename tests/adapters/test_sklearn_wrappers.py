@@ -11,40 +11,60 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
+    ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
 from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold, f_regression
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    RidgeClassifier,
+    RidgeCV,
+    SGDClassifier,
+)
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor, RegressorChain
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
     QuantileTransformer,
+    RobustScaler,
     SplineTransformer,
     StandardScaler,
     TargetEncoder,
 )
+from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
+from debias.models.wrappers import unwrap
+from debias.trees.routing import raw_output, route
 from debias_adapters.sklearn.columns import sources
 from support.frozen import frozen
 from support.versions import at_least
@@ -420,6 +440,229 @@ def test_a_linear_stack_scores_as_it_predicts():
     assert raw_sum(scores) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_stack_with_scaled_members_scores_as_it_predicts():
+    X, y = numeric()
+    members = [(name, RandomForestRegressor(5, random_state=k)) for k, name in enumerate("ab")]
+    model = StackingRegressor(members, make_pipeline(StandardScaler(), MaxAbsScaler(), RidgeCV()), cv=2)
+    model.fit(X[:200], y[:200])
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    outputs = np.column_stack([each.predict(X) for each in model.estimators_])
+    np.testing.assert_allclose(np.ptp(model.predict(X) - outputs @ scores.details["weights"]), 0, atol=1e-12)
+    assert "scores are sums over 2 members, times their coefficients" in scores.warnings
+
+
+def test_a_linear_stack_with_a_link_says_so():
+    """It predicts the exponential of the sum, which is on another scale than the members."""
+    X, y = numeric()
+    y = np.exp(y / 2)
+    members = [(name, RandomForestRegressor(5, random_state=k)) for k, name in enumerate("ab")]
+    stack = StackingRegressor(members, PoissonRegressor(), cv=2)
+    model = stack.fit(X[:200], y[:200])
+    sums = np.exp(np.column_stack([each.predict(X) for each in model.estimators_]) @ model.final_estimator_.coef_)
+    np.testing.assert_allclose(model.predict(X), sums * np.exp(model.final_estimator_.intercept_))
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    assert "times their coefficients, of which PoissonRegressor computes its predictions" in scores.warnings[0]
+    parts = [debias.score(each, X[200:], y[200:], rows="held-out").values for each in model.estimators_]
+    np.testing.assert_allclose(scores.values, model.final_estimator_.coef_ @ parts, rtol=1e-10)
+    vote = VotingRegressor([*members, ("s", stack)]).fit(X[:200], y[:200])
+    with pytest.raises(debias.UnsupportedModelError, match="outputs on different scales"):
+        debias.score(vote, X[200:], y[200:], rows="held-out")
+    of_sums = VotingRegressor([*members, ("s", StackingRegressor(members, RidgeCV(), cv=2))]).fit(X[:200], y[:200])
+    found = debias.score(of_sums, X[200:], y[200:], rows="held-out")
+    assert "scores are sums over 2 members, times their coefficients" in found.warnings
+
+
+# --- stacks of classifiers -----------------------------------------------------------------------------
+
+
+def forests_of_classes(**settings):
+    """One member has the weights of rare classes, the other all rows."""
+    balanced = RandomForestClassifier(8, max_depth=4, class_weight="balanced", random_state=0, **settings)
+    return [("forest", balanced), ("extra", ExtraTreesClassifier(8, max_depth=4, random_state=0))]
+
+
+def boosters_of_classes():
+    return [
+        ("g", GradientBoostingClassifier(n_estimators=5, random_state=0)),
+        ("h", HistGradientBoostingClassifier(max_iter=5, random_state=0)),
+    ]
+
+
+def two_classes(labels=(0, 1)):
+    return NUMBERS, np.array(labels)[(RESPONSE > 0).astype(int)]
+
+
+def sum_of_outputs(model, X):
+    """Return the outputs of the members, as debias has them, times their weights, and the constant of the stack."""
+    members = unwrap(model, X)
+    total = np.full(len(X), model.final_estimator_.decision_function(np.zeros((1, len(members)))).item())
+    for member in members:
+        ensemble = member.ensemble
+        total += member.weight * raw_output(ensemble, route(ensemble, member.X.astype(ensemble.routing_dtype)))[:, -1]
+    return total
+
+
+FINAL = [LogisticRegression(), LogisticRegressionCV(cv=2), SGDClassifier(loss="log_loss", random_state=0),
+         RidgeClassifier(), LinearSVC(), LinearDiscriminantAnalysis(),
+         make_pipeline(StandardScaler(), "passthrough", RobustScaler(), LogisticRegression()),
+         GridSearchCV(make_pipeline(MinMaxScaler(), LogisticRegression()), {"minmaxscaler__clip": [False]}, cv=2),
+         ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # LogisticRegressionCV tells of a default
+@pytest.mark.parametrize("final", FINAL, ids=lambda final: type(final).__name__)
+def test_the_decision_function_of_a_stack_is_the_sum_of_its_members(final):
+    X, y = two_classes(("no", "yes"))
+    model = StackingClassifier(forests_of_classes(), final, cv=3).fit(X[:200], y[:200])
+    np.testing.assert_allclose(sum_of_outputs(model, X), model.decision_function(X), rtol=0, atol=1e-12)
+    margins = StackingClassifier(boosters_of_classes(), final, cv=3, stack_method="decision_function")
+    margins.fit(X[:200], y[:200])
+    np.testing.assert_allclose(sum_of_outputs(margins, X), margins.decision_function(X), rtol=0, atol=1e-12)
+
+
+def test_a_stack_of_classifiers_scores_as_its_decision_function():
+    """By eq. 14 to the letter scores add up to mean(F y) - mean(y) x the roots, F the decision function.
+
+    Both classes have an output, F and -F, and so the scores of members and stack are twice this.
+    """
+    X, y = two_classes(("no", "yes"))
+    model = StackingClassifier(forests_of_classes(), cv=3).fit(X[:200], y[:200])
+    X_new, y_new, is_yes = X[200:], y[200:], y[200:] == "yes"
+    scores = debias.score(model, X_new, y_new, scorer="mdi_oob(centre='none')", rows="held-out")
+    coefficients, intercept = model.final_estimator_.coef_[0], model.final_estimator_.intercept_[0]
+    margin = model.decision_function(X_new) - intercept
+    root = [np.mean([tree.tree_.value[0, 0] for tree in each.estimators_], axis=0) for each in model.estimators_]
+    of_yes = np.mean(margin * is_yes) - coefficients @ [share[1] for share in root] * is_yes.mean()
+    rest = coefficients.sum() - margin
+    of_no = np.mean(rest * ~is_yes) - coefficients @ [share[0] for share in root] * (~is_yes).mean()
+    assert raw_sum(scores) == pytest.approx(of_yes + of_no, rel=1e-9)
+    assert scores.details["weights"] == pytest.approx(coefficients.tolist())
+    parts = [debias.score(each, X_new, is_yes.astype(int), rows="held-out").values for each in model.estimators_]
+    whole = debias.score(model, X_new, y_new, rows="held-out").values
+    np.testing.assert_allclose(whole, coefficients @ parts, rtol=1e-10, atol=1e-14)
+    assert "in the decision function of LogisticRegression" in scores.warnings[0]
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), (False, True), (3, 7)])
+def test_labels_of_a_stack_are_those_of_the_user(labels):
+    """scikit-learn fits members to the places of the labels; those that were fitted before have their own."""
+    X, y = two_classes(labels)
+    places = two_classes()[1]
+    expected = debias.score(StackingClassifier(forests_of_classes(), cv=3).fit(X[:200], places[:200]), X[200:],
+                            places[200:], rows="held-out").values  # fmt: skip
+    model = StackingClassifier(forests_of_classes(), cv=3).fit(X[:200], y[:200])
+    for X_new, y_new in ((X[200:], y[200:]), (pd.DataFrame(X[200:]), pd.Series(y[200:]).astype("category"))):
+        scores = debias.score(model, X_new, y_new, rows="held-out")
+        np.testing.assert_allclose(scores.values, expected, rtol=1e-12)
+    with pytest.raises(debias.RowsError, match="labels that the model never saw"):
+        debias.score(model, X[200:], np.where(places[200:] == 1, "other", "none"), rows="held-out")
+
+
+def test_members_of_a_stack_that_were_fitted_before_keep_their_labels():
+    X, y = two_classes(("no", "yes"))
+    places = two_classes()[1]
+    (_, one), (_, other) = forests_of_classes()
+    of_labels, of_places = one.fit(X[:100], y[:100]), other.fit(X[:100], places[:100])
+    model = StackingClassifier([("a", of_labels), ("b", of_places), ("c", "drop")], cv="prefit").fit(
+        X[100:200], y[100:200]
+    )
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    parts = [debias.score(of_labels, X[200:], y[200:], rows="held-out").values,
+             debias.score(of_places, X[200:], places[200:], rows="held-out").values]  # fmt: skip
+    np.testing.assert_allclose(scores.values, model.final_estimator_.coef_[0] @ parts, rtol=1e-10, atol=1e-14)
+    assert "debias cannot tell whether its coefficients were fitted to these rows" in scores.warnings[0]
+    turned = RandomForestClassifier(3).fit(X[:100], np.where(y[:100] == "yes", "a", "b"))
+    model = StackingClassifier([("t", turned)], cv="prefit").fit(X[100:200], y[100:200])
+    with pytest.raises(
+        debias.UnsupportedModelError, match=r"member 't' .* to the classes \['a', 'b'\], and the stack to"
+    ):
+        debias.score(model, X[200:], y[200:], rows="held-out")
+
+
+def test_a_stack_of_frozen_members_has_the_note_too():
+    X, y = two_classes(("no", "yes"))
+    member = forests_of_classes()[0][1].fit(X[:100], y[:100])
+    model = StackingClassifier([("a", frozen(member))], cv=2).fit(X[100:200], y[100:200])
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    assert "debias cannot tell whether its coefficients were fitted to these rows" in scores.warnings[0]
+    expected = debias.score(member, X[200:], y[200:], rows="held-out").values * model.final_estimator_.coef_.item()
+    np.testing.assert_allclose(scores.values, expected, rtol=1e-12)
+
+
+def test_a_stack_that_dropped_a_member_is_the_stack_without_it():
+    X, y = two_classes()
+    members = forests_of_classes()
+    without = StackingClassifier(members, cv=3).fit(X[:200], y[:200])
+    dropped = StackingClassifier([members[0], ("gone", "drop"), members[1]], cv=3).fit(X[:200], y[:200])
+    one, other = (debias.score(each, X[200:], y[200:], rows="held-out").values for each in (without, dropped))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_pipelines_sparse_rows_and_weights_are_those_of_the_members():
+    X, _ = draw()
+    y = (X["age"] + 2 * (X["town"] == "C") > 0.5).to_numpy()
+    X = X.assign(colour=X["colour"].fillna("none"))
+    members = [(name, pipeline(RandomForestClassifier(5, random_state=k))) for k, name in enumerate("ab")]
+    model = StackingClassifier(members, cv=2).fit(X[:200], y[:200])
+    scores = debias.score(model, X[200:], y[200:], rows="held-out")
+    assert scores.feature_names == tuple(X.columns)
+    parts = [debias.score(each, X[200:], y[200:].astype(int), rows="held-out").values for each in model.estimators_]
+    np.testing.assert_allclose(scores.values, model.final_estimator_.coef_[0] @ parts, rtol=1e-10, atol=1e-14)
+
+    X, y = two_classes()
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    model = StackingClassifier(forests_of_classes(), cv=2).fit(X[:200], y[:200], sample_weight=weight[:200])
+    dense = debias.score(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:])
+    given = {"rows": "held-out", "sample_weight": weight[200:]}
+    sparse = debias.score(model, scipy.sparse.csr_array(X[200:]), y[200:], **given)
+    np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-12)
+    times = weight[200:].astype(int)
+    repeated = debias.score(model, X[200:].repeat(times, axis=0), y[200:].repeat(times), rows="held-out")
+    np.testing.assert_allclose(dense.values, repeated.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_out_of_bag_rows_of_a_stack_have_fitted_its_coefficients(classes):
+    """So the scores of noise have a mean above 0: they are given if asked for, with a warning, and not tested."""
+    X, y = two_classes(("no", "yes")) if classes else numeric()
+    make, forest = (
+        (StackingClassifier, RandomForestClassifier) if classes else (StackingRegressor, RandomForestRegressor)
+    )
+    model = make([(name, forest(8, random_state=k)) for k, name in enumerate("ab")], cv=3).fit(X, y)
+    told = f"the coefficients of this {make.__name__} were fitted to predictions of its members for them, so scores on"
+    with pytest.raises(debias.ProvenanceError, match=f"these are the training rows, and {told}"):
+        debias.score(model, X, y)
+    with pytest.warns(debias.DebiasWarning, match=told) as caught:
+        scores = debias.score(model, X, y, rows="oob")
+    assert sum(told in str(each.message) for each in caught) == 1
+    assert (scores.rows, scores.provenance["status"]) == ("oob", "proven")
+    of_members = (y == "yes").astype(int) if classes else y
+    parts = [debias.score(each, X, of_members).values for each in model.estimators_]
+    np.testing.assert_allclose(scores.values, np.ravel(model.final_estimator_.coef_) @ parts, rtol=1e-10, atol=1e-14)
+    with pytest.warns(debias.DebiasWarning, match=told):
+        audit = debias.audit(model, X, y, rows="oob")
+    assert f"how the scores of the 2 models inside this {make.__name__} vary" in audit.untested_because
+    if not classes:
+        before = [(name, member) for (name, _), member in zip(model.estimators, model.estimators_, strict=True)]
+        of_other_rows = make(before, RidgeCV(), cv="prefit").fit(X[:100], y[:100])
+        assert debias.score(of_other_rows, X, y).rows == "oob"
+
+
+def test_margins_that_are_added_for_probabilities_are_told():
+    X, y = two_classes()
+    inner = StackingClassifier(forests_of_classes(), LogisticRegression(), cv=2)
+    told = "the margins of the members are added, though the final estimator takes their probabilities"
+    for members, method, is_told in (
+        (boosters_of_classes(), "auto", True),
+        (boosters_of_classes(), "decision_function", False),
+        (forests_of_classes(), "auto", False),
+        ([("inner", inner)], "decision_function", False),
+        ([("inner", inner)], "auto", True),
+    ):
+        model = StackingClassifier(members, LogisticRegression(), cv=2, stack_method=method).fit(X[:200], y[:200])
+        assert (told in debias.score(model, X[200:], y[200:], rows="held-out").warnings) == is_told
+
+
 def test_votes_of_classes():
     X, y = numeric(classes=True)
     members = [(name, RandomForestClassifier(8, random_state=k)) for k, name in enumerate("ab")]
@@ -511,6 +754,66 @@ def test_what_cannot_be_unwrapped_is_refused_by_name(make, complaint):
     model = make(NUMBERS, RESPONSE)
     with pytest.raises(debias.UnsupportedModelError, match=complaint):
         debias.score(model, NUMBERS, RESPONSE)
+
+
+FORESTS = [("a", RandomForestClassifier(3, random_state=0))]
+REFUSED_STACKS = [
+    (
+        lambda X, y: StackingClassifier(FORESTS, RandomForestClassifier(3), cv=2).fit(X, np.where(y, "yes", "no")),
+        "by RandomForestClassifier: only a linear .* LogisticRegression, .*, with y = numpy.searchsorted",
+    ),
+    (
+        lambda X, y: StackingClassifier(FORESTS, make_pipeline(PolynomialFeatures(), LogisticRegression()), cv=2).fit(
+            X, y
+        ),
+        "combines its members by Pipeline",
+    ),
+    (
+        lambda X, y: StackingClassifier(FORESTS, make_pipeline(MinMaxScaler(clip=True), LogisticRegression())).fit(
+            X, y
+        ),
+        "this StackingClassifier combines its members by Pipeline",
+    ),
+    (lambda X, y: StackingClassifier(FORESTS, SVC(), cv=2).fit(X, y), "combines its members by SVC"),
+    (lambda X, y: StackingClassifier(FORESTS, passthrough=True, cv=2).fit(X, y), "LogisticRegression and passes X"),
+    (lambda X, y: StackingClassifier(FORESTS, cv=2).fit(X, np.digitize(X[:, 0], [0, 1])), "tells 3 classes apart"),
+    (
+        lambda X, y: StackingClassifier(FORESTS, KNeighborsClassifier(), cv=2).fit(X, np.c_[y, ~y].astype(int)),
+        "StackingClassifier has 2 responses",
+    ),
+    (
+        lambda X, y: StackingClassifier(FORESTS, stack_method="predict", cv=2).fit(X, y),
+        "member 'a' of this StackingClassifier passes predicted labels",
+    ),
+    (
+        lambda X, y: StackingClassifier([("a", RandomForestRegressor(3))], cv=2).fit(X, y),
+        "member 'a' of this StackingClassifier passes predicted labels or numbers",
+    ),
+    (
+        lambda X, y: StackingClassifier([*FORESTS, ("l", LogisticRegression())], cv=2).fit(X, y),
+        "no adapter recognises sklearn.linear_model._logistic.LogisticRegression",
+    ),
+    (
+        lambda X, y: StackingClassifier([*FORESTS, ("x", HistGradientBoostingClassifier(max_iter=3))], cv=2).fit(
+            X, y > 0
+        ),
+        "the members of this StackingClassifier have outputs on different scales",
+    ),
+    (  # the inner stack has a margin, and the forest a share
+        lambda X, y: VotingClassifier([*FORESTS, ("s", StackingClassifier(FORESTS, cv=2))], voting="soft").fit(
+            X, y > 0
+        ),
+        "the members of this VotingClassifier have outputs on different scales",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "complaint"), REFUSED_STACKS, ids=[complaint for _, complaint in REFUSED_STACKS])
+def test_stacks_of_classes_that_are_no_sums_are_refused_by_name(make, complaint):
+    y = RESPONSE > 0
+    model = make(NUMBERS, y)
+    with pytest.raises(debias.UnsupportedModelError, match=complaint):
+        debias.score(model, NUMBERS, y, rows="held-out")
 
 
 def test_rows_a_transformer_does_not_take_are_refused():

@@ -12,9 +12,11 @@ from click.testing import CliRunner
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
@@ -68,6 +70,11 @@ def several_outputs(train, fresh):
 
 def one_weighted(train, fresh):
     return StackingRegressor([("only", forest())], LinearRegression()).fit(*train), *fresh, {}
+
+
+def stacked_classes(train, fresh):
+    members = [("bagged", forest(RandomForestClassifier)), ("extra", forest(ExtraTreesClassifier))]
+    return StackingClassifier(members, cv=2).fit(train[0], train[1] > 140), fresh[0], fresh[1] > 140, {}
 
 
 def members_in_a_pipeline(train, fresh):
@@ -165,7 +172,16 @@ def test_every_case_says_why_and_what_to_do(case, halves):
 
 @pytest.mark.parametrize(
     "case",
-    [voting, soft_voting, calibrated, several_outputs, one_weighted, members_in_a_pipeline, votes_of_votes],
+    [
+        voting,
+        soft_voting,
+        calibrated,
+        several_outputs,
+        one_weighted,
+        stacked_classes,
+        members_in_a_pipeline,
+        votes_of_votes,
+    ],
     ids=lambda case: case.__name__,
 )
 def test_models_around_several_are_tested(case, halves):

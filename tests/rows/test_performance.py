@@ -22,6 +22,7 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
@@ -605,11 +606,14 @@ def test_the_trees_of_a_calibrated_model_are_not_taken_for_the_model():
     assert debias.Audit.from_json(audit.to_json()).performance == found
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("make", [
-    lambda: VotingClassifier(FORESTS, voting="soft", weights=[1, 3]),
-    lambda: CalibratedClassifierCV(XGBClassifier(n_estimators=5, n_jobs=1), cv=3, method="isotonic"),
-    lambda: make_pipeline(StandardScaler(), OneVsRestClassifier(FORESTS[0][1])),
+@pytest.mark.parametrize(("make", "n_classes"), [
+    *((make, n_classes) for n_classes in (2, 3) for make in (
+        lambda: VotingClassifier(FORESTS, voting="soft", weights=[1, 3]),
+        lambda: CalibratedClassifierCV(XGBClassifier(n_estimators=5, n_jobs=1), cv=3, method="isotonic"),
+        lambda: make_pipeline(StandardScaler(), OneVsRestClassifier(FORESTS[0][1])),
+    )),
+    (lambda: StackingClassifier(FORESTS, cv=2), 2),
+    (lambda: StackingClassifier(FORESTS[:1], LogisticRegression(), cv=2), 2),
 ])  # fmt: skip
 def test_several_classifiers_have_the_brier_score_of_their_own_probabilities(make, n_classes):
     model, (X, y) = make().fit(*drawn(0, n_classes)), drawn(1, n_classes)
@@ -621,6 +625,14 @@ def test_several_classifiers_have_the_brier_score_of_their_own_probabilities(mak
     assert found.metric == "Brier score"
     assert (found.value, found.constant, found.auc) == pytest.approx((brier, constant, area))
     assert found.skill == pytest.approx(1 - brier / constant)
+
+
+def test_a_stack_of_one_classifier_with_coefficient_1_is_not_its_member():
+    model, (X, y) = StackingClassifier(FORESTS[:1], LogisticRegression(), cv=2).fit(*drawn(0, 2)), drawn(1, 2)
+    model.final_estimator_.coef_[:] = 1.0
+    expected = np.mean((model.predict_proba(X)[:, 1] - y) ** 2)
+    assert performance(model, X, y).value == pytest.approx(expected)
+    assert expected != pytest.approx(performance(model.estimators_[0], X, y).value, rel=0.01)
 
 
 def test_several_regressors_have_the_r2_of_their_own_predictions():

@@ -10,11 +10,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from xgboost import XGBClassifier, XGBRegressor
@@ -68,10 +69,17 @@ def vote(members, weights=None, voting="soft"):
 
 def stack(members, coefficients):
     """A stack of fitted members with given coefficients."""
-    made = StackingRegressor([(f"m{k}", member) for k, member in enumerate(members)], LinearRegression())
-    made.estimators_, made.final_estimator_ = list(members), LinearRegression()
-    made.final_estimator_.coef_, made.final_estimator_.intercept_ = np.array(coefficients), 0.0
+    classes = getattr(members[0], "classes_", None)
+    made, final = StackingRegressor, LinearRegression()
+    if classes is not None:
+        made, final = StackingClassifier, LogisticRegression()
+    made = made([(f"m{k}", member) for k, member in enumerate(members)], final)
+    made.estimators_, made.final_estimator_ = list(members), final
+    final.coef_, final.intercept_ = np.array(coefficients), 0.0
     made.stack_method_ = ["predict"] * len(members)
+    if classes is not None:
+        final.coef_, final.intercept_, final.classes_ = final.coef_[None], np.zeros(1), np.arange(2)
+        made.stack_method_, made.classes_ = ["predict_proba"] * len(members), classes
     return made
 
 
@@ -134,15 +142,17 @@ def statistic_by_definition(models, weights, X, y, weight, n_features, kind, ord
 
 
 @pytest.mark.parametrize(
-    ("kind", "libraries"),
+    ("kind", "libraries", "coefficients"),
     [
-        ("regression", ("forest", "boosted")),
-        pytest.param("binary", ("boosted", "boosted"), marks=pytest.mark.thorough),
-        pytest.param("three classes", ("boosted", "boosted"), marks=pytest.mark.thorough),
-        pytest.param("three classes", ("forest", "forest"), marks=pytest.mark.thorough),
+        ("regression", ("forest", "boosted"), None),
+        ("binary", ("forest", "forest"), [1.7, -0.4]),
+        pytest.param("binary", ("boosted", "boosted"), None, marks=pytest.mark.thorough),
+        pytest.param("binary", ("boosted", "boosted"), [0.8, 2.1], marks=pytest.mark.thorough),
+        pytest.param("three classes", ("boosted", "boosted"), None, marks=pytest.mark.thorough),
+        pytest.param("three classes", ("forest", "forest"), None, marks=pytest.mark.thorough),
     ],
 )
-def test_z_is_that_of_the_definition(kind, libraries):
+def test_z_is_that_of_the_definition(kind, libraries, coefficients):
     """The members see other columns: a is in the first, and d, which depends on it, is in the second only."""
     X, y = rows(kind, 180)
     columns = [["a", "b", "e"], ["b", "c", "d", "e"]]
@@ -157,19 +167,21 @@ def test_z_is_that_of_the_definition(kind, libraries):
         chosen.steps[0] = (chosen.steps[0][0], chosen.steps[0][1].fit(X[:120]))
         chosen.steps[1] = (chosen.steps[1][0], model)
         members.append(chosen)
-    weights, fresh, of_fresh = [3.0, 1.0], X[120:], y[120:]
+    fresh, of_fresh = X[120:], y[120:]
+    made = vote(members, [3.0, 1.0]) if coefficients is None else stack(members, coefficients)
+    weights = [0.75, 0.25] if coefficients is None else coefficients
     sample_weight = np.random.default_rng(0).integers(0, 3, 60).astype(float)
-    scores = scored(vote(members, weights), fresh, of_fresh, sample_weight=sample_weight)
+    scores = scored(made, fresh, of_fresh, sample_weight=sample_weight)
     used = sample_weight > 0
     random = np.random.default_rng(np.random.SeedSequence(3))
     orders = [np.arange(used.sum()), *(random.permutation(used.sum()) for _ in range(19))]
     seen = [(fresh[of].to_numpy(), np.array(["abcde".index(name) for name in of])) for of in columns]
-    z = statistic_by_definition(models, [0.75, 0.25], seen, of_fresh, sample_weight, 5, kind, orders)
+    z = statistic_by_definition(models, weights, seen, of_fresh, sample_weight, 5, kind, orders)
     np.testing.assert_allclose(scores.z, z[0], rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(scores.null, z[1:], rtol=1e-5, atol=1e-7)
     assert scores.details["test"]["method"] == "residuals"
     parts = [scored(model, fresh, of_fresh, sample_weight=sample_weight, test=None).values for model in members]
-    np.testing.assert_allclose(scores.values, 0.75 * parts[0] + 0.25 * parts[1], rtol=1e-12)
+    np.testing.assert_allclose(scores.values, weights[0] * parts[0] + weights[1] * parts[1], rtol=1e-12, atol=1e-14)
 
 
 def test_standard_errors_are_those_of_the_summed_contributions():
@@ -255,6 +267,27 @@ def test_one_member_with_a_coefficient_has_the_z_of_the_member():
     np.testing.assert_allclose(one.z, alone.z, rtol=1e-9)
     np.testing.assert_allclose(one.p_adjusted, alone.p_adjusted)
     np.testing.assert_allclose(one.values, 0.4 * alone.values)
+
+
+@pytest.mark.parametrize("make", [forest, boosted])
+def test_a_stack_of_classes_is_what_stacks_and_votes_are(make):
+    """One member, copies, the weights of a vote, another order, weight 0, and members that cancel."""
+    X, y = rows("binary")
+    fresh = X[150:], y[150:]
+    one, other = (make("binary", seed).fit(X[:150], y[:150]) for seed in (0, 1))
+    alone, of_one = scored(one, *fresh), scored(stack([one], [3.5]), *fresh)
+    for name in ("z", "null", "p_value", "p_adjusted"):
+        np.testing.assert_allclose(getattr(of_one, name), getattr(alone, name), rtol=1e-9, atol=1e-10)
+    for name in ("values", "standard_error"):
+        np.testing.assert_allclose(getattr(of_one, name), 3.5 * getattr(alone, name), rtol=1e-9, atol=1e-12)
+    same_test(scored(stack([one, one], [1.5, 2.0]), *fresh), of_one)
+    both = scored(stack([one, other], [0.25, 0.75]), *fresh)
+    same_test(both, scored(vote([one, other], [1, 3]), *fresh))
+    same_test(scored(stack([other, one], [0.75, 0.25]), *fresh), both)
+    same_test(scored(stack([one, other, one], [0.25, 0.75, 0.0]), *fresh), both)
+    assert (scored(stack([one, one], [2.0, -2.0]), *fresh).p_value == 1).all()
+    turned = scored(stack([one], [-2.0]), *fresh)
+    assert turned.z[0] < 0 < alone.z[0]
 
 
 def test_models_of_several_responses_are_the_outputs_of_one():

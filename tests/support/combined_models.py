@@ -398,7 +398,17 @@ MODELS: dict[str, Model] = {
         "numbers",
     ),
     "StackingClassifier": Model(
-        lambda X, y: ensemble.StackingClassifier([("f", classifier())], LogisticRegression(), cv=2).fit(X, y), "0/1"
+        lambda X, y: ensemble.StackingClassifier(
+            [("f", classifier()), ("e", ensemble.ExtraTreesClassifier(**FEW))], LogisticRegression(), cv=2
+        ).fit(X, y),
+        "0/1",
+    ),
+    "StackingClassifier, more classes": Model(
+        lambda X, y: ensemble.StackingClassifier([("f", classifier())], LogisticRegression(), cv=2).fit(X, y),
+        "three classes",
+    ),
+    "StackingClassifier with a forest on top": Model(
+        lambda X, y: ensemble.StackingClassifier([("f", classifier())], classifier(), cv=2).fit(X, y), "0/1"
     ),
     "OneVsRestClassifier": Model(lambda X, y: OneVsRestClassifier(classifier()).fit(X, y), "three classes"),
     "OneVsOneClassifier": Model(lambda X, y: OneVsOneClassifier(classifier()).fit(X, y), "three classes"),

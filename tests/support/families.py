@@ -299,6 +299,13 @@ FAMILIES = {
     "MultiOutputRegressor": lambda: MultiOutputRegressor(piped()),
     "VotingRegressor": lambda: ensemble.VotingRegressor([("one", piped()), ("two", piped())], weights=[1, 2]),
     "StackingRegressor": lambda: ensemble.StackingRegressor([("one", piped())], LinearRegression(), cv=2),
+    "StackingClassifier": lambda: ensemble.StackingClassifier(
+        [
+            (str(seed), make_pipeline(piped()[:-1], ensemble.RandomForestClassifier(5, random_state=seed)))
+            for seed in range(2)
+        ],
+        cv=2,
+    ),
 }
 
 ON_SPARK = {
@@ -316,7 +323,7 @@ UNNAMED = {*UNPICKLED, "NGBoost"}
 
 def response(family, y):
     """Return the response as a family needs it: labels, two columns for several outputs, or events and times."""
-    if family in ("CalibratedClassifierCV", "BalancedRandomForest", "AdaBoostClassifier"):
+    if family in ("CalibratedClassifierCV", "StackingClassifier", "BalancedRandomForest", "AdaBoostClassifier"):
         return np.where(y > 0, "yes", "no")
     if family in SURVIVAL:
         times = [(k % 4 != 0, time) for k, time in enumerate(np.exp(-y / y.std()))]  # a quarter is censored

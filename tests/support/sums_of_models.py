@@ -7,13 +7,16 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
@@ -156,6 +159,41 @@ def stacked(rng):
     return StackingRegressor(members, final_estimator=RidgeCV(), cv=3), X, y.to_numpy(), 200, NOISE, None
 
 
+def logistic_stack(members, **settings):
+    return StackingClassifier(members, final_estimator=LogisticRegression(), cv=3, **settings)
+
+
+def forests_of_classes():
+    balanced = forest(RandomForestClassifier, class_weight="balanced")
+    return [("r", balanced), ("e", forest(ExtraTreesClassifier, 1)), ("m", forest(RandomForestClassifier, 2))]
+
+
+def null_stacked_classes(rng):
+    X = mixed(rng, 300)
+    return logistic_stack(forests_of_classes()), X, rng.integers(0, 2, 300), 150, list(X), None
+
+
+def rare_stacked_classes(rng):
+    X, y = rare(rng, 3)
+    return logistic_stack(forests_of_classes()), X, y, 500, NOISE, None
+
+
+def stacked_probabilities_of_boosters(rng):
+    X = mixed(rng, 600)
+    y = (0.6 * X.s1 + 0.6 * X.s2 * X.s3 + rng.logistic(size=600) > 0).astype(int).to_numpy()
+    return logistic_stack([("x", boosted(XGBClassifier)), ("l", LGBMClassifier(**LIGHTGBM))]), X, y, 300, NOISE, None
+
+
+def stacked_margins(rng):
+    X = mixed(rng, 600)
+    y = (0.7 * X.s1 + 0.5 * X.s2 + rng.logistic(size=600) > 0).astype(int).to_numpy()
+    members = [
+        ("g", GradientBoostingClassifier(n_estimators=15, random_state=0)),
+        ("h", HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=6, random_state=0)),
+    ]
+    return logistic_stack(members, stack_method="decision_function"), X, y, 300, NOISE, None
+
+
 def two_responses(rng):
     X, error = mixed(rng, 400), rng.normal(size=400)
     y = np.column_stack([0.6 * X.s1 + error, 10 * (0.5 * X.s2 - 0.5 * error + rng.normal(size=400))])
@@ -198,6 +236,10 @@ DESIGNS = {
         encoded,
         other_columns,
         stacked,
+        null_stacked_classes,
+        rare_stacked_classes,
+        stacked_probabilities_of_boosters,
+        stacked_margins,
         two_responses,
         one_vs_rest,
         many_rows,
