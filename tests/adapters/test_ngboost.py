@@ -17,7 +17,10 @@ from debias.testing import check_adapter
 from debias.trees.routing import raw_output, route
 
 pytestmark = pytest.mark.integration
-pytest.importorskip("ngboost")
+ngboost = pytest.importorskip("ngboost")
+several_bases = pytest.mark.skipif(
+    not hasattr(ngboost.NGBRegressor, "_base_learners"), reason="old versions of NGBoost have one base learner"
+)
 N, HELD = 300, slice(200, 300)
 TRAIN = slice(0, 200)
 
@@ -33,7 +36,7 @@ def responses(z):
     rng, share = np.random.default_rng(1), special.expit(z)
     real = ("Normal", "NormalFixedVar", "NormalFixedMean", "Laplace", "TFixedDf", "Cauchy", "TFixedDfFixedVar")
     positive = ("LogNormal", "Exponential", "Gamma", "Weibull")
-    return {
+    every = {
         **dict.fromkeys(real, z),
         **dict.fromkeys(positive, np.exp(z / 2)),
         "HalfNormal": np.abs(z),
@@ -42,17 +45,16 @@ def responses(z):
         "LogitNormal": share,
         "BetaBinomialEstN": rng.binomial(10, share),
     }
+    return {name: y for name, y in every.items() if hasattr(ngboost.distns, name)}  # fewer in old versions
 
 
 X, Y = rows()
 OF = responses(Y)
-WITH_CRPS = ("Normal", "NormalFixedVar", "NormalFixedMean", "Laplace", "LogNormal", "Exponential")
+WITH_CRPS = ("Normal", "NormalFixedVar", "NormalFixedMean", "Laplace", "LogNormal")
 CASES = [*((name, "LogScore") for name in OF), *((name, "CRPScore") for name in WITH_CRPS)]
 
 
 def model(kind="NGBRegressor", **settings):
-    import ngboost
-
     few = {"n_estimators": 12, "learning_rate": 0.05, "verbose": False, "random_state": 0}
     return getattr(ngboost, kind)(**{**few, **settings})
 
@@ -63,6 +65,12 @@ def fitted(name="Normal", score="LogScore", y=None, **settings):
     chosen = {"Dist": getattr(distns, name), "Score": getattr(scores, score), **settings}
     np.random.seed(0)  # noqa: NPY002 - some distributions draw from the global state as they are fitted
     return model(**chosen).fit(X[TRAIN], (OF[name] if y is None else y)[TRAIN])
+
+
+def fitted_to(y, kind="NGBRegressor", **settings):
+    """Return a model of rows whose trees do not depend on the global random state."""
+    base = DecisionTreeRegressor(max_depth=3, random_state=0)
+    return model(kind, **{"Base": base, **settings}).fit(X[TRAIN], y[TRAIN])
 
 
 def parameters(ensemble, margin):
@@ -96,7 +104,9 @@ def test_the_contract_holds_and_parameters_are_the_librarys(name, score):
         {"minibatch_frac": 0.5},
         {"natural_gradient": False},
         {"Base": DecisionTreeRegressor(max_leaf_nodes=5, max_features=2, random_state=0)},
-        {"Base": [DecisionTreeRegressor(max_depth=2), DecisionTreeRegressor(max_depth=1)]},
+        pytest.param(
+            {"Base": [DecisionTreeRegressor(max_depth=2), DecisionTreeRegressor(max_depth=1)]}, marks=several_bases
+        ),
         {"n_estimators": 40, "early_stopping_rounds": 2, "learning_rate": 0.5},
     ],
 )
@@ -217,6 +227,97 @@ def test_the_best_constant_has_the_least_loss(name):
         assert loss(best) < min(loss(best + 0.01 * step), loss(best - 0.01 * step))
 
 
+@pytest.mark.parametrize("n_responses", [3, 5])
+def test_the_best_constant_of_many_parameters_is_that_of_the_weighted_moments(n_responses):
+    from ngboost.distns import MultivariateNormal
+
+    y = np.column_stack([Y + k * X[:, 1] + np.roll(Y, 7 * k) for k in range(n_responses)])
+    objective = debias.plugin.extract(fitted_to(y, Dist=MultivariateNormal(n_responses), n_estimators=2)).objective
+    weight = np.random.default_rng(0).integers(1, 4, 100).astype(float)
+    deviation = y[HELD] - np.average(y[HELD], axis=0, weights=weight)
+    covariance = (weight[:, None] * deviation).T @ deviation / weight.sum()
+    expected = 0.5 * (n_responses * (np.log(2 * np.pi) + 1) + np.linalg.slogdet(covariance)[1])
+    best = objective.best_constant(y[HELD], weight)
+    found = np.average(objective.loss(y[HELD], np.tile(best, (100, 1))), weights=weight)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0])
+def test_the_best_constant_is_found_from_a_start_with_an_infinite_loss(factor):
+    """The log density of Laplace is -inf from 745 scales on, so that other units have no loss at the start."""
+    objective, y = debias.plugin.extract(fitted("Laplace")).objective, factor * Y[HELD, None]
+    scale = np.abs(y - np.median(y)).mean()
+    best = objective.best_constant(y, np.ones(100))
+    assert objective.loss(y, np.tile(best, (100, 1))).mean() == pytest.approx(np.log(2 * scale) + 1, rel=1e-9)
+
+
+def test_a_rule_of_the_user_is_named_by_its_kind():
+    """NGBoost takes the class of a rule, one made for a distribution, and those of the user without a metric."""
+    from scipy import stats
+
+    class Normal(ngboost.scores.LogScore):
+        def score(self, y):
+            return -stats.norm.logpdf(y, self.loc)
+
+        def d_score(self, y):
+            return (self.loc - y)[:, None]
+
+    class Absolute(ngboost.scores.CRPScore):
+        def score(self, y):
+            return np.abs(self.loc - y)
+
+        def d_score(self, y):
+            return np.sign(self.loc - y)[:, None]
+
+    class Mean(ngboost.distns.RegressionDistn):
+        n_params, scores = 1, (Normal, Absolute)
+
+        def __init__(self, params):
+            super().__init__(params)
+            self.loc = params[0]
+
+        def fit(y):
+            return np.array([np.mean(y)])
+
+        def mean(self):
+            return self.loc
+
+    for rule, metric in ((ngboost.scores.LogScore, "negative log likelihood"), (ngboost.scores.CRPScore, "CRPS")):
+        given = fitted_to(Y, Dist=Mean, Score=rule, natural_gradient=False)
+        check_adapter(given, X[HELD], Y[HELD])
+        performance = debias.audit(given, X[HELD], Y[HELD], random_state=0).performance
+        assert performance.metric == metric
+        assert performance.value == pytest.approx(given.score(X[HELD], Y[HELD]), rel=1e-12)
+    with pytest.warns(UserWarning, match="unnecessary"):
+        given = fitted_to(Y, Score=ngboost.distns.Normal.scores[0])
+    assert debias.plugin.extract(given).objective.metric == "negative log likelihood"
+
+
+def test_the_columns_of_y_are_those_of_the_distribution():
+    """Of three independent means with one variance there are three parameters, not nine as of NGBoost's own."""
+
+    class Squared(ngboost.scores.LogScore):
+        def score(self, y):
+            return 0.5 * ((y - self._params.T) ** 2).sum(axis=1) + 1.5 * np.log(2 * np.pi)
+
+        def d_score(self, y):
+            return self._params.T - y
+
+    class Means(ngboost.distns.RegressionDistn):
+        n_params, scores, multi_output = 3, (Squared,), True
+
+        def fit(y):
+            return y.mean(axis=0)
+
+        def mean(self):
+            return self._params.T
+
+    y = np.column_stack([Y, Y + X[:, 1], X[:, 2]])
+    given = fitted_to(y, Dist=Means, natural_gradient=False)
+    check_adapter(given, X[HELD], y[HELD])
+    assert debias.plugin.extract(given).objective.n_columns == 3
+
+
 def test_the_skill_of_a_mean_is_its_r2():
     """The share of Cox and Snell is R2 where both distributions have the variance that fits them best."""
     from debias.rows.performance import _skill
@@ -267,11 +368,38 @@ def test_training_rows_are_recognised():
             debias.audit(fitted(**settings), X[TRAIN], Y[TRAIN])
 
 
-def test_an_overfitted_spread_is_told():
-    given = fitted(n_estimators=150, learning_rate=0.2)
-    summary = " ".join(debias.audit(given, X[HELD], Y[HELD], random_state=0).summary())
+@pytest.mark.parametrize(("settings", "factor"), [({"n_estimators": 150, "learning_rate": 0.2}, 1), ({}, 100)])
+def test_an_overfitted_spread_and_another_scale_of_y_are_told(settings, factor):
+    summary = " ".join(debias.audit(fitted(**settings), X[HELD], factor * Y[HELD], random_state=0).summary())
     assert "negative log likelihood" in summary
     assert "The means of the predicted distributions follow y" in summary
+    assert "Either y is on another scale than in training, or the model predicts too little spread" in summary
+
+
+@pytest.mark.parametrize("natural_gradient", [True, False])
+def test_labels_of_training_rows_are_proven(natural_gradient):
+    """The natural gradient of a class mixes the gradients of all classes, the more so if classes are rare."""
+    settings = {"Dist": ngboost.distns.k_categorical(5), "natural_gradient": natural_gradient}
+    labels = np.digitize(Y, [-2.5, -0.5, 0.5, 2.5])
+    given = fitted_to(labels, "NGBClassifier", **settings)
+    scorer = {"scorer": "ufi", "rows": "held-out"}
+    debias.score(given, X[HELD], labels[HELD], train=(X[TRAIN], labels[TRAIN]), **scorer)
+    with pytest.raises(debias.ProvenanceError, match="not the response the model was trained on"):
+        debias.score(given, X[HELD], labels[HELD], train=(X[TRAIN], np.roll(labels[TRAIN], 7)), **scorer)
+
+
+@pytest.mark.parametrize("kind", ["NGBRegressor", "NGBClassifier", "NGBSurvival"])
+def test_models_of_each_kind_are_trained_again(kind):
+    survival = np.column_stack([np.exp(Y), X[:, 1] < Y])
+    y = {"NGBRegressor": Y, "NGBClassifier": (Y > 0) * 1, "NGBSurvival": survival}[kind]
+    rows = (X[TRAIN], y[TRAIN, 0], y[TRAIN, 1]) if kind == "NGBSurvival" else (X[TRAIN], y[TRAIN])
+    base = DecisionTreeRegressor(max_depth=2, random_state=0)
+    given = model(kind, Base=base, minibatch_frac=0.7).fit(*rows)
+    again = debias.refit(given, X[TRAIN], y[TRAIN], random_state=3)
+    assert type(again) is type(given)
+    assert len(again.base_models) == len(given.base_models)
+    other = debias.refit(given, X[TRAIN], y[TRAIN], random_state=3)
+    assert np.array_equal(again.pred_param(X[HELD]), other.pred_param(X[HELD]))
 
 
 def test_wrappers_pickles_and_frames_give_the_same():
@@ -315,7 +443,11 @@ def test_several_responses():
     [
         (model, "is not fitted"),
         (lambda: fitted(Base=Ridge()), r"has a Ridge as base learner"),
-        (lambda: fitted(Base=[DecisionTreeRegressor(max_depth=2), Ridge()]), r"has a Ridge as base learner"),
+        pytest.param(
+            lambda: fitted(Base=[DecisionTreeRegressor(max_depth=2), Ridge()]),
+            r"has a Ridge as base learner",
+            marks=several_bases,
+        ),
     ],
 )
 def test_models_that_cannot_be_scored(make, message):
@@ -326,6 +458,41 @@ def test_models_that_cannot_be_scored(make, message):
 def test_values_that_the_distribution_cannot_give_are_refused():
     with pytest.raises(debias.RowsError, match=r"LogNormal\) cannot give \d+ of the values of y, the first at"):
         debias.score(fitted("LogNormal"), X[HELD], Y[HELD], rows="held-out")
+
+
+@pytest.mark.parametrize("kind", ["NGBRegressor", "NGBSurvival"])
+def test_the_interchanged_crps_of_the_exponential_distribution_is_refused(kind):
+    settings = {"Dist": ngboost.distns.Exponential, "Score": ngboost.scores.CRPScore}
+    time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
+    rows = (X[TRAIN], time[TRAIN], event[TRAIN]) if kind == "NGBSurvival" else (X[TRAIN], time[TRAIN])
+    with pytest.raises(debias.UnsupportedModelError, match="best for infinitely long times"):
+        debias.score(model(kind, **settings).fit(*rows), X[HELD], np.column_stack([time, event])[HELD])
+
+
+def test_classes_whose_parameters_are_no_logits_are_refused():
+    class Steep(ngboost.distns.k_categorical(2)):
+        def class_probs(self):
+            share = special.expit(2 * self._params[0])
+            return np.column_stack([1 - share, share])
+
+    labels = (Y > 0.3) * 1
+    with pytest.raises(debias.UnsupportedModelError, match="none of NGBoost's distributions of classes"):
+        debias.score(fitted_to(labels, "NGBClassifier", Dist=Steep), X[HELD], labels[HELD], rows="held-out")
+
+
+@pytest.mark.skipif("BetaBinomialEstN" not in OF, reason="old versions of NGBoost do not have it")
+def test_probabilities_that_do_not_sum_to_1_measure_no_model():
+    y = OF["BetaBinomialEstN"]
+    performance = debias.audit(fitted("BetaBinomialEstN"), X[HELD], y[HELD], random_state=0).performance
+    assert performance.metric is None
+    assert "do not sum to 1" in performance.untold_because
+
+
+def test_events_that_are_no_events_are_not_trained_on():
+    time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
+    given = model("NGBSurvival").fit(X[TRAIN], time[TRAIN], event[TRAIN])
+    with pytest.raises(debias.RowsError, match=r"1 for an event or 0"):
+        debias.refit(given, X[TRAIN], np.column_stack([event, time])[TRAIN])
 
 
 def test_scores_of_a_running_loss_are_refused():
