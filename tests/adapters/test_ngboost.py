@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 import debias
 from debias.testing import check_adapter
 from debias.trees.routing import raw_output, route
+from support.versions import at_least
 
 pytestmark = pytest.mark.integration
 ngboost = pytest.importorskip("ngboost")
@@ -132,6 +133,17 @@ def test_classes_are_scored_with_their_log_loss():
         share = np.bincount(labels[TRAIN], minlength=n_classes) / 200
         of_start = -np.log(share[labels[HELD]]).mean()
         assert loss.values.sum() + loss.details["base"] == pytest.approx(of_start + np.log(p).mean(), rel=1e-9)
+
+
+@pytest.mark.skipif(not at_least("ngboost", "0.6"), reason="labels are 0, 1, ... before NGBoost 0.6")
+def test_labels_are_those_of_the_model():
+    labels = np.array(["low", "high", "middle"])[np.digitize(Y, [-0.5, 0.5])]
+    given = fitted_to(labels, "NGBClassifier", Dist=ngboost.distns.k_categorical(3))
+    check_adapter(given, X[HELD], labels[HELD])
+    share = given.predict_proba(X[HELD])[np.arange(100), np.searchsorted(given.classes_, labels[HELD])]
+    performance = debias.audit(given, X[HELD], labels[HELD], random_state=0).performance
+    assert performance.value == pytest.approx(-np.log(share).mean(), rel=1e-12)
+    assert list(debias.refit(given, X[TRAIN], labels[TRAIN], random_state=0).classes_) == ["high", "low", "middle"]
 
 
 def test_survival_is_judged_by_concordance():
@@ -287,7 +299,8 @@ def test_a_rule_of_the_user_is_named_by_its_kind():
         check_adapter(given, X[HELD], Y[HELD])
         performance = debias.audit(given, X[HELD], Y[HELD], random_state=0).performance
         assert performance.metric == metric
-        assert performance.value == pytest.approx(given.score(X[HELD], Y[HELD]), rel=1e-12)
+        score = given.Manifold(given.pred_param(X[HELD]).T).total_score(Y[HELD])
+        assert performance.value == pytest.approx(score, rel=1e-12)
     with pytest.warns(UserWarning, match="unnecessary"):
         given = fitted_to(Y, Score=ngboost.distns.Normal.scores[0])
     assert debias.plugin.extract(given).objective.metric == "negative log likelihood"
@@ -418,11 +431,12 @@ def test_wrappers_pickles_and_frames_give_the_same():
 
 
 def test_the_global_random_state_is_left_alone():
-    given = fitted("LogitNormal")
+    name = "LogitNormal" if "LogitNormal" in OF else "Normal"  # old versions do not have the first
+    given = fitted(name)
     np.random.seed(5)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    debias.score(given, X[HELD], OF["LogitNormal"][HELD], rows="held-out")
-    debias.refit(given, X[TRAIN], OF["LogitNormal"][TRAIN], random_state=1)
+    debias.score(given, X[HELD], OF[name][HELD], rows="held-out")
+    debias.refit(given, X[TRAIN], OF[name][TRAIN], random_state=1)
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
@@ -461,12 +475,24 @@ def test_values_that_the_distribution_cannot_give_are_refused():
 
 
 @pytest.mark.parametrize("kind", ["NGBRegressor", "NGBSurvival"])
-def test_the_interchanged_crps_of_the_exponential_distribution_is_refused(kind):
+def test_the_crps_of_the_exponential_distribution_is_right_or_refused(kind):
+    """It is the integral of the squared gap of distribution functions, up to the time of a censored row."""
     settings = {"Dist": ngboost.distns.Exponential, "Score": ngboost.scores.CRPScore}
-    time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
+    time, event = np.exp(Y / 2), (np.arange(N) % 3 > 0) | (kind == "NGBRegressor")
     rows = (X[TRAIN], time[TRAIN], event[TRAIN]) if kind == "NGBSurvival" else (X[TRAIN], time[TRAIN])
-    with pytest.raises(debias.UnsupportedModelError, match="best for infinitely long times"):
-        debias.score(model(kind, **settings).fit(*rows), X[HELD], np.column_stack([time, event])[HELD])
+    given = model(kind, **settings).fit(*rows)
+    y = np.column_stack([time, event])[HELD][:5] if kind == "NGBSurvival" else time[HELD, None][:5]
+    if not at_least("ngboost", "0.6"):
+        with pytest.raises(debias.UnsupportedModelError, match="best for infinitely long times"):
+            debias.score(given, X[HELD][:5], y)
+        return
+    objective = debias.plugin.extract(given).objective
+    scale = float(np.exp(objective.start[0] / objective.parameter[0]))
+    grid, step = np.linspace(0, 60 * scale, 600_001, retstep=True)
+    share = 1 - np.exp(-grid / scale)
+    for row, found, is_event in zip(y, objective.loss(y, np.tile(objective.start, (5, 1))), event[HELD], strict=False):
+        gap = np.where(grid >= row[0], (1 - share) if is_event else 0, share)
+        assert found == pytest.approx((gap**2).sum() * step, abs=3e-4 * scale)
 
 
 def test_classes_whose_parameters_are_no_logits_are_refused():

@@ -57,8 +57,8 @@ def extract(model: Any) -> TreeEnsemble:
             base=np.concatenate([np.zeros(first), start * unit]),
             averaged=False,
             objective=_objective(model, start, unit, information, source),
-            classes=np.arange(model.Dist.K_) if is_classifier(model) else None,
-            labelled=False,
+            classes=getattr(model, "classes_", np.arange(model.Dist.K_)) if is_classifier(model) else None,
+            labelled=hasattr(model, "classes_"),  # since NGBoost 0.6
             missing_refusal=_missing_refusal(model, source),
             source=source,
             criterion=str(getattr(model.base_models[0][0], "criterion", "squared_error")),
