@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -164,6 +164,45 @@ def test_survival_is_judged_by_concordance():
         debias.score(given, X[HELD], y * 2, rows="held-out")
 
 
+def test_the_p_value_of_a_concordance_does_not_depend_on_the_order_of_parameters():
+    """With the spread as the first parameter, the trees of both are the same; x is a rank as in the log-rank test."""
+    from ngboost.distns import LogNormal
+
+    class SpreadFirstScore(LogNormal.censored_scores[0], ngboost.scores.LogScore):
+        def d_score(self, y):
+            return super().d_score(y)[:, ::-1]
+
+        def metric(self):
+            return super().metric()[:, ::-1, ::-1]
+
+    class SpreadFirst(LogNormal):
+        censored_scores = (SpreadFirstScore,)
+
+        def __init__(self, params):
+            super().__init__(params[::-1])
+
+        def fit(y):
+            return LogNormal.fit(y)[::-1]
+
+    time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
+    y, base = np.column_stack([time, event])[HELD], DecisionTreeRegressor(max_depth=3, random_state=0)
+    given, other = (
+        model("NGBSurvival", Dist=each, Base=base).fit(X[TRAIN], time[TRAIN], event[TRAIN])
+        for each in (LogNormal, SpreadFirst)
+    )
+    np.testing.assert_allclose(other.pred_param(X[HELD])[:, ::-1], given.pred_param(X[HELD]), rtol=1e-9)
+    found, of_other = (debias.audit(each, X[HELD], y, random_state=0).performance for each in (given, other))
+    assert of_other.value == found.value
+    assert of_other.p_value == pytest.approx(found.p_value, rel=1e-9)
+    later = y[:, None, 0] <= y[None, :, 0]  # row i, and those at risk at its time
+    rank = stats.rankdata(-given.predict(X[HELD]))
+    hazard = np.array([sum(y[i, 1] / later[i].sum() for i in range(100) if later[i, j]) for j in range(100)])
+    product = (rank - rank.mean()) * (y[:, 1] - hazard)
+    log_rank = sum(rank[i] - rank[later[i]].mean() for i in range(100) if y[i, 1])
+    assert product.sum() == pytest.approx(log_rank, rel=1e-9)
+    assert found.p_value == pytest.approx(stats.ttest_1samp(product, 0, alternative="greater").pvalue, rel=1e-6)
+
+
 # --- the objective -------------------------------------------------------------------------------------
 
 
@@ -265,7 +304,6 @@ def test_the_best_constant_is_found_from_a_start_with_an_infinite_loss(factor):
 
 def test_a_rule_of_the_user_is_named_by_its_kind():
     """NGBoost takes the class of a rule, one made for a distribution, and those of the user without a metric."""
-    from scipy import stats
 
     class Normal(ngboost.scores.LogScore):
         def score(self, y):
