@@ -487,6 +487,20 @@ def test_several_responses():
     assert debias.audit(given, X[HELD], both[HELD], random_state=0).performance.metric == "negative log likelihood"
 
 
+@pytest.mark.parametrize("n_responses", [1, 2])
+def test_partial_dependence_is_of_the_means(n_responses):
+    from ngboost.distns import MultivariateNormal, Normal
+
+    y = np.column_stack([Y, Y + X[:, 1]])[:, :n_responses].squeeze()
+    given = fitted_to(y, Dist=Normal if n_responses == 1 else MultivariateNormal(2))
+    curve = debias.partial_dependence(given, X[HELD], "x0").to_frame()
+    names = ["prediction"] if n_responses == 1 else ["output 0", "output 1"]
+    for value, found in zip(curve["value"].astype(float), curve[names].to_numpy(dtype=float), strict=True):
+        changed = X[HELD].copy()
+        changed[:, 0] = value
+        np.testing.assert_allclose(found, given.predict(changed).reshape(100, -1).mean(axis=0), rtol=1e-9)
+
+
 # --- wrong use -----------------------------------------------------------------------------------------
 
 
@@ -557,6 +571,17 @@ def test_events_that_are_no_events_are_not_trained_on():
     given = model("NGBSurvival").fit(X[TRAIN], time[TRAIN], event[TRAIN])
     with pytest.raises(debias.RowsError, match=r"1 for an event or 0"):
         debias.refit(given, X[TRAIN], np.column_stack([event, time])[TRAIN])
+
+
+@pytest.mark.skipif("Beta" not in OF, reason="old versions of NGBoost do not have it")
+@pytest.mark.parametrize("value", [1.0, 1.5])
+def test_values_are_refused_where_ngboost_has_a_large_number_for_an_infinite_score(value):
+    y = OF["Beta"].copy()
+    y[205] = value
+    with pytest.raises(
+        debias.RowsError, match=rf"Beta\) cannot give 1 of the values of y, the first at position 5: {value:g}"
+    ):
+        debias.score(fitted("Beta"), X[HELD], y[HELD], rows="held-out")
 
 
 def test_scores_of_a_running_loss_are_refused():

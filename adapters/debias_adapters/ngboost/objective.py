@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 MANY_PARAMETERS, MOST_ITERATIONS = 4, 100
+STANDS_FOR_INFINITY = 1e8
+"""The score of a value that the distribution cannot give, in distributions that NGBoost derives by SymPy."""
 SIDE = 0.05
 """Side of the first simplex of a search, in units of margins: a standard deviation of a row's gradient is about 1."""
 
@@ -160,8 +162,9 @@ class DistributionObjective(RowLoss):
     def loss(self, y: Array, margin: Array) -> Array:
         """Return the score of NGBoost for each row, shape (n_rows,)."""
         with np.errstate(all="ignore"):
-            score = self._rule(len(y), margin).score(self.as_y(y))
-        return np.asarray(score, dtype=np.float64).reshape(len(y))
+            score = np.array(self._rule(len(y), margin).score(self.as_y(y)), dtype=np.float64).reshape(len(y))
+        score[score == STANDS_FOR_INFINITY] = np.inf
+        return score
 
     def mean(self, margin: Array) -> Array:
         """Return the prediction of NGBoost, the mean of the distribution; shape (..., n_columns), or (..., 1)."""
