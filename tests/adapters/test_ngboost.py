@@ -56,7 +56,14 @@ CASES = [*((name, "LogScore") for name in OF), *((name, "CRPScore") for name in 
 
 
 def model(kind="NGBRegressor", **settings):
-    few = {"n_estimators": 12, "learning_rate": 0.05, "verbose": False, "random_state": 0}
+    """Return a model whose trees do not depend on the global random state: the default ones break ties by it."""
+    few = {
+        "Base": DecisionTreeRegressor(max_depth=3, random_state=0),
+        "n_estimators": 12,
+        "learning_rate": 0.05,
+        "verbose": False,
+        "random_state": 0,
+    }
     return getattr(ngboost, kind)(**{**few, **settings})
 
 
@@ -69,9 +76,7 @@ def fitted(name="Normal", score="LogScore", y=None, **settings):
 
 
 def fitted_to(y, kind="NGBRegressor", **settings):
-    """Return a model of rows whose trees do not depend on the global random state."""
-    base = DecisionTreeRegressor(max_depth=3, random_state=0)
-    return model(kind, **{"Base": base, **settings}).fit(X[TRAIN], y[TRAIN])
+    return model(kind, **settings).fit(X[TRAIN], y[TRAIN])
 
 
 def parameters(ensemble, margin):
@@ -185,10 +190,9 @@ def test_the_p_value_of_a_concordance_does_not_depend_on_the_order_of_parameters
             return LogNormal.fit(y)[::-1]
 
     time, event = np.exp(Y / 2), np.arange(N) % 3 > 0
-    y, base = np.column_stack([time, event])[HELD], DecisionTreeRegressor(max_depth=3, random_state=0)
+    y = np.column_stack([time, event])[HELD]
     given, other = (
-        model("NGBSurvival", Dist=each, Base=base).fit(X[TRAIN], time[TRAIN], event[TRAIN])
-        for each in (LogNormal, SpreadFirst)
+        model("NGBSurvival", Dist=each).fit(X[TRAIN], time[TRAIN], event[TRAIN]) for each in (LogNormal, SpreadFirst)
     )
     np.testing.assert_allclose(other.pred_param(X[HELD])[:, ::-1], given.pred_param(X[HELD]), rtol=1e-9)
     found, of_other = (debias.audit(each, X[HELD], y, random_state=0).performance for each in (given, other))
@@ -444,8 +448,7 @@ def test_models_of_each_kind_are_trained_again(kind):
     survival = np.column_stack([np.exp(Y), X[:, 1] < Y])
     y = {"NGBRegressor": Y, "NGBClassifier": (Y > 0) * 1, "NGBSurvival": survival}[kind]
     rows = (X[TRAIN], y[TRAIN, 0], y[TRAIN, 1]) if kind == "NGBSurvival" else (X[TRAIN], y[TRAIN])
-    base = DecisionTreeRegressor(max_depth=2, random_state=0)
-    given = model(kind, Base=base, minibatch_frac=0.7).fit(*rows)
+    given = model(kind, minibatch_frac=0.7).fit(*rows)
     again = debias.refit(given, X[TRAIN], y[TRAIN], random_state=3)
     assert type(again) is type(given)
     assert len(again.base_models) == len(given.base_models)
