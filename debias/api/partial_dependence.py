@@ -244,8 +244,9 @@ class _View:
         self._is_response = output == "response"
         self._without_first = ensemble.is_classifier and ensemble.n_outputs == 2
         shown = self.of(ensemble.base[None, None]).shape[-1]
-        one_of_several = shown == 1 and ensemble.n_outputs > 1 and not self._without_first  # the mean of a distribution
-        self.names = ("prediction",) if one_of_several else _output_names(ensemble)[int(self._without_first) :]
+        self.names = _output_names(ensemble)[int(self._without_first) :]
+        if len(self.names) != shown:  # the means of a distribution with other parameters beside them
+            self.names = _numbered(shown)
         is_labelled = ensemble.is_classifier or ensemble.class_sets is not None
         has_probability = fractions or objective in ("logistic", "softmax")
         if is_labelled:
@@ -267,9 +268,11 @@ def _output_names(ensemble: TreeEnsemble) -> tuple[str, ...]:
     if ensemble.classes is not None:
         labels = ensemble.classes.tolist()
         return tuple(map(str, labels[-1:] if ensemble.n_outputs == 1 else labels))
-    if ensemble.n_outputs == 1:
-        return ("prediction",)
-    return tuple(f"output {k}" for k in range(ensemble.n_outputs))
+    return _numbered(ensemble.n_outputs)
+
+
+def _numbered(n_outputs: int) -> tuple[str, ...]:
+    return ("prediction",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
 
 def _drawn(n_rows: int, max_rows: int, seed: int) -> NDArray[np.int64]:

@@ -266,9 +266,9 @@ class Performance:
         hint = ""
         if self.correlation is not None and self.correlation >= CLEAR and self.metric in OF_DISTRIBUTIONS:
             hint = (
-                f"The means of the predicted distributions follow y (correlation {self.correlation:.2f}), so that the "
-                "rest of the distributions does not fit: a model with too many rounds predicts too little spread. Stop "
-                "earlier, or use the means only. "
+                f"The means of the predicted distributions follow y (correlation {self.correlation:.2f}), but the "
+                "distributions do not fit. Either y is on another scale than in training, or the model predicts too "
+                "little spread, as one with too many rounds does: stop earlier then, or use the means only. "
             )
         elif self.correlation is not None and self.correlation >= CLEAR:
             hint = (

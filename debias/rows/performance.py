@@ -17,6 +17,7 @@ from debias.rows.classes import class_codes
 from debias.rows.order_of_predictions import concordance, ndcg, roc_area, weighted_sum
 from debias.rows.recalibration import PredictedClasses, recalibrated
 from debias.trees.objectives import SQUARED_ERROR, RowLoss
+from debias.trees.survival_objectives import cumulative_hazard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +75,8 @@ def performance_of(rows: Rows, *, of_loss: bool = False) -> Performance:
     bounds = None if response.target is None else objective.time_bounds(response.target)
     if bounds is not None and not (of_loss and objective.compared_by == "rows"):
         value = concordance(objective.risk(margin), *bounds, weight)
-        return _of_survival(value, response, margin[:, 0], weight, units)
+        predicted, scores = _prediction_and_scores(objective, response, margin, bounds, weight)
+        return _of_survival(value, predicted, scores, weight, units)
     if objective.compared_by != "rows":
         return Performance(untold_because=objective.no_loss)
     if _is_constant(response):
@@ -392,17 +394,32 @@ def _correlation_of(predicted: Array, y: Array, weight: Array) -> float | None:
     return float(np.clip(weighted_sum(share, a * b) / spread, -1, 1))
 
 
+def _prediction_and_scores(
+    objective: Objective, response: Response, margin: Array, bounds: tuple[Array, Array], weight: Array
+) -> tuple[Array, Array]:
+    """Return a prediction for each row, and the log-rank score or gradient that goes with it.
+
+    Of a distribution with several parameters, no output alone is the prediction: its risk is taken by its ranks.
+    """
+    if margin.shape[1] == 1:
+        assert response.values is not None
+        return margin[:, 0], response.values[:, 0]
+    from scipy.stats import rankdata
+
+    time, event = bounds[0], np.isfinite(bounds[1])
+    return rankdata(objective.risk(margin)), event - cumulative_hazard(time, event, weight, weight)
+
+
 def _of_survival(
-    value: float | None, response: Response, margin: Array, weight: Array, units: NDArray[np.int64] | None
+    value: float | None, predicted: Array, scores: Array, weight: Array, units: NDArray[np.int64] | None
 ) -> Performance:
-    """Return the concordance, and the p-value of the score test of Cox's model with the margin as its variable."""
-    assert response.values is not None
+    """Return the concordance, and the p-value of the score test of Cox's model with the prediction as its variable."""
     if value is None:
         return Performance(untold_because="no pair of rows can be compared: too few of them have an event")
-    product = (margin - weighted_sum(weight, margin) / weight.sum()) * response.values[:, 0]
+    product = (predicted - weighted_sum(weight, predicted) / weight.sum()) * scores
     p_value = _p_value(product, weight, units)
     return Performance(
-        metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=margin.size, p_value=p_value
+        metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=predicted.size, p_value=p_value
     )
 
 

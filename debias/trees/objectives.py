@@ -371,7 +371,7 @@ class RowLoss(WithoutLoss, ABC):
         """Name of the loss, for readers."""
 
     @property
-    def compared_by(self) -> ComparedBy:
+    def compared_by(self) -> ComparedBy | None:
         """What has a loss of its own: each row."""
         return "rows"
 

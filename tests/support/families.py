@@ -227,7 +227,8 @@ class NGBoost:
     def fit(self, X, y):
         from ngboost import NGBRegressor
 
-        return NGBRegressor(n_estimators=5, verbose=False, random_state=0).fit(X, y)
+        base = DecisionTreeRegressor(max_depth=3, random_state=0)  # the default breaks ties by the global random state
+        return NGBRegressor(Base=base, n_estimators=5, verbose=False, random_state=0).fit(X, y)
 
 
 class BalancedForest:

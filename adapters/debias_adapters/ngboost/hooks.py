@@ -13,7 +13,7 @@ import debias
 from debias.errors import InBagUnavailableError
 from debias.hooks.reported import ReportedImportance
 from debias_adapters.ngboost import LIBRARY, reading
-from debias_adapters.ngboost.objective import global_state
+from debias_adapters.ngboost.objective import global_state, refuse_other_events
 from debias_adapters.sklearn.reading import quiet
 from debias_adapters.sklearn.refit import fresh
 
@@ -94,17 +94,17 @@ def debias_refit(
     """Fit a new model with the same settings and as many rounds, without early stopping."""
     if not _is_mine(model):
         return None
-    accepted = inspect.signature(type(model).__init__).parameters
-    settings = {name: value for name, value in model.get_params(deep=False).items() if name in accepted}
-    settings |= {
+    settings = {
+        **model.get_params(deep=False),
         "Dist": _distribution(model),
         "Base": _fresh_learners(model.Base, seed),
         "random_state": deepcopy(model.random_state) if seed is None else seed,
         "n_estimators": len(model.base_models),
         "early_stopping_rounds": None,
         "verbose": False,
-        **(params or {}),
     }
+    accepted = inspect.signature(type(model).__init__).parameters  # fewer in old versions of NGBoost
+    settings = {name: value for name, value in settings.items() if name in accepted} | dict(params or {})
     refitted = type(model)(**settings)
     rows = (X, *_time_and_event(y)) if reading.is_survival(model) else (X, y)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -146,4 +146,5 @@ def _time_and_event(y: Any) -> tuple[Any, Any]:
         time = next(name for name in names if name != event)
         return y[time], y[event]
     columns = np.asarray(y, dtype=np.float64)
+    refuse_other_events(columns)
     return columns[:, 0], columns[:, 1]

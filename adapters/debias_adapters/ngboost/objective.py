@@ -10,12 +10,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.trees.objectives import RowLoss
+from debias.trees.objectives import ComparedBy, Objective, RowLoss
+from debias_adapters.sklearn.reading import quiet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+
+MANY_PARAMETERS, MOST_ITERATIONS = 4, 100
+STANDS_FOR_INFINITY = 1e8
+"""The score of a value that the distribution cannot give, in distributions that NGBoost derives by SymPy."""
+SIDE = 0.05
+"""Side of the first simplex of a search, in units of margins: a standard deviation of a row's gradient is about 1."""
+
+
+@dataclass(frozen=True)
+class NaturalSoftmax(Objective):
+    """The log-loss of several classes, for trees that are fitted to the natural gradient.
+
+    Parameters
+    ----------
+    name : str
+    information : tuple of tuple of float
+        The information matrix of the logits at the start, without the first class, whose logit is 0.
+    """
+
+    name: str = "softmax"
+    information: tuple[tuple[float, ...], ...] = ()
+
+    def fitted_first(self, response: Array) -> Array:
+        """Return the negative natural gradient; 0 for the first class."""
+        fitted = np.zeros_like(response)
+        fitted[:, 1:] = _natural(response[:, 1:], self.information)
+        return fitted
 
 
 @dataclass(frozen=True)
@@ -48,6 +76,9 @@ class DistributionObjective(RowLoss):
         Whether y has a time in its first column, and in its second 1 for an event or 0 for a censored row.
     is_log_score : bool
         Whether the loss is minus the log of a density or probability; otherwise it is 0 for a perfect prediction.
+    is_normalised : bool
+        Whether probabilities of whole numbers sum to 1, so that models can be compared by them. Those of NGBoost's
+        beta-binomial with an unknown number of trials do not, because this number is not a whole one.
     """
 
     name: str = "distribution"
@@ -59,6 +90,7 @@ class DistributionObjective(RowLoss):
     n_columns: int = 1
     censored: bool = False
     is_log_score: bool = True
+    is_normalised: bool = True
 
     @property
     def n_response_columns(self) -> int:
@@ -81,13 +113,22 @@ class DistributionObjective(RowLoss):
         return None if self.censored else ""
 
     @property
+    def compared_by(self) -> ComparedBy | None:
+        """What has a loss of its own: each row, unless it is that of no distribution."""
+        return "rows" if self.is_normalised else None
+
+    @property
     def predicts_response(self) -> bool:
         """Whether predictions are on the scale of y: the means of the distribution are."""
         return not self.censored
 
     @property
     def no_loss(self) -> str:
-        """Why the running loss is not computed."""
+        """Why the running loss is not computed, or no loss at all."""
+        if not self.is_normalised:
+            return (
+                f"the probabilities of its distribution ({self.name}) do not sum to 1, so they are no measure of models"
+            )
         return "debias does not compute the running loss of distributions with several parameters"
 
     @property
@@ -102,10 +143,8 @@ class DistributionObjective(RowLoss):
 
     def check(self, y: Array) -> None:
         """Raise a RowsError if the distribution of the start cannot give a value."""
-        if self.censored and not np.isin(y[:, 1], (0, 1)).all():
-            raise RowsError(
-                "y must have the time in its first column, and 1 for an event or 0 for a censored row in its second"
-            )
+        if self.censored:
+            refuse_other_events(y)
         loss = self.loss(y, np.tile(self.start, (len(y), 1)))
         impossible = np.flatnonzero(~np.isfinite(loss))
         if impossible.size:
@@ -123,8 +162,9 @@ class DistributionObjective(RowLoss):
     def loss(self, y: Array, margin: Array) -> Array:
         """Return the score of NGBoost for each row, shape (n_rows,)."""
         with np.errstate(all="ignore"):
-            score = self._rule(len(y), margin).score(self.as_y(y))
-        return np.asarray(score, dtype=np.float64).reshape(len(y))
+            score = np.array(self._rule(len(y), margin).score(self.as_y(y)), dtype=np.float64).reshape(len(y))
+        score[score == STANDS_FOR_INFINITY] = np.inf
+        return score
 
     def mean(self, margin: Array) -> Array:
         """Return the prediction of NGBoost, the mean of the distribution; shape (..., n_columns), or (..., 1)."""
@@ -144,10 +184,7 @@ class DistributionObjective(RowLoss):
         """Return the negative gradient that the trees of the first round are fitted to; None if it is not known."""
         if not self.natural:
             return response
-        if self.information is None:
-            return None
-        fitted: Array = np.linalg.solve(np.asarray(self.information), response.T).T
-        return fitted
+        return None if self.information is None else _natural(response, self.information)
 
     def time_bounds(self, y: Array) -> tuple[Array, Array] | None:
         """Return the time of each row, and infinity as the upper bound if it was censored; None if y has no times."""
@@ -158,7 +195,7 @@ class DistributionObjective(RowLoss):
         return -self.mean(margin)[:, 0]
 
     def best_constant(self, y: Array, weight: Array) -> Array:
-        """Return the constant margin with the least weighted loss, by a search from the start."""
+        """Return the constant margin with the least weighted loss, by a search from the start or NGBoost's own fit."""
         from scipy.optimize import minimize
 
         weight = weight / weight.sum()
@@ -167,10 +204,25 @@ class DistributionObjective(RowLoss):
             value = float(np.sum(weight * self.loss(y, np.tile(margin, (len(y), 1)))))
             return value if np.isfinite(value) else np.inf
 
-        # Without gradients, because those of some rules in NGBoost are not the derivatives of their scores.
-        found = minimize(loss, np.array(self.start), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-12})
-        best: Array = found.x
+        with quiet(), np.errstate(all="ignore"):
+            best = min((np.array(self.start), *self._fitted(y)), key=loss)
+            # By differences, because the gradients of some rules in NGBoost are not the derivatives of their scores.
+            smooth = minimize(loss, best, method="BFGS", options={"maxiter": MOST_ITERATIONS}).x
+            best = min(best, smooth, key=loss)
+            if best.size < MANY_PARAMETERS:  # losses with edges; simplices of many dimensions stop too early
+                simplex = np.vstack([best, best + SIDE * np.eye(best.size)])
+                options = {"xatol": 1e-7, "fatol": 1e-12, "initial_simplex": simplex}
+                best = minimize(loss, best, method="Nelder-Mead", options=options).x
         return best
+
+    def _fitted(self, y: Array) -> list[Array]:
+        """Return the constant that NGBoost would start from with these rows, without their weights, if it finds one."""
+        with global_state(0):
+            try:
+                parameters = np.asarray(self.rule.fit(self.as_y(y)), dtype=np.float64).ravel()
+            except Exception:  # noqa: BLE001 - fits of distributions fail in any way; the search has another start
+                return []
+        return [np.broadcast_to(parameters, len(self.parameter)) * np.asarray(self.parameter)]
 
     def least_loss(self, y: Array) -> Array:
         """Return -inf for the log score, since a density may be as high as one likes, and 0 otherwise."""
@@ -179,6 +231,20 @@ class DistributionObjective(RowLoss):
     def _rule(self, n_rows: int, margin: Array) -> Any:
         parameters = np.broadcast_to(margin, (n_rows, len(self.parameter))) / np.asarray(self.parameter)
         return self.rule(parameters.T)
+
+
+def refuse_other_events(y: Array) -> None:
+    """Raise a RowsError unless the second column of y has ones and zeros only."""
+    if not np.isin(y[:, 1], (0, 1)).all():
+        raise RowsError(
+            "y must have the time in its first column, and 1 for an event or 0 for a censored row in its second"
+        )
+
+
+def _natural(gradient: Array, information: tuple[tuple[float, ...], ...]) -> Array:
+    """Return the information matrix inverted, times the gradient of each row."""
+    natural: Array = gradient @ np.linalg.pinv(np.asarray(information))
+    return natural
 
 
 @contextmanager

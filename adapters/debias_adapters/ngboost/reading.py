@@ -11,7 +11,7 @@ from debias.errors import UnsupportedModelError, with_article
 from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import LOGISTIC, SOFTMAX
 from debias_adapters.ngboost import LIBRARY
-from debias_adapters.ngboost.objective import DistributionObjective, global_state
+from debias_adapters.ngboost.objective import DistributionObjective, NaturalSoftmax, global_state
 from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise
 from debias_adapters.sklearn.reading import common_arrays
 
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
     from debias.trees.objectives import Objective
 
+DRAWS, STEP, MANY_TIMES, MOST_NUMBERS, CLOSE = 20, 0.01, 20, 100_000, 1e-6
+"""Numbers drawn to see whether they are whole, and how their probabilities are summed."""
+
 
 def extract(model: Any) -> TreeEnsemble:
     """Return the trees of all parameters, round by round."""
     source = f"NGBoost {type(model).__name__}"
     if not model.base_models:
         raise UnsupportedModelError(f"this {source} is not fitted, or has no trees; fit it first")
-    if is_classifier(model) and not hasattr(model.Dist, "K_"):
+    if is_classifier(model) and not _has_logits(model):
         raise UnsupportedModelError(
             f"this {source} has Dist={model.Dist.__name__}, which is none of NGBoost's distributions of classes. "
             "Train it with Dist=k_categorical(K)"
@@ -38,7 +41,8 @@ def extract(model: Any) -> TreeEnsemble:
         arrays["feature"][begin:end] = np.where(local_feature < 0, -1, columns[local_feature])
     arrays |= {"version": sys.modules["ngboost"].__version__, "tested_versions": LIBRARY.tested_versions}
     start = parameters_of_start(model)
-    unit = units_of_parameters(model, start)
+    information = _information(model, start)
+    unit = _units(model, start, information)
     # With less than all rounds, NGBoost was stopped by its loss on other rows.
     was_stopped = model.best_val_loss_itr is not None and len(model.base_models) < model.n_estimators
     n_rounds, first = len(model.base_models), n_before(model)
@@ -52,9 +56,9 @@ def extract(model: Any) -> TreeEnsemble:
             tree_output=np.tile(np.arange(start.size, dtype=np.int32) + first, n_rounds),
             base=np.concatenate([np.zeros(first), start * unit]),
             averaged=False,
-            objective=_objective(model, start, unit),
-            classes=np.arange(model.Dist.K_) if is_classifier(model) else None,
-            labelled=False,
+            objective=_objective(model, start, unit, information, source),
+            classes=getattr(model, "classes_", np.arange(model.Dist.K_)) if is_classifier(model) else None,
+            labelled=hasattr(model, "classes_"),  # since NGBoost 0.6
             missing_refusal=_missing_refusal(model, source),
             source=source,
             criterion=str(getattr(model.base_models[0][0], "criterion", "squared_error")),
@@ -91,6 +95,15 @@ def is_survival(model: Any) -> bool:
     return isinstance(model, sys.modules["ngboost"].NGBSurvival)
 
 
+def _has_logits(model: Any) -> bool:
+    """Return whether the parameters of a distribution of classes are their logits, without that of the first class."""
+    if not hasattr(model.Dist, "K_"):
+        return False
+    logits = np.append(0.0, parameters_of_start(model))
+    share = np.exp(logits - logits.max())
+    return np.allclose(model.Dist(logits[1:, None]).class_probs()[0], share / share.sum())
+
+
 def n_before(model: Any) -> int:
     """Return the number of outputs before those of the parameters: the first of several classes has the logit 0."""
     return int(is_classifier(model) and model.Dist.K_ > 2)
@@ -103,17 +116,29 @@ def parameters_of_start(model: Any) -> NDArray[np.float64]:
 
 def units_of_parameters(model: Any, start: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factor of each parameter in the margin, see :class:`DistributionObjective`."""
-    information = None if is_classifier(model) else _information(model, start)
-    return np.ones(start.size) if information is None else np.sqrt(np.diag(information))
+    return _units(model, start, None if is_classifier(model) else _information(model, start))
 
 
-def _objective(model: Any, start: NDArray[np.float64], unit: NDArray[np.float64]) -> Objective:
-    if is_classifier(model):
-        return SOFTMAX if model.Dist.K_ > 2 else LOGISTIC
-    information = _information(model, start)
+def _units(model: Any, start: NDArray[np.float64], information: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    return np.ones(start.size) if information is None or is_classifier(model) else np.sqrt(np.diag(information))
+
+
+def _objective(
+    model: Any,
+    start: NDArray[np.float64],
+    unit: NDArray[np.float64],
+    information: NDArray[np.float64] | None,
+    source: str,
+) -> Objective:
     scaled = None if information is None else tuple(map(tuple, (information / np.outer(unit, unit)).tolist()))
-    n_columns = _n_columns(model)
-    is_log_score = model.Score.__name__ == "LogScore"
+    if is_classifier(model):
+        if model.Dist.K_ == 2:
+            return LOGISTIC
+        return SOFTMAX if scaled is None or not model.natural_gradient else NaturalSoftmax(information=scaled)
+    is_log_score = issubclass(model.Score, sys.modules["ngboost"].scores.LogScore)
+    if not is_log_score:
+        _refuse_interchanged(model, source)
+    n_columns = _n_columns(model, start)
     return DistributionObjective(
         name=f"{'log score' if is_log_score else 'CRPS'} of {_name(model)}",
         parameter=tuple(unit.tolist()),
@@ -125,16 +150,53 @@ def _objective(model: Any, start: NDArray[np.float64], unit: NDArray[np.float64]
         n_columns=n_columns,
         censored=is_survival(model),
         is_log_score=is_log_score,
+        is_normalised=_is_normalised(model, start),
     )
+
+
+def _refuse_interchanged(model: Any, source: str) -> None:
+    """Refuse a CRPS that is lowest for infinitely long times: NGBoost's of the exponential distribution.
+
+    Its formulas of events and of censored rows are interchanged, so that a model does not learn when events happen.
+    """
+    with np.errstate(all="ignore"):
+        if not issubclass(model.Dist, sys.modules["ngboost"].distns.Exponential):
+            return
+        event = _censored_y(np.ones((2, 2))) if is_survival(model) else np.ones(2)
+        of_long, of_equal = model.Manifold(np.array([[5.0, 0.0]])).score(event)
+    if of_long < of_equal:
+        raise UnsupportedModelError(
+            f"this {source} was trained with Dist=Exponential and Score=CRPScore. In this version of NGBoost the "
+            "formulas of this score for events and for censored rows are interchanged: it is best for infinitely long "
+            "times. Train with Score=LogScore"
+        )
 
 
 def _information(model: Any, start: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Return the information matrix at the start; None if NGBoost has no formula for it and draws numbers."""
     with global_state(0), np.errstate(all="ignore"):
         rule = model.Manifold(np.column_stack([start, start]))  # some distributions turn one row into a number
-        once, again = (np.asarray(rule.metric(), dtype=np.float64)[0] for _ in range(2))
+        try:
+            once, again = (np.asarray(rule.metric(), dtype=np.float64)[0] for _ in range(2))
+        except Exception:  # noqa: BLE001 - a distribution of the user needs no metric without natural gradients
+            return None
     is_known = np.array_equal(once, again) and np.isfinite(once).all() and (np.diag(once) > 0).all()
     return once if is_known else None
+
+
+def _is_normalised(model: Any, start: NDArray[np.float64]) -> bool:
+    """Return False if a distribution of whole numbers has probabilities that do not sum to 1, near the start."""
+    with global_state(0), np.errstate(all="ignore"):
+        try:
+            drawn = np.asarray(model.Manifold(np.column_stack([start, start])).sample(DRAWS), dtype=np.float64)
+        except Exception:  # noqa: BLE001 - from some distributions NGBoost cannot draw
+            return True
+        n_numbers = MANY_TIMES * (drawn.max() + 1)
+        if drawn.ndim != 2 or (drawn != np.round(drawn)).any() or not n_numbers < MOST_NUMBERS:
+            return True
+        y = np.arange(float(n_numbers))
+        near = np.tile((start + STEP)[:, None], y.size)
+        return bool(abs(np.exp(-model.Manifold(near).score(y)).sum() - 1) < CLOSE)
 
 
 def _name(model: Any) -> str:
@@ -145,12 +207,14 @@ def _name(model: Any) -> str:
     return str(home.__name__)
 
 
-def _n_columns(model: Any) -> int:
+def _n_columns(model: Any, start: NDArray[np.float64]) -> int:
     if is_survival(model):
         return 2
     if not model.multi_output:
         return 1
-    return round((-3 + (9 + 8 * model.Dist.n_params) ** 0.5) / 2)  # of k means and k (k + 1) / 2 covariances
+    with global_state(0), np.errstate(all="ignore"):
+        mean = np.asarray(model.Manifold(np.column_stack([start, start])).predict())
+    return mean.shape[1] if mean.ndim == 2 else 1
 
 
 def _first_column(y: NDArray[np.float64]) -> NDArray[np.float64]:
