@@ -84,6 +84,48 @@ class LeafCounts:
         return self.group.size - np.unique(self.group).size
 
     @cached_property
+    def n_reached(self) -> float:
+        """Sum of `reached`."""
+        return float(self.reached.sum())
+
+    @cached_property
+    def n_stored(self) -> float:
+        """Sum of `stored`."""
+        return float(self.stored.sum())
+
+    @cached_property
+    def dispersion(self) -> float:
+        """Pearson's sum over its degrees of freedom, with expected counts taken within the leaves of each class."""
+        reached, stored = np.bincount(self.group, self.reached), np.bincount(self.group, self.stored)
+        expected = self.stored * (reached / np.maximum(stored, 1e-300))[self.group]
+        expects_rows = expected > 0
+        squares = ((self.reached - expected) ** 2)[expects_rows]
+        return float(squares @ (1 / expected[expects_rows])) / self.freedom
+
+    @cached_property
+    def excess_variance(self) -> float:
+        """Variance of Pearson's sum over that of chi-square: 1 + sum(1 / p) / m for m rows, to first order."""
+        share = self.stored / self.stored.sum()
+        n_leaves, n_rows = share.size, max(self.reached.sum(), 1.0)
+        extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
+        return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
+
+    @cached_property
+    def mean_k(self) -> float:
+        """Mean of 1 - 1 / (2 n) over leaves of n training rows."""
+        return float(np.mean(1 - 0.5 / np.maximum(self.stored, 1)))
+
+    @cached_property
+    def log_p_of_expected(self) -> float:
+        """Logarithm of the probability of the expected counts in each class, with `n_reached` rows."""
+        from scipy.special import gammaln, xlogy
+
+        of_class, rows = np.bincount(self.group, weights=self.stored), np.bincount(self.group, weights=self.reached)
+        share = self.stored / np.maximum(of_class, 1)[self.group]
+        expected = share * rows[self.group]
+        return float(gammaln(rows + 1).sum() + (xlogy(expected, share) - gammaln(expected + 1)).sum())
+
+    @cached_property
     def pooled(self) -> LeafCounts:
         """The same counts with small leaves counted together, if some leaves are empty, as in symmetric trees.
 
