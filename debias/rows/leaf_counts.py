@@ -81,7 +81,7 @@ class LeafCounts:
     @cached_property
     def freedom(self) -> int:
         """Number of leaves minus number of classes: the free counts, given the number of rows of each class."""
-        return self.group.size - np.unique(self.group).size
+        return self.group.size - int(np.count_nonzero(np.bincount(self.group)))
 
     @cached_property
     def n_reached(self) -> float:
@@ -218,7 +218,8 @@ class LeafCounter:
                     # The total is then (sum h)^2 / sum h^2: the number of equal rows that would vary as much.
                     unit = squares.sum() / reached.sum()
                     reached, stored = reached / unit, stored / unit
-            counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
+            at = np.ascontiguousarray(kept[:, j])  # a view, but for counts that were restored
+            counted.append(LeafCounts(tree, leaf, at, reached, stored, _group(self.ensemble, nodes, leaf)))
         return [leaf_counts for leaf_counts in counted if leaf_counts.group.size > 1]
 
     def state(self) -> dict[str, NDArray[Any]]:

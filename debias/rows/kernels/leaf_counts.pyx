@@ -29,7 +29,7 @@ def add_at_leaves(
             sums[1, k] += h * h
 
 
-def overlap(const int32_t[:] a, const int32_t[:] b, const int64_t[::1] classes_a, const int64_t[::1] classes_b):
+def overlap(const int32_t[::1] a, const int32_t[::1] b, const int64_t[::1] classes_a, const int64_t[::1] classes_b):
     """Return phi^2 of the leaves of two trees that see the same rows, less phi^2 of the classes that they predict.
 
     `a` and `b` (n_rows,) are the leaves of each row, `classes_a` and `classes_b` the class of each leaf.
@@ -61,7 +61,7 @@ def overlap(const int32_t[:] a, const int32_t[:] b, const int64_t[::1] classes_a
 
 
 cdef double phi_squared(
-    const int32_t[:] a, const int32_t[:] b, const int32_t[::1] table, int64_t n_a, int64_t n_b
+    const int32_t[::1] a, const int32_t[::1] b, const int32_t[::1] table, int64_t n_a, int64_t n_b
 ):
     """Return phi^2 = chi^2 / n of two partitions a and b of rows; `table` has the number of rows in each pair of parts.
 
