@@ -14,6 +14,7 @@ import numpy as np
 features = np._core._multiarray_umath.__cpu_features__
 features["AVX2"] = features["AVX2"] and sys.argv[1] == "avx2"
 import debias
+from debias.rows.period_sums import PeriodSums
 from debias.trees.shapley import shapley_sums, shapley_values
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 rng = np.random.default_rng(0)
@@ -24,6 +25,9 @@ boosted = GradientBoostingClassifier(n_estimators=20, max_depth=3, random_state=
 print(debias.audit(forest, X, y, ["mdi_oob", "ufi"], n_jobs=1).to_frame().to_csv(float_format="%r"))
 for scorer in ("mdi_oob", "oob_loss"):
     print(debias.score(boosted, X + 0.5, y > 0, scorer, rows="held-out").values.tolist())
+sums = PeriodSums(boosted)
+sums.update(X + 0.5, y > 0)
+print(sums.variances()[0].tolist(), sums.residual.tobytes().hex())
 X = X.astype(np.float32)
 for model, n in ((forest, 1_000), (forest, 5_000), (boosted, 100)):  # by integrals, by tables, by integrals
     print(shapley_values(debias.plugin.extract(model), X[:n]).tobytes().hex())
@@ -48,7 +52,7 @@ def test_both_builds_give_the_same_numbers():
     *numbers_of_plain, loaded_by_plain = plain.splitlines()
     assert numbers == numbers_of_plain
     assert loaded_by_plain == "[]"
-    rows = [f"rows.kernels.{kernel}" for kernel in ("running_loss", "lines", "one_response")]
+    rows = [f"rows.kernels.{kernel}" for kernel in ("running_loss", "lines", "one_response", "period_sums")]
     for kernel in ("trees.kernels.bins", *rows, "significance.kernels.steps", "feature_paths"):
         assert f"{kernel}_avx2" in loaded
     for kernel in ("patterns", "shapley", "shapley_sums"):

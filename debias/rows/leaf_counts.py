@@ -81,7 +81,49 @@ class LeafCounts:
     @cached_property
     def freedom(self) -> int:
         """Number of leaves minus number of classes: the free counts, given the number of rows of each class."""
-        return self.group.size - np.unique(self.group).size
+        return self.group.size - int(np.count_nonzero(np.bincount(self.group)))
+
+    @cached_property
+    def n_reached(self) -> float:
+        """Sum of `reached`."""
+        return float(self.reached.sum())
+
+    @cached_property
+    def n_stored(self) -> float:
+        """Sum of `stored`."""
+        return float(self.stored.sum())
+
+    @cached_property
+    def dispersion(self) -> float:
+        """Pearson's sum over its degrees of freedom, with expected counts taken within the leaves of each class."""
+        reached, stored = np.bincount(self.group, self.reached), np.bincount(self.group, self.stored)
+        expected = self.stored * (reached / np.maximum(stored, 1e-300))[self.group]
+        expects_rows = expected > 0
+        squares = ((self.reached - expected) ** 2)[expects_rows]
+        return float(squares @ (1 / expected[expects_rows])) / self.freedom
+
+    @cached_property
+    def excess_variance(self) -> float:
+        """Variance of Pearson's sum over that of chi-square: 1 + sum(1 / p) / m for m rows, to first order."""
+        share = self.stored / self.stored.sum()
+        n_leaves, n_rows = share.size, max(self.reached.sum(), 1.0)
+        extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
+        return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
+
+    @cached_property
+    def mean_k(self) -> float:
+        """Mean of 1 - 1 / (2 n) over leaves of n training rows."""
+        return float(np.mean(1 - 0.5 / np.maximum(self.stored, 1)))
+
+    @cached_property
+    def log_p_of_expected(self) -> float:
+        """Logarithm of the probability of the expected counts in each class, with `n_reached` rows."""
+        from scipy.special import gammaln, xlogy
+
+        of_class, rows = np.bincount(self.group, weights=self.stored), np.bincount(self.group, weights=self.reached)
+        share = self.stored / np.maximum(of_class, 1)[self.group]
+        expected = share * rows[self.group]
+        return float(gammaln(rows + 1).sum() + (xlogy(expected, share) - gammaln(expected + 1)).sum())
 
     @cached_property
     def pooled(self) -> LeafCounts:
@@ -176,7 +218,8 @@ class LeafCounter:
                     # The total is then (sum h)^2 / sum h^2: the number of equal rows that would vary as much.
                     unit = squares.sum() / reached.sum()
                     reached, stored = reached / unit, stored / unit
-            counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
+            at = np.ascontiguousarray(kept[:, j])  # a view, but for counts that were restored
+            counted.append(LeafCounts(tree, leaf, at, reached, stored, _group(self.ensemble, nodes, leaf)))
         return [leaf_counts for leaf_counts in counted if leaf_counts.group.size > 1]
 
     def state(self) -> dict[str, NDArray[Any]]:

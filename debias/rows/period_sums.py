@@ -20,7 +20,7 @@ from debias.rows.node_sums import KEPT, NodeSums
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
 from debias.rows.unordered_digest import hashes_of
-from debias.trees.routing import KnownLeaves, Router, add_leaf_values, row_blocks
+from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.response import Response
+    from debias.rows.leaf_counts import Routed
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.routing import KnownLeaves, NumberedLeaves
     from debias.warning_log import WarningLog
 
 N_GROUPS = 10
@@ -134,20 +136,20 @@ class PeriodSums(NodeSums):
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
-        trees, counter = np.arange(self.ensemble.n_trees), self._counter_for(rows)
+        n_trees, counter = self.ensemble.n_trees, self._counter_for(rows)
         order = random_order(rows.n_rows)
         total, squares = np.zeros((2, self._batches.shape[1]))
         margins = np.empty((rows.n_rows, self.ensemble.n_outputs))
-        for block in row_blocks(rows.n_rows, self.ensemble.n_features, trees.size):
+        for block in row_blocks(rows.n_rows, self.ensemble.n_features, n_trees):
             part = order[block]
-            router = Router(rows.ensemble, rows.table.matrix(rows.ensemble, part), None, rows.n_jobs)
-            leaves, response, weight = router.leaves(trees), rows.response.part(part), rows.weight[part]
+            leaves = Router(rows.ensemble, rows.table.matrix(rows.ensemble, part), None, rows.n_jobs).known()
+            response, weight = rows.response.part(part), rows.weight[part]
             margins[part] = margin_of(self.ensemble, response, leaves)
             both = np.hstack(self._add_block(leaves, response, margins[part], weight, rows.n_jobs))
             total += weight @ both
             squares += weight @ both**2
             if counter is not None:
-                counter.add(KnownLeaves(self.ensemble, leaves), response)
+                counter.add(leaves, response)
         self._add_batch(total, squares, float(rows.weight.sum()))
         rows.know_margins(margins)
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
@@ -317,7 +319,7 @@ class PeriodSums(NodeSums):
 
     def _add_block(
         self,
-        leaves: NDArray[np.int32],
+        leaves: KnownLeaves | NumberedLeaves,
         response: Response,
         margin: NDArray[np.float64],
         weight: NDArray[np.float64],
@@ -336,26 +338,24 @@ class PeriodSums(NodeSums):
             for array in (values_of(ensemble, response), residual_of(ensemble, response, margin))
         )
 
+        weight, n_outputs = np.ascontiguousarray(weight), ensemble.value.shape[1]
+        of_nodes = (ensemble.tree_start, ensemble.left, ensemble.right, ensemble.feature)
+        of_trees = (*of_nodes, ensemble.tree_output, ensemble.centred_value)
+        numbers = leaves.numbers if n_outputs == 1 else None
+        added = np.zeros((0, 0, 4) if numbers is None else (ensemble.n_outputs, weight.size, 4))
+        if numbers is not None:
+            added[:, :, 0] = weight
+            added[:, :, 1], added[:, :, 2] = (weight * array.T for array in (values, residual))
+
         def add_share(share: slice) -> NDArray[np.float64]:
-            terms = np.zeros((edges.size, 2, ensemble.n_features))
-            kernels.add_groups(
-                leaves[:, share],
-                np.arange(share.start, share.stop),
-                ensemble.tree_start,
-                ensemble.left,
-                ensemble.right,
-                ensemble.feature,
-                ensemble.tree_output,
-                ensemble.centred_value,
-                values,
-                residual,
-                np.ascontiguousarray(weight),
-                edges,
-                self._n,
-                self._s,
-                self._e,
-                terms,
-            )
+            trees, terms = np.arange(share.start, share.stop), np.zeros((edges.size, 2, ensemble.n_features))
+            sums = (edges, self._n, self._s, self._e, terms)
+            if numbers is None:
+                reached = np.ascontiguousarray(leaves.leaves(trees).T)
+                kernels.add_groups(reached, trees, *of_trees, values, residual, weight, *sums)
+            else:
+                of_rows, leaf, leaf_start = numbers
+                kernels.add_numbered_groups(of_rows[share], leaf, leaf_start, trees, *of_trees, added, *sums)
             return terms
 
         n_shares = max(1, min(SHARES, ensemble.n_trees // TREES_A_SHARE))
@@ -502,7 +502,7 @@ def values_of(ensemble: TreeEnsemble, response: Response) -> NDArray[np.float64]
     return response.values
 
 
-def margin_of(ensemble: TreeEnsemble, response: Response, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+def margin_of(ensemble: TreeEnsemble, response: Response, routed: Routed) -> NDArray[np.float64]:
     """Return the margin of each row, or the mean over the trees, as ``Rows.margins``: shape (n_rows, n_outputs).
 
     Parameters
@@ -510,11 +510,11 @@ def margin_of(ensemble: TreeEnsemble, response: Response, leaves: NDArray[np.int
     ensemble : TreeEnsemble
         Without lines in its leaves.
     response : Response
-    leaves : array of int32 of shape (n_rows, n_trees)
-        Leaf of each row in all trees.
+    routed : Routed
+        The rows.
     """
-    raw = np.zeros((len(leaves), ensemble.n_outputs))
-    add_leaf_values(ensemble, leaves, raw)
+    raw = np.zeros((response.n_rows, ensemble.n_outputs))
+    routed.add_outputs(np.arange(ensemble.n_trees), raw)
     if ensemble.averaged:
         raw /= ensemble.n_trees
     raw += ensemble.base

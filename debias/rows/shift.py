@@ -115,7 +115,7 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
         return None
     features, feature_of_split = np.unique(ensemble.feature[splits.node], return_inverse=True)
     n_splits = np.bincount(feature_of_split)
-    n_trees = np.bincount(np.unique(np.stack([feature_of_split, splits.tree]), axis=1)[0])
+    n_trees = np.bincount(np.unique(feature_of_split * len(counted) + splits.tree) // len(counted))
     freedom = n_splits / n_trees
     p_value = chi2.sf(np.bincount(feature_of_split, splits.squared_z) / n_trees, freedom) * features.size
     n_here = np.bincount(feature_of_split, splits.n_here)
@@ -202,7 +202,8 @@ def compare_shares(
     p, p_here = n_left / n, m_left / m
     mean, variance = (p + p_here) / 2, pooled * (1 - pooled) * (1 / m + 1 / n)
     squared = (p_here - p) ** 2
-    squared_z = np.where(normal[used], squared / variance, _exact_squares(n, n_left, m, m_left))
+    squared_z, few = squared / variance, ~normal[used]
+    squared_z[few] = _exact_squares(*(array[few] for array in (n, n_left, m, m_left)))
     return used, squared_z, (squared - variance) / (mean * (1 - mean))
 
 
@@ -214,8 +215,7 @@ def _exact_squares(
     The number is binomial given the sum of both sets of rows: each row on that side is one of the m with probability
     m / (m + n). The formula takes fractional counts, and is wider than the hypergeometric distribution.
     """
-    from scipy.special import betainc
-    from scipy.stats import chi2
+    from scipy.special import betainc, chdtri
 
     left = n_left + m_left <= (n + m) / 2
     here = np.where(left, m_left, m - m_left)
@@ -224,7 +224,7 @@ def _exact_squares(
     # Binomial tails as incomplete beta functions, which take fractions of rows.
     as_many = np.where(here > 0, betainc(np.maximum(here, 1e-9), both - here + 1, chance), 1.0)
     as_few = np.where(here < both, betainc(np.maximum(both - here, 1e-9), here + 1, 1 - chance), 1.0)
-    squares: NDArray[np.float64] = chi2.isf(np.minimum(1.0, 2 * np.minimum(as_many, as_few)), 1)
+    squares: NDArray[np.float64] = chdtri(1, np.minimum(1.0, 2 * np.minimum(as_many, as_few)))
     return np.minimum(squares, 1e6)  # the tail may underflow
 
 

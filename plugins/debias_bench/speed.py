@@ -98,6 +98,7 @@ def run(
         speed_cases.audits(jobs),
         speed_cases.boosters(jobs, full),
         speed_cases.many_small_trees(full),
+        speed_cases.histories(full),
         speed_cases.explained(full),
     )
     for case in cases:

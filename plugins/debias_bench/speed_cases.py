@@ -6,11 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
+from debias.rows.period_sums import LOSS_ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,6 +191,42 @@ def many_small_trees(full: bool) -> Iterator[Case]:
     )
 
 
+def histories(full: bool) -> Iterator[Case]:
+    """Yield cases of a day that is added to a history, beside predict for the rows of the day."""
+    from lightgbm import LGBMRegressor
+    from sklearn.ensemble import RandomForestRegressor
+    from xgboost import XGBRegressor
+
+    (X, of_train), (fresh, of_fresh) = numbers(20_000, 20), numbers(10_000, 20, seed=1)
+    boosted: dict[str, Any] = {"n_estimators": 500, "learning_rate": 0.1, "n_jobs": 1}
+    leaves: dict[str, Any] = {"max_leaves": 255, "max_depth": 0, "grow_policy": "lossguide"}
+    forest: dict[str, Any] = {"max_features": 1 / 3, "n_jobs": 1, "random_state": 0}
+    models = {
+        "XGBoost, 500 trees of depth 6": XGBRegressor(max_depth=6, **boosted),
+        "XGBoost, 500 trees of 255 leaves": XGBRegressor(**leaves, **boosted),
+        "LightGBM, 500 trees of depth 6": LGBMRegressor(max_depth=6, num_leaves=63, verbose=-1, **boosted),
+        "LightGBM, 500 trees of 255 leaves": LGBMRegressor(num_leaves=255, verbose=-1, **boosted),
+        "random forest, 500 trees of depth 6": RandomForestRegressor(500, max_depth=6, **forest),
+        "random forest, 500 trees of 255 leaves": RandomForestRegressor(500, max_leaf_nodes=255, **forest),
+        "random forest, 100 grown-out trees": RandomForestRegressor(100, **forest),
+    }
+    if full:
+        models["random forest, 500 grown-out trees"] = RandomForestRegressor(500, **forest)
+    for name, model in models.items():
+        predict = partial(model.fit(X, of_train).predict, fresh)
+        for loss_rows, told in ((LOSS_ROWS, ""), (0, ", no parts of the loss")):
+            with TemporaryDirectory() as folder:
+                history = debias.History(model, f"{folder}/days.history", loss_rows=loss_rows)
+                title = f"{name}, n={len(fresh):,} held out, p=20, 1 thread: a day of a history{told}"
+                yield Case(title, partial(_add_day, history, fresh, of_fresh, count()), "predict", predict, "1.3")
+
+
+def _add_day(history: debias.History, X: NDArray[np.float32], y: NDArray[np.float64], days: Iterator[int]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # the days have the same rows
+        history.add(X, y, at=next(days), rows="held-out")
+
+
 def explained(full: bool) -> Iterator[Case]:
     """Yield cases of SHAP values by the depth of trees, beside the other packages; woodelf-explainer if installed.
 
@@ -263,6 +302,13 @@ def classification(n_rows: int, n_features: int, seed: int = 0) -> tuple[NDArray
     X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     y = (X[:, :5].sum(axis=1) + rng.normal(scale=2, size=n_rows) > 0).astype(np.int64)
     return X, y
+
+
+def numbers(n_rows: int, n_features: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Draw rows whose response, a number, depends on five of the features."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    return X, X[:, :5].sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(scale=2, size=n_rows)
 
 
 def grown(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Any:

@@ -52,12 +52,29 @@ def test_one_busy_core_of_two_is_half_of_them():
     assert 0 < speed._share_of_cores(spin) <= 0.6  # less where others use the machine
 
 
+@pytest.mark.thorough
+def test_the_cases_of_histories_add_a_new_day_each_time(monkeypatch):
+    drawn = speed_cases.numbers
+    monkeypatch.setattr(speed_cases, "numbers", lambda n, p, seed=0: drawn(min(n, 300), p, seed))
+    cases = speed_cases.histories(full=False)
+    case = next(cases)
+    case.ours()
+    case.ours()
+    history = case.ours.args[0]
+    assert history.periods["n_rows"].tolist() == [300, 300]
+    assert len(case.rival()) == 300
+    cases.close()
+    assert not history.path.exists()
+
+
 @pytest.mark.slow
 def test_all_cases_run_and_are_written(monkeypatch, tmp_path):
     drawn = speed_cases.classification
     monkeypatch.setattr(
         speed_cases, "classification", lambda n, p, seed=0: drawn(min(n, 4000 if p == 20 else 400), p, seed)
     )
+    numbers = speed_cases.numbers
+    monkeypatch.setattr(speed_cases, "numbers", lambda n, p, seed=0: numbers(min(n, 400), p, seed))
     shown = StringIO()
     speed.run(Console(file=shown, width=200), repeats=1, memory=False, out=tmp_path)
     page = (tmp_path / "speed.md").read_text()

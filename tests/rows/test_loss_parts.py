@@ -25,7 +25,7 @@ from debias.models.wrappers import extract
 from debias.rows.loss_parts import loss_parts, loss_sums, metric_of
 from debias.rows.period_sums import margin_of
 from debias.trees.objectives import SQUARED_ERROR
-from debias.trees.routing import route
+from debias.trees.routing import KnownLeaves, route
 from debias.trees.shapley import expected_output, shapley_values
 
 N = 160
@@ -113,7 +113,7 @@ def test_sums_are_those_of_the_parts_of_each_row(case):
     ensemble, parts = extract(model), divided(model, X, y)
     X = np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
     response, weight = encode(y, ensemble, len(X)), np.random.default_rng(0).uniform(size=len(X))
-    margin = margin_of(ensemble, response, route(ensemble, X))
+    margin = margin_of(ensemble, response, KnownLeaves(ensemble, route(ensemble, X)))
     expected = weight @ np.column_stack([parts.loss, parts.base, parts.saved, parts.rows])
     found = loss_sums(ensemble, X, response, margin, weight)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())

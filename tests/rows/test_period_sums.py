@@ -9,6 +9,7 @@ from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
 import debias
 from debias.data.response import encode
+from debias.rows.kernels import period_sums as period_kernels
 from debias.rows.loss_parts import loss_parts
 from debias.rows.period_sums import PeriodSums, group_variance, random_order
 from debias.warning_log import WarningLogOnce
@@ -136,6 +137,23 @@ def test_variances_are_those_of_a_jackknife_that_scores_the_other_rows_anew(case
     expected = [rest @ of_score**2, rest @ of_residual**2, rest @ (of_score * of_residual)]
     np.testing.assert_allclose(variances, expected, rtol=1e-3, atol=1e-10)
     assert freedom == pytest.approx(np.full((2, 4), 1 / (share**2).sum() - 1))
+
+
+def test_sums_by_the_numbers_of_leaves_are_those_by_their_nodes(case, monkeypatch):
+    model, *_ = case
+    task = next(task for each, task in MODELS.values() if each is model)
+    X, y = drawn(4, 4500, task)  # enough rows for bins
+    weight = np.random.default_rng(5).uniform(0, 2, len(y))
+    ways = []
+    add = period_kernels.add_numbered_groups
+    monkeypatch.setattr(period_kernels, "add_numbered_groups", lambda *args: ways.append("numbers") or add(*args))
+    by_number = summed(model, X, y, weight).state()
+    monkeypatch.setattr("debias.trees.routing.bins_for", lambda *args: None)
+    by_node = summed(model, X, y, weight).state()
+    assert bool(ways) == (by_number["s"].shape[1] == 1 and debias.plugin.extract(model).bins is not None)
+    assert by_number.keys() == by_node.keys()
+    for name, array in by_number.items():
+        np.testing.assert_array_equal(array, by_node[name], err_msg=name)
 
 
 def batched(model, X, y, order, n_batches, weight=None):

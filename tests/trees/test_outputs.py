@@ -56,7 +56,21 @@ def test_outputs_of_some_trees_are_added_whether_rows_are_routed_or_their_leaves
         output = slice(ensemble.tree_output[tree], ensemble.tree_output[tree] + ensemble.value.shape[1])
         expected[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, tree]]
     table = Table(X).aligned_to(ensemble, WarningLog())
-    for rows in (Router(ensemble, X, None, n_jobs), KnownLeaves(ensemble, leaves), RoutedTable(ensemble, table)):
+    router = Router(ensemble, X, None, n_jobs)
+    for rows in (router, router.known(), KnownLeaves(ensemble, leaves), RoutedTable(ensemble, table)):
+        raw = np.zeros((N, ensemble.n_outputs))
+        rows.add_outputs(trees, raw)
+        np.testing.assert_array_equal(raw, expected)
+        np.testing.assert_array_equal(rows.leaves(trees), leaves[:, trees])
+
+
+def test_known_leaves_of_some_trees_with_gaps_give_the_same(routed):
+    ensemble, X, _ = routed
+    trees = np.array([0, 1, 4])
+    router, leaves = Router(ensemble, X, None, 1), route(ensemble, X)
+    expected = np.zeros((N, ensemble.n_outputs))
+    router.add_outputs(trees, expected)
+    for rows in (router.known(), KnownLeaves(ensemble, leaves)):
         raw = np.zeros((N, ensemble.n_outputs))
         rows.add_outputs(trees, raw)
         np.testing.assert_array_equal(raw, expected)

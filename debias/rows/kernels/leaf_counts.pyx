@@ -29,41 +29,84 @@ def add_at_leaves(
             sums[1, k] += h * h
 
 
-def overlap(const int32_t[:] a, const int32_t[:] b, const int64_t[::1] classes_a, const int64_t[::1] classes_b):
+def overlap(const int32_t[::1] a, const int32_t[::1] b, const int64_t[::1] classes_a, const int64_t[::1] classes_b):
     """Return phi^2 of the leaves of two trees that see the same rows, less phi^2 of the classes that they predict.
 
     `a` and `b` (n_rows,) are the leaves of each row, `classes_a` and `classes_b` the class of each leaf.
     """
-    cdef Py_ssize_t i, j, k
-    cdef int64_t[:, ::1] leaves = np.zeros((classes_a.shape[0], classes_b.shape[0]), dtype=np.int64)
-    cdef int64_t[:, ::1] classes = np.zeros((np.max(classes_a) + 1, np.max(classes_b) + 1), dtype=np.int64)
+    cdef int64_t n_a = classes_a.shape[0], n_b = classes_b.shape[0], most_a = 0, most_b = 0, i, j, k
+    cdef int32_t[::1] leaves = np.zeros(n_a * n_b, dtype=np.int32), of_class
+    cdef int64_t[:, ::1] classes
+    for j in range(n_a):
+        most_a = max(most_a, classes_a[j])
+    for k in range(n_b):
+        most_b = max(most_b, classes_b[k])
+    if most_a == 0 and most_b == 0:
+        with nogil:
+            for i in range(a.shape[0]):
+                leaves[a[i] * n_b + b[i]] += 1
+        return phi_squared(a, b, leaves, n_a, n_b)
+    of_class = np.zeros(n_a * (most_b + 1), dtype=np.int32)  # by leaf of a and class of b
+    classes = np.zeros((most_a + 1, most_b + 1), dtype=np.int64)
     with nogil:
         for i in range(a.shape[0]):
-            leaves[a[i], b[i]] += 1
-        for j in range(classes_a.shape[0]):
-            for k in range(classes_b.shape[0]):
-                classes[classes_a[j], classes_b[k]] += leaves[j, k]
+            leaves[a[i] * n_b + b[i]] += 1
+            of_class[a[i] * (most_b + 1) + classes_b[b[i]]] += 1
+        for j in range(n_a):
+            for k in range(most_b + 1):
+                classes[classes_a[j], k] += of_class[j * (most_b + 1) + k]
     # Leaves of one class hold the same rows in both trees because of the response. The tests compare leaves within
     # a class, so this part of the overlap is no dependence between them.
-    return _contingency(leaves) - _contingency(classes)
+    return phi_squared(a, b, leaves, n_a, n_b) - phi_squared_of_classes(classes)
 
 
-cdef double _contingency(const int64_t[:, ::1] table):
-    """Return phi^2 = chi^2 / n of two partitions of the same rows; `table` has the number of rows in each pair."""
+cdef double phi_squared(
+    const int32_t[::1] a, const int32_t[::1] b, const int32_t[::1] table, int64_t n_a, int64_t n_b
+):
+    """Return phi^2 = chi^2 / n of two partitions a and b of rows; `table` has the number of rows in each pair of parts.
+
+    chi^2 / n is the sum of n_jk^2 / (n_j n_k) over all pairs, less 1; or of n_jk / (n_j n_k) over all rows.
+    """
+    cdef int32_t[::1] in_b = np.zeros(n_b, dtype=np.int32)
+    cdef double[::1] share_a = np.zeros(n_a), share_b = np.zeros(n_b)
+    cdef int64_t i, j, k
+    cdef int32_t in_a
+    cdef double total = 0.0, of_row
+    with nogil:
+        for j in range(n_a):
+            in_a = 0
+            for k in range(n_b):
+                in_a += table[j * n_b + k]
+                in_b[k] += table[j * n_b + k]
+            share_a[j] = 1.0 / max(in_a, 1)
+        for k in range(n_b):
+            share_b[k] = 1.0 / max(in_b[k], 1)
+        if n_a * n_b > a.shape[0]:
+            for i in range(a.shape[0]):
+                total += table[a[i] * n_b + b[i]] * (share_a[a[i]] * share_b[b[i]])
+        else:
+            for j in range(n_a):
+                of_row = 0.0
+                for k in range(n_b):
+                    of_row += <double>table[j * n_b + k] * <double>table[j * n_b + k] * share_b[k]
+                total += of_row * share_a[j]
+    return total - 1.0
+
+
+cdef double phi_squared_of_classes(const int64_t[:, ::1] table):
+    """Return phi^2 of two partitions into few parts."""
     cdef int64_t[::1] in_row = np.zeros(table.shape[0], dtype=np.int64)
     cdef int64_t[::1] in_column = np.zeros(table.shape[1], dtype=np.int64)
-    cdef Py_ssize_t j, k
+    cdef int64_t j, k
     cdef double n, total = 0.0
-    with nogil:
-        for j in range(table.shape[0]):
-            for k in range(table.shape[1]):
-                in_row[j] += table[j, k]
-                in_column[k] += table[j, k]
-        for j in range(table.shape[0]):
-            for k in range(table.shape[1]):
-                if table[j, k]:
-                    n = <double> table[j, k]
-                    # Ratios first: the square of a large number of rows has more digits than a double.
-                    total += n / in_row[j] * (n / in_column[k])
-    # chi^2 / n is the sum of n_jk^2 / (n_j n_k) over all pairs, less 1.
+    for j in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            in_row[j] += table[j, k]
+            in_column[k] += table[j, k]
+    for j in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            if table[j, k]:
+                n = <double> table[j, k]
+                # Ratios first: the square of a large number of rows has more digits than a double.
+                total += n / in_row[j] * (n / in_column[k])
     return total - 1.0

@@ -35,6 +35,14 @@ def route(
     leaf_start: NDArray[np.int64],
     leaves: NDArray[np.int32],
 ) -> None: ...
+def number(
+    codes: NDArray[np.uint8],
+    trees: NDArray[np.int64],
+    steps: NDArray[np.int32],
+    step_start: NDArray[np.int64],
+    n_places: int,
+    numbers: NDArray[np.uint8],
+) -> None: ...
 def add_values(
     codes: NDArray[np.uint8],
     trees: NDArray[np.int64],
@@ -59,6 +67,16 @@ def add_outputs(
     steps: NDArray[np.int32],
     step_start: NDArray[np.int64],
     n_places: int,
+    leaf: NDArray[np.int32],
+    leaf_start: NDArray[np.int64],
+    tree_start: NDArray[np.int64],
+    tree_output: NDArray[np.int32],
+    value: NDArray[np.float64],
+    raw: NDArray[np.float64],
+) -> None: ...
+def add_numbered_outputs(
+    numbers: NDArray[np.uint8],
+    trees: NDArray[np.int64],
     leaf: NDArray[np.int32],
     leaf_start: NDArray[np.int64],
     tree_start: NDArray[np.int64],

@@ -262,6 +262,29 @@ def route(
                     leaves[j, begin + i] = leaf[first + reached[i]]
 
 
+def number(
+    const uint8_t[:, ::1] codes,
+    const int64_t[::1] trees,
+    const int32_t[:, ::1] steps,
+    const int64_t[::1] step_start,
+    int64_t n_places,
+    uint8_t[:, ::1] numbers,
+):
+    """Write the number of the leaf of each row in each of `trees` to `numbers` (len(trees), n_rows)."""
+    cdef int64_t n_rows = codes.shape[1], begin = 0, end, j
+    cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
+    with nogil:
+        while begin < n_rows:
+            end = min(begin + ROWS_AT_ONCE, n_rows)
+            for j in range(trees.shape[0]):
+                memcpy(
+                    &numbers[j, begin],
+                    evaluate(codes, begin, end, steps, step_start[trees[j]], step_start[trees[j] + 1], places),
+                    end - begin,
+                )
+            begin = end
+
+
 def add_values(
     const uint8_t[:, ::1] codes,
     const int64_t[::1] trees,
@@ -287,6 +310,7 @@ def add_values(
     cdef int64_t n_rows = codes.shape[1], block, begin, end, j, k, together, tree, r, n_leaves, node
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
     cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef const uint8_t* of_trees[TREES_AT_ONCE]
     cdef double[4 * LEAVES * TREES_AT_ONCE] total
     cdef double[LEAVES * TREES_AT_ONCE] of_leaf
     cdef double* of_tree
@@ -298,7 +322,7 @@ def add_values(
             while j < trees.shape[0]:
                 together = min(TREES_AT_ONCE, trees.shape[0] - j)
                 for k in range(together):
-                    tree = trees[j + k]
+                    tree, of_trees[k] = trees[j + k], &reached[k, 0]
                     memcpy(
                         &reached[k, 0],
                         evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
@@ -321,7 +345,7 @@ def add_values(
                         q[node] += of_tree[2]
                         of_leaf[LEAVES * k + r] = value[node, 0]
                 if raw.shape[0]:
-                    add_leaf_values(reached, together, of_leaf, &raw[begin], 1, end - begin)
+                    add_leaf_values(of_trees, together, of_leaf, &raw[begin], 1, end - begin)
                 j += together
 
 
@@ -341,59 +365,121 @@ def add_outputs(
     double[:, ::1] raw,
 ):
     """Add the value of the leaf of each row from `first` to `last` to its outputs `raw`, tree by tree."""
-    cdef int64_t begin = first, end, j, tree, r, k, together, output, after
+    cdef int64_t begin = first, end, j, k, tree, together
     cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef uint8_t[:, ::1] reached = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
-    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
+    cdef uint8_t[:, ::1] room = np.empty((TREES_AT_ONCE, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef const uint8_t* reached[TREES_AT_ONCE]
     with nogil:
         while begin < last:
             end = min(begin + ROWS_AT_ONCE, last)
             j = 0
             while j < trees.shape[0]:
-                # The next trees that add to the same outputs as this one.
-                together = 0
-                while together < min(TREES_AT_ONCE, trees.shape[0] - j):
-                    tree = trees[j + together]
-                    if tree_output[tree] != tree_output[trees[j]]:
-                        break
+                together = of_same_outputs(&trees[j], trees.shape[0] - j, tree_output)
+                for k in range(together):
+                    tree = trees[j + k]
                     memcpy(
-                        &reached[together, 0],
+                        &room[k, 0],
                         evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places),
                         end - begin,
                     )
-                    together += 1
-                for output in range(value.shape[1]):
-                    for k in range(together):
-                        tree = trees[j + k]
-                        for r in range(leaf_start[tree + 1] - leaf_start[tree]):
-                            of_leaf[LEAVES * k + r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], output]
-                    after = tree_output[trees[j]] + output
-                    add_leaf_values(reached, together, of_leaf, &raw[begin, after], raw.shape[1], end - begin)
+                    reached[k] = &room[k, 0]
+                add_values_of(
+                    reached, &trees[j], together, leaf, leaf_start, tree_start, tree_output, value, raw, begin, end
+                )
                 j += together
             begin = end
 
 
+def add_numbered_outputs(
+    const uint8_t[:, ::1] numbers,
+    const int64_t[::1] trees,
+    const int32_t[::1] leaf,
+    const int64_t[::1] leaf_start,
+    const int64_t[::1] tree_start,
+    const int32_t[::1] tree_output,
+    const double[:, ::1] value,
+    double[:, ::1] raw,
+):
+    """Do what `add_outputs` does for rows whose leaves `number` has written, of all trees: `numbers` (n_trees, n_rows).
+    """
+    cdef int64_t begin = 0, end, j, k, together
+    cdef const uint8_t* reached[TREES_AT_ONCE]
+    with nogil:
+        while begin < numbers.shape[1]:
+            end = min(begin + ROWS_AT_ONCE, numbers.shape[1])
+            j = 0
+            while j < trees.shape[0]:
+                together = of_same_outputs(&trees[j], trees.shape[0] - j, tree_output)
+                for k in range(together):
+                    reached[k] = &numbers[trees[j + k], begin]
+                add_values_of(
+                    reached, &trees[j], together, leaf, leaf_start, tree_start, tree_output, value, raw, begin, end
+                )
+                j += together
+            begin = end
+
+
+cdef inline int64_t of_same_outputs(const int64_t* trees, int64_t n_trees, const int32_t[::1] tree_output) noexcept nogil:
+    """Return how many of the next trees add to the same outputs as the first: up to four."""
+    cdef int64_t k = 1
+    while k < min(TREES_AT_ONCE, n_trees) and tree_output[trees[k]] == tree_output[trees[0]]:
+        k += 1
+    return k
+
+
+cdef inline void add_values_of(
+    const uint8_t** reached,
+    const int64_t* trees,
+    int64_t n_trees,
+    const int32_t[::1] leaf,
+    const int64_t[::1] leaf_start,
+    const int64_t[::1] tree_start,
+    const int32_t[::1] tree_output,
+    const double[:, ::1] value,
+    double[:, ::1] raw,
+    int64_t begin,
+    int64_t end,
+) noexcept nogil:
+    """Add the values of the leaves that rows reach in up to four trees of the same outputs to their outputs `raw`."""
+    cdef double[LEAVES * TREES_AT_ONCE] of_leaf
+    cdef int64_t output, k, r, tree
+    for output in range(value.shape[1]):
+        for k in range(n_trees):
+            tree = trees[k]
+            for r in range(leaf_start[tree + 1] - leaf_start[tree]):
+                of_leaf[LEAVES * k + r] = value[tree_start[tree] + leaf[leaf_start[tree] + r], output]
+        add_leaf_values(
+            reached, n_trees, of_leaf, &raw[begin, tree_output[trees[0]] + output], raw.shape[1], end - begin
+        )
+
+
 cdef inline void add_leaf_values(
-    const uint8_t[:, ::1] reached, int64_t n_trees, const double* of_leaf, double* raw, int64_t step, int64_t size
+    const uint8_t** reached, int64_t n_trees, const double* of_leaf, double* raw, int64_t step, int64_t size
 ) noexcept nogil:
     """Add the values of the leaves that each row reaches in up to four trees to its output, tree by tree.
 
     `step` is the distance between the outputs of two rows.
     """
     cdef int64_t i, k
+    cdef const uint8_t* a
+    cdef const uint8_t* b
+    cdef const uint8_t* c
+    cdef const uint8_t* d
     if n_trees == TREES_AT_ONCE:
+        a, b, c, d = reached[0], reached[1], reached[2], reached[3]
         for i in range(size):
             raw[i * step] = (
                 raw[i * step]
-                + of_leaf[reached[0, i]]
-                + of_leaf[LEAVES + reached[1, i]]
-                + of_leaf[2 * LEAVES + reached[2, i]]
-                + of_leaf[3 * LEAVES + reached[3, i]]
+                + of_leaf[a[i]]
+                + of_leaf[LEAVES + b[i]]
+                + of_leaf[2 * LEAVES + c[i]]
+                + of_leaf[3 * LEAVES + d[i]]
             )
         return
     for k in range(n_trees):
+        a = reached[k]
         for i in range(size):
-            raw[i * step] += of_leaf[LEAVES * k + reached[k, i]]
+            raw[i * step] += of_leaf[LEAVES * k + a[i]]
 
 
 cdef inline void add_four(

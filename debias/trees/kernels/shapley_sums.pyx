@@ -43,10 +43,10 @@ cdef enum:
     MOST_FEATURES = 32  # on a path
     MOST_NODES = 16  # of the quadrature
     MOST_CELLS = 8192  # pairs of bits and states of a subtree: their number is a uint16
-    MOST_PATTERNS = 256  # of the states of a deep subtree
+    MOST_PATTERNS = 256  # of the states of a subtree
     MOST_LEVELS = 200  # of a tree: functions call themselves once a level
 
-cdef double A_ROW = 1.4, A_ROW_OF_A_SPLIT = 1.0, A_CELL = 0.6, A_SUBTREE = 100.0, FOUR_NODES = 2.0, A_SUM = 0.5
+cdef double A_ROW = 1.0, A_ROW_OF_A_SPLIT = 1.0, A_CELL = 0.6, A_SUBTREE = 50.0, FOUR_NODES = 2.0, A_SUM = 0.5
 cdef double NEVER = 1e300
 """Nanoseconds: of a row in a subtree; of a row at a split outside of subtrees beyond that at one inside; of a cell and
 node of the quadrature; of a subtree; of a row and four nodes of the quadrature in a deep subtree; and of a sum or state
@@ -115,10 +115,11 @@ cdef class Room:
     cdef uint32_t[:, ::1] bits
     cdef uint8_t[::1] state
     cdef uint16_t[::1] cell
-    # Of a subtree: W in pairs of factors, T of all its nodes, T of its root twice, R, P, and W T P.
-    cdef double[::1] W, T, twice, R, P, M
-    # Of a deep subtree, with the nodes of the quadrature in a row: T, R of both factors, and P and sums of both halves.
-    cdef double[::1] deep_T, deep_R
+    # Of a subtree, with the nodes of the quadrature in a row: T of all its nodes, and R of both factors.
+    cdef double[::1] T, R
+    # The same of its root at one node of the quadrature, T twice; W in pairs of factors, P, and W T P.
+    cdef double[::1] twice, pairs, W, P, M
+    # Of a deep subtree: P and sums of both halves.
     cdef double[:, ::1] half_P, half_sums
     cdef int64_t n_places
 
@@ -132,11 +133,9 @@ cdef class Room:
         self.answer = np.empty((MOST_LEVELS + 1, n_rows), dtype=np.uint8)
         self.bits = np.zeros((MOST_LEVELS + 1, n_rows), dtype=np.uint32)
         self.state, self.cell = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.uint16)
-        self.W, self.twice = np.empty(2 * MOST_CELLS), np.empty(2 * MOST_CELLS)
-        self.T = np.empty(3 * MOST_CELLS)
-        self.R = np.empty(12 * MOST_CELLS)
-        self.P, self.M = np.empty(MOST_CELLS), np.empty(2 * MOST_CELLS)
-        self.deep_T, self.deep_R = np.empty(MOST_PATTERNS * MOST_NODES), np.empty(2 * MOST_PATTERNS * MOST_NODES)
+        self.T, self.R = np.empty(3 * MOST_PATTERNS * MOST_NODES), np.empty(12 * MOST_PATTERNS * MOST_NODES)
+        self.twice, self.pairs = np.empty(2 * MOST_PATTERNS), np.empty(2 * MOST_PATTERNS)
+        self.W, self.P, self.M = np.empty(2 * MOST_CELLS), np.empty(MOST_CELLS), np.empty(2 * MOST_CELLS)
         self.half_P = np.empty((2, MOST_NODES << MOST_HALF_BITS))
         self.half_sums = np.empty((2, 2 * MOST_NODES << MOST_HALF_BITS))
 
@@ -228,17 +227,16 @@ cdef double divide(Trees trees, int64_t n, Room room) noexcept nogil:
             n_patterns = <int64_t>room.n_patterns[left[node]] * room.n_patterns[right[node]] * n_states(room, left[node])
             parts = room.cost[left[node]] + room.cost[right[node]] + n * A_ROW_OF_A_SPLIT
             room.n_below[node] = max(room.n_below[left[node]], room.n_below[right[node]])
-        n_patterns = n_patterns if n_patterns <= MOST_CELLS else 0
+        n_patterns = n_patterns if n_patterns <= MOST_PATTERNS else 0
         n_nodes = (room.n_below[node] + 1) // 2
         whole = deep = NEVER
         if n_patterns > 0 and n_above <= MOST_BITS and room.n_below[node] <= MOST_FEATURES:
             if padded(n_patterns) << n_above <= MOST_CELLS:
                 whole = A_CELL * (padded(n_patterns) << n_above) * n_nodes + A_SUBTREE * (n_patterns + 1)
                 whole = n_outputs * (n * A_ROW + whole)
-            if n_patterns <= MOST_PATTERNS:
-                n_nodes = (n_nodes + LANES - 1) // LANES
-                deep = n * (A_ROW + n_nodes * FOUR_NODES) + A_SUBTREE * (n_patterns + 1)
-                deep = n_outputs * (deep + A_SUM * LANES * n_nodes * ((2 << (n_above + 1) // 2) + 4 * n_patterns))
+            n_nodes = (n_nodes + LANES - 1) // LANES
+            deep = n * (A_ROW + n_nodes * FOUR_NODES) + A_SUBTREE * (n_patterns + 1)
+            deep = n_outputs * (deep + A_SUM * LANES * n_nodes * ((2 << (n_above + 1) // 2) + 4 * n_patterns))
         room.n_patterns[node] = <int32_t>n_patterns
         room.is_deep[node] = deep < whole
         whole = min(whole, deep)
@@ -330,16 +328,14 @@ cdef void add_subtree(
     double[:, ::1] sums,
 ) noexcept nogil:
     """Add what a subtree has to the sums."""
-    cdef int64_t n = column.shape[1], n_above = room.n_above[root], n_features = room.n_below[root]
-    cdef int64_t n_patterns = room.n_patterns[root], n_cells = padded(n_patterns), r, c, q, output, k, edge
+    cdef int64_t n = column.shape[1], n_above = room.n_above[root], n_cells = padded(room.n_patterns[root])
+    cdef int64_t r, c, output, k, edge
     cdef double z[MOST_BITS]
     cdef int32_t feature[MOST_BITS]
     cdef uint8_t known[MOST_BITS]
     cdef uint16_t step = 0 if room.is_deep[root] else <uint16_t>n_cells
     cdef const uint32_t* bits = &room.bits[room.level[root], 0]
     cdef uint16_t* cell = &room.cell[0]
-    cdef double* W = &room.W[0]
-    cdef const double* pair
     for k in range(n_above):
         known[k] = False
     edge = root
@@ -358,16 +354,35 @@ cdef void add_subtree(
         if room.is_deep[root]:
             add_deep(trees, &factor[first_output + output, 0, 0], n, root, output, n_above, z, feature, room, sums)
             continue
-        memset(W, 0, (n_cells << n_above) * 2 * sizeof(double))
-        pair = &factor[first_output + output, 0, 0]
-        for r in range(n):
-            W[2 * cell[r]] += pair[2 * r]
-            W[2 * cell[r] + 1] += pair[2 * r + 1]
-        for q in range((n_features + 1) // 2):
-            add_product(
-                trees, root, output, trees.t[n_features, q], trees.quadrature_weight[n_features, q],
-                n_above, z, feature, room, sums,
-            )
+        add_pairs(n, n_cells << n_above, cell, &factor[first_output + output, 0, 0], &room.W[0])
+        add_products(trees, root, output, n_above, z, feature, room, sums)
+
+
+cdef inline void add_pairs(
+    int64_t n, int64_t n_cells, const uint16_t* cell, const double* pair, double* W
+) noexcept nogil:
+    """Write the sums of the pairs of rows in each cell. Rows take turns at four tables: neighbours are often alike, and
+    the sum of one would be awaited."""
+    cdef int64_t r, x, tables = 4 if 4 * n_cells <= MOST_CELLS else 1, step = 2 * n_cells if tables == 4 else 0
+    memset(W, 0, tables * n_cells * 2 * sizeof(double))
+    r = 0
+    while r + 4 <= n:
+        add_pair(&pair[2 * r], &W[2 * cell[r]])
+        add_pair(&pair[2 * r + 2], &W[2 * cell[r + 1] + step])
+        add_pair(&pair[2 * r + 4], &W[2 * cell[r + 2] + 2 * step])
+        add_pair(&pair[2 * r + 6], &W[2 * cell[r + 3] + 3 * step])
+        r += 4
+    for r in range(r, n):
+        add_pair(&pair[2 * r], &W[2 * cell[r]])
+    if tables == 4:
+        for x in range(step):
+            W[x] = (W[x] + W[step + x]) + (W[2 * step + x] + W[3 * step + x])
+
+
+cdef inline void add_pair(const double* pair, double* to) noexcept nogil:
+    """Add two numbers. They are written after both are read: so this is vector code."""
+    cdef double a = to[0] + pair[0], b = to[1] + pair[1]
+    to[0], to[1] = a, b
 
 
 cdef void number(
@@ -407,10 +422,43 @@ cdef void number(
     number(trees, column, right, stride * room.n_patterns[left], room)
 
 
-cdef void add_product(
+cdef inline int64_t nodes_of(Trees trees, int64_t n_features, double* t) noexcept nogil:
+    """Write the nodes of a quadrature, and further ones up to a multiple of LANES; return the number of all."""
+    cdef int64_t n_nodes = (n_features + 1) // 2, n_q = (n_nodes + LANES - 1) // LANES * LANES, q
+    for q in range(n_q):
+        t[q] = trees.t[n_features, q] if q < n_nodes else 0.5
+    return n_q
+
+
+cdef void add_products(
     Trees trees,
     int64_t root,
     int64_t output,
+    int64_t n_above,
+    const double* z,
+    const int32_t* feature,
+    Room room,
+    double[:, ::1] sums,
+) noexcept nogil:
+    """Add what a subtree has, from W."""
+    cdef int64_t n_features = room.n_below[root], n_patterns = room.n_patterns[root], n_q, q, l
+    cdef double t[MOST_NODES]
+    n_q = nodes_of(trees, n_features, t)
+    fill(trees, root, output, t, n_q, room)
+    if n_patterns > 1:
+        memset(&room.R[0], 0, 2 * n_patterns * n_q * sizeof(double))
+    for q in range((n_features + 1) // 2):
+        for l in range(n_patterns):
+            room.twice[2 * l] = room.twice[2 * l + 1] = room.T[(room.place[root] + l) * n_q + q]
+        add_product(n_patterns, t[q], trees.quadrature_weight[n_features, q], n_above, z, feature, room, sums)
+        if n_patterns > 1:
+            for l in range(2 * n_patterns):
+                room.R[l * n_q + q] = room.pairs[l]
+    add_inside(trees, root, t, n_q, &room.R[0], &room.R[2 * n_patterns * n_q], room, sums)
+
+
+cdef void add_product(
+    int64_t n_patterns,
     double t,
     double weight,
     int64_t n_above,
@@ -419,17 +467,15 @@ cdef void add_product(
     Room room,
     double[:, ::1] sums,
 ) noexcept nogil:
-    """Add what a subtree has at one node of the quadrature."""
-    cdef int64_t n_patterns = room.n_patterns[root], n_cells = padded(n_patterns), size = 1LL << n_above, u, k, l, half
-    cdef double stay, follow, p, b0, b1
+    """Add what the features above a subtree have at one node of the quadrature, and write R of the subtree."""
+    cdef int64_t n_cells = padded(n_patterns), size = 1LL << n_above, u, k, half
+    cdef double stay, follow, p
     cdef double on[2]
     cdef double off[2]
     cdef double* P = &room.P[0]
     cdef double* M = &room.M[0]
-    cdef double* R = &room.R[0]
-    cdef double* T = &room.T[0]
+    cdef double* R = &room.pairs[0]
     cdef double* twice = &room.twice[0]
-    cdef const double* W
     P[0] = weight
     for k in range(n_above):
         half = 1LL << k
@@ -438,20 +484,16 @@ cdef void add_product(
             P[half + u] = P[u] * follow
             P[u] = P[u] * stay
     if n_patterns == 1:
-        p = trees.value[room.begin + root, output]
+        p = twice[0]
         for u in range(size):
             M[2 * u] = room.W[2 * u] * (p * P[u])
             M[2 * u + 1] = room.W[2 * u + 1] * (p * P[u])
     else:
-        fill(trees, root, output, t, room)
-        for l in range(n_patterns):
-            twice[2 * l] = twice[2 * l + 1] = T[l]
         if n_cells > n_patterns:
             twice[2 * n_patterns] = twice[2 * n_patterns + 1] = 0.0
         memset(R, 0, 2 * n_cells * sizeof(double))
         for u in range(size):
             multiply_cells(n_cells, &room.W[2 * u * n_cells], twice, P[u], R, &M[2 * u])
-        add_inside(trees, root, t, R, &R[2 * n_cells], room, sums)
     for k in range(n_above - 1, -1, -1):
         half = 1LL << k
         on[0] = on[1] = off[0] = off[1] = 0.0
@@ -503,15 +545,14 @@ cdef void add_deep(
 ) noexcept nogil:
     """Add what a deep subtree has."""
     cdef int64_t n_features = room.n_below[root], n_nodes = (n_features + 1) // 2, n_patterns = room.n_patterns[root]
-    cdef int64_t n_q = (n_nodes + LANES - 1) // LANES * LANES, first = n_above // 2, h, k, l, q, u, half
+    cdef int64_t first = n_above // 2, n_q, h, k, q, u, half
     cdef int64_t begin[3]
     cdef double t[MOST_NODES]
     cdef double stay[MOST_NODES]
     cdef double follow[MOST_NODES]
     cdef double* P
     begin[0], begin[1], begin[2] = 0, first, n_above
-    for q in range(n_q):
-        t[q] = trees.t[n_features, q] if q < n_nodes else 0.5
+    n_q = nodes_of(trees, n_features, t)
     for h in range(2):
         P = &room.half_P[h, 0]
         for q in range(n_q):
@@ -525,11 +566,8 @@ cdef void add_deep(
                     P[half + u + q] = P[u + q] * follow[q]
                     P[u + q] = P[u + q] * stay[q]
         memset(&room.half_sums[h, 0], 0, (2 * n_q << (begin[h + 1] - begin[h])) * sizeof(double))
-    for q in range(n_q):
-        fill(trees, root, output, t[q], room)
-        for l in range(n_patterns):
-            room.deep_T[l * n_q + q] = room.T[l]
-    memset(&room.deep_R[0], 0, 2 * n_q * n_patterns * sizeof(double))
+    fill(trees, root, output, t, n_q, room)
+    memset(&room.R[0], 0, 2 * n_q * n_patterns * sizeof(double))
     if n_q == 4:
         add_rows(n, 4, first, pair, root, room)
     elif n_q == 8:
@@ -538,12 +576,7 @@ cdef void add_deep(
         add_rows(n, 12, first, pair, root, room)
     else:
         add_rows(n, n_q, first, pair, root, room)
-    for q in range(n_nodes):
-        for l in range(n_patterns):
-            room.R[2 * l] = room.deep_R[2 * l * n_q + q]
-            room.R[2 * l + 1] = room.deep_R[(2 * l + 1) * n_q + q]
-        fill(trees, root, output, t[q], room)
-        add_inside(trees, root, t[q], &room.R[0], &room.R[2 * n_patterns], room, sums)
+    add_inside(trees, root, t, n_q, &room.R[0], &room.R[2 * n_patterns * n_q], room, sums)
     for h in range(2):
         add_half(n_nodes, n_q, begin[h + 1] - begin[h], &t[0], &z[begin[h]], &feature[begin[h]], h, room, sums)
 
@@ -559,6 +592,7 @@ cdef inline void add_rows(
     cdef double* one
     cdef double* other
     cdef double* R
+    cdef const double* root_T = &room.T[room.place[root] * n_q]
     cdef const double* T
     cdef const double* P1
     cdef const double* P2
@@ -567,7 +601,7 @@ cdef inline void add_rows(
     for r in range(n):
         P1, P2 = &room.half_P[0, (bits[r] & mask) * n_q], &room.half_P[1, (bits[r] >> first) * n_q]
         one, other = &room.half_sums[0, 2 * (bits[r] & mask) * n_q], &room.half_sums[1, 2 * (bits[r] >> first) * n_q]
-        T, R = &room.deep_T[cell[r] * n_q], &room.deep_R[2 * cell[r] * n_q]
+        T, R = &root_T[cell[r] * n_q], &room.R[2 * cell[r] * n_q]
         for lane in range(LANES):
             factors[lane], factors[LANES + lane] = pair[2 * r], pair[2 * r + 1]
         for q from 0 <= q < n_q by WIDTH:
@@ -620,80 +654,107 @@ cdef void add_half(
                 sums[j, feature[k]] -= off[j * n_q + q] / (1 - t[q])
 
 
-cdef void fill(Trees trees, int64_t node, int64_t output, double t, Room room) noexcept nogil:
-    """Write T of a node and those below it in a subtree, for each pattern of the states below it."""
-    cdef int64_t left = trees.left[room.begin + node], right = trees.right[room.begin + node], i, j, s, states
-    cdef double factor[9]
-    cdef double* T = &room.T[room.place[node]]
+cdef void fill(
+    Trees trees, int64_t node, int64_t output, const double* t, int64_t n_q, Room room
+) noexcept nogil:
+    """Write T of a node and those below it in a subtree, for each pattern of the states below it and each t."""
+    cdef int64_t left = trees.left[room.begin + node], right = trees.right[room.begin + node], i, j, s, q, states
+    cdef double factor[9 * MOST_NODES]
+    cdef double* T = &room.T[room.place[node] * n_q]
     cdef const double* a
     cdef const double* b
     if left < 0:
-        T[0] = trees.value[room.begin + node, output]
+        for q in range(n_q):
+            T[q] = trees.value[room.begin + node, output]
         return
-    fill(trees, left, output, t, room)
-    fill(trees, right, output, t, room)
-    factors_of_edges(room.share[left], room.share[right], room.share[room.up[left]], &t, 1, factor)
-    a, b = &room.T[room.place[left]], &room.T[room.place[right]]
+    fill(trees, left, output, t, n_q, room)
+    fill(trees, right, output, t, n_q, room)
+    factors_of_edges(room.share[left], room.share[right], room.share[room.up[left]], t, n_q, factor)
     states = n_states(room, left)
+    b = &room.T[room.place[right] * n_q]
     for j in range(room.n_patterns[right]):
+        a = &room.T[room.place[left] * n_q]
         for i in range(room.n_patterns[left]):
             for s in range(states):
-                T[s] = b[j] + factor[s] * (a[i] - b[j])
-            T = &T[states]
+                for q from 0 <= q < n_q by WIDTH:
+                    put(&T[q], at(&b[q]) + at(&factor[s * n_q + q]) * (at(&a[q]) - at(&b[q])))
+                T = &T[n_q]
+            a = &a[n_q]
+        b = &b[n_q]
 
 
 cdef void add_inside(
-    Trees trees, int64_t node, double t, const double* R, double* rest, Room room, double[:, ::1] sums
+    Trees trees,
+    int64_t node,
+    const double* t,
+    int64_t n_q,
+    const double* R,
+    double* rest,
+    Room room,
+    double[:, ::1] sums,
 ) noexcept nogil:
     """Add what the splits of a subtree have, from R of a node and memory for R of those below."""
-    cdef int64_t left = trees.left[room.begin + node], right = trees.right[room.begin + node], i, j, s, c, states
-    cdef int64_t n_left, n_right, feature
-    cdef double factor[9]
-    cdef double dot[2]
-    cdef double* of_left  # by pattern of the left child and state, in pairs: R summed over patterns of the right child
+    cdef int64_t left = trees.left[room.begin + node], right = trees.right[room.begin + node], i, j, q, states
+    cdef int64_t n_left, n_right, feature, of_pattern
+    cdef double factor[9 * MOST_NODES]
+    cdef double dot[2 * MOST_NODES]
+    cdef double* of_left  # by pattern of the left child, state and factor: R summed over patterns of the right child
     cdef double* of_right
-    cdef const double* a
-    cdef const double* b
+    cdef Lanes here
     if left < 0:
         return
     n_left, n_right, states = room.n_patterns[left], room.n_patterns[right], n_states(room, left)
-    factors_of_edges(room.share[left], room.share[right], room.share[room.up[left]], &t, 1, factor)
-    of_left, of_right = rest, &rest[2 * states * n_left]
-    rest = &rest[2 * states * (n_left + n_right)]
-    memset(of_left, 0, 2 * states * (n_left + n_right) * sizeof(double))
+    of_pattern = 2 * states * n_q
+    factors_of_edges(room.share[left], room.share[right], room.share[room.up[left]], t, n_q, factor)
+    of_left, of_right = rest, &rest[of_pattern * n_left]
+    rest = &rest[of_pattern * (n_left + n_right)]
+    memset(of_left, 0, of_pattern * (n_left + n_right) * sizeof(double))
     for j in range(n_right):
         for i in range(n_left):
-            for s in range(2 * states):
-                of_left[2 * states * i + s] += R[s]
-                of_right[2 * states * j + s] += R[s]
-            R = &R[2 * states]
-    a, b = &room.T[room.place[left]], &room.T[room.place[right]]
-    dot[0] = dot[1] = 0.0
-    for i in range(n_left):
-        for s in range(states):
-            for c in range(2):
-                dot[c] += factor[6 + s] * of_left[2 * (states * i + s) + c] * a[i]
-    for j in range(n_right):
-        for s in range(states):
-            for c in range(2):
-                dot[c] -= factor[6 + s] * of_right[2 * (states * j + s) + c] * b[j]
+            for q from 0 <= q < of_pattern by WIDTH:
+                here = at(&R[q])
+                put(&of_left[i * of_pattern + q], at(&of_left[i * of_pattern + q]) + here)
+                put(&of_right[j * of_pattern + q], at(&of_right[j * of_pattern + q]) + here)
+            R = &R[of_pattern]
+    for q in range(2 * n_q):
+        dot[q] = 0.0
+    add_dots(n_left, states, n_q, &factor[6 * n_q], of_left, &room.T[room.place[left] * n_q], dot)
+    for q in range(2 * n_q):
+        dot[q] = -dot[q]
+    add_dots(n_right, states, n_q, &factor[6 * n_q], of_right, &room.T[room.place[right] * n_q], dot)
     feature = trees.feature[room.begin + node]
-    sums[0, feature] += dot[0]
-    sums[1, feature] += dot[1]
+    for q in range(n_q):
+        sums[0, feature] -= dot[q]
+        sums[1, feature] -= dot[n_q + q]
     # Each pattern of a child has its states in a row: they become R of the child, in place.
-    shrink(n_left, states, factor, of_left)
-    shrink(n_right, states, &factor[3], of_right)
-    add_inside(trees, left, t, of_left, rest, room, sums)
-    add_inside(trees, right, t, of_right, rest, room, sums)
+    shrink(n_left, states, n_q, factor, of_left)
+    shrink(n_right, states, n_q, &factor[3 * n_q], of_right)
+    add_inside(trees, left, t, n_q, of_left, rest, room, sums)
+    add_inside(trees, right, t, n_q, of_right, rest, room, sums)
 
 
-cdef inline void shrink(int64_t n, int64_t states, const double* factor, double* R) noexcept nogil:
-    """Replace pairs of each pattern and state by pairs of each pattern: their sums times the factors of the states."""
-    cdef int64_t i, s, c
-    cdef double found[2]
+cdef inline void add_dots(
+    int64_t n, int64_t states, int64_t n_q, const double* g, const double* R, const double* T, double* dot
+) noexcept nogil:
+    """Add ``R g T`` of the patterns of a child to the sums of both factors. (The state GONE has no g.)"""
+    cdef int64_t i, q
+    cdef Lanes on_right, on_left
     for i in range(n):
-        found[0] = found[1] = 0.0
-        for s in range(states):
-            for c in range(2):
-                found[c] += factor[s] * R[2 * (states * i + s) + c]
-        R[2 * i], R[2 * i + 1] = found[0], found[1]
+        for q from 0 <= q < n_q by WIDTH:
+            on_right, on_left = at(&g[RIGHT * n_q + q]) * at(&T[q]), at(&g[LEFT * n_q + q]) * at(&T[q])
+            put(&dot[q], at(&dot[q]) + (on_right * at(&R[q]) + on_left * at(&R[2 * n_q + q])))
+            put(&dot[n_q + q], at(&dot[n_q + q]) + (on_right * at(&R[n_q + q]) + on_left * at(&R[3 * n_q + q])))
+        T, R = &T[n_q], &R[2 * states * n_q]
+
+
+cdef inline void shrink(int64_t n, int64_t states, int64_t n_q, const double* factor, double* R) noexcept nogil:
+    """Replace pairs of each pattern and state by pairs of each pattern: their sums times the factors of the states."""
+    cdef int64_t i, s, c, q
+    cdef Lanes found
+    for i in range(n):
+        for c in range(2):
+            for q from 0 <= q < n_q by WIDTH:
+                found = at(&factor[q]) * at(&R[(2 * states * i + c) * n_q + q])
+                for s in range(1, states):
+                    found += at(&factor[s * n_q + q]) * at(&R[(2 * (states * i + s) + c) * n_q + q])
+                put(&R[(2 * i + c) * n_q + q], found)
