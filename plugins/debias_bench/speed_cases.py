@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.rows.period_sums import LOSS_ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -214,9 +213,10 @@ def histories(full: bool) -> Iterator[Case]:
         models["random forest, 500 grown-out trees"] = RandomForestRegressor(500, **forest)
     for name, model in models.items():
         predict = partial(model.fit(X, of_train).predict, fresh)
-        for loss_rows, told in ((LOSS_ROWS, ""), (0, ", no parts of the loss")):
+        for parts, told in ((True, ""), (False, ", no parts of the loss")):
             with TemporaryDirectory() as folder:
-                history = debias.History(model, f"{folder}/days.history", loss_rows=loss_rows)
+                path = f"{folder}/days.history"
+                history = debias.History(model, path) if parts else debias.History(model, path, loss_rows=0)
                 title = f"{name}, n={len(fresh):,} held out, p=20, 1 thread: a day of a history{told}"
                 yield Case(title, partial(_add_day, history, fresh, of_fresh, count()), "predict", predict, "1.3")
 
