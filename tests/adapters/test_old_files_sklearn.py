@@ -106,3 +106,21 @@ def test_another_type_of_that_old_module_is_not_trusted(tmp_path):
             changed.writestr(name, text.replace(b"CyHalfSquaredError", b"make_it") if name == "schema.json" else text)
     with pytest.raises(debias.UntrustedModelError, match=r"_loss\.make_it"):
         debias.load_model(other)
+
+
+def test_what_the_columns_of_a_remainder_hold_is_judged(tmp_path):
+    """Only the list that scikit-learn 1.5 and 1.6 keep them in is replaced."""
+    other = tmp_path / "other.skops"
+    with zipfile.ZipFile(FOLDER / "remainder-1.5.2.skops") as archive, zipfile.ZipFile(other, "w") as changed:
+        for name in set(archive.namelist()) - {"schema.json"}:
+            changed.writestr(name, archive.read(name))
+        schema = json.loads(archive.read("schema.json"))
+        encode = schema["content"]["content"]["steps"]["content"][0]["content"][1]["content"]["content"]
+        columns = encode["_remainder"]["content"][2]
+        assert columns["__class__"] == "_RemainderColsList"
+        function = {"__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "__id__": 1}
+        function["content"] = {"module_path": "os", "function": "system"}
+        columns["content"]["content"]["data"]["content"].append(function)
+        changed.writestr("schema.json", json.dumps(schema))
+    with pytest.raises(debias.UntrustedModelError, match=r"not trusted: os\.system"):
+        debias.load_model(other)

@@ -12,6 +12,7 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.data import arrow_streams, batches, sources
+from support.versions import needs
 
 KINDS = [
     "lazy frame",
@@ -20,6 +21,7 @@ KINDS = [
     *(pytest.param(name, marks=pytest.mark.integration) for name in ("DuckDB", "Ibis")),
 ]
 
+NEEDS_LABELS = needs("xgboost", "3.1", "it keeps no labels of categories")
 UNKNOWN_LEFT_OUT = pytest.mark.filterwarnings(
     "ignore:columns of the .* that the model does not know are left out:debias.DebiasWarning"
 )
@@ -69,6 +71,7 @@ def stream(request, table, monkeypatch):
     yield lambda: pa.RecordBatchReader.from_batches(arrow.schema, arrow.to_batches(max_chunksize=70))
 
 
+@NEEDS_LABELS
 @UNKNOWN_LEFT_OUT
 def test_scores_are_those_of_rows_in_memory(stream, table, model):
     rows = table[300:]
@@ -79,6 +82,7 @@ def test_scores_are_those_of_rows_in_memory(stream, table, model):
     assert scores.feature_names == expected.feature_names
 
 
+@NEEDS_LABELS
 @UNKNOWN_LEFT_OUT
 def test_what_is_computed_anew_is_tested_in_a_second_pass(stream, table, model):
     made = stream()
@@ -133,6 +137,7 @@ def test_tables_in_memory_are_no_streams(table):
         assert not arrow_streams.is_stream(in_memory)
 
 
+@NEEDS_LABELS
 @pytest.mark.integration
 def test_a_query_in_the_shell_is_the_table(table, model, tmp_path):
     from click.testing import CliRunner

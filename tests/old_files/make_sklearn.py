@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import sklearn
 import skops.io
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     BaggingRegressor,
     ExtraTreesRegressor,
@@ -44,6 +45,10 @@ IN_ONE_VERSION_ONLY = {
     "extra": ExtraTreesRegressor(**FOREST, bootstrap=True),
     "bagging": BaggingRegressor(DecisionTreeRegressor(max_depth=3), n_estimators=3, random_state=0),
     "pipeline": make_pipeline(StandardScaler(), RandomForestRegressor(**FOREST)),
+    "remainder": make_pipeline(
+        make_column_transformer((StandardScaler(), [True, False, False]), remainder="passthrough"),
+        RandomForestRegressor(**FOREST),
+    ),
 }
 
 

@@ -49,6 +49,7 @@ INSTEAD_OF = {"xgboost.core.Booster": "XGBoostBooster", "lightgbm.basic.Booster"
 """Stand-ins for Boosters while a file is read. A stand-in checks the state of the Booster in the file, and then becomes
 a Booster, so that bytes and text of a Booster are always checked before native code reads them. The classes take no
 arguments, so a file cannot call them."""
+COLUMNS_OF_REMAINDER = "sklearn.compose._column_transformer._RemainderColsList"
 _CHECKED = {f"{__name__}.{name}": name for name in INSTEAD_OF.values()}
 
 
@@ -118,7 +119,8 @@ def _as_installed(path: Path) -> Path | io.BytesIO:
 def _check_and_replace(schema: Any) -> bool:
     """Check a schema; replace the libraries' Boosters by the checked classes, and old names; return if there were any.
 
-    Before version 1.9, the compiled losses of scikit-learn called their module ``_loss``.
+    Before version 1.9, the compiled losses of scikit-learn called their module ``_loss``. Versions 1.5 and 1.6 hold the
+    columns of a remainder in a list that warns; a plain list takes its place, as the other versions have it.
     """
     changed, content_of_id = False, dict[Any, Any]()
     losses = _module_of_losses()
@@ -129,6 +131,10 @@ def _check_and_replace(schema: Any) -> bool:
             waiting += node
         if not isinstance(node, dict):
             continue
+        if f"{node.get('__module__')}.{node.get('__class__')}" == COLUMNS_OF_REMAINDER:
+            columns = node["content"]["content"]["data"]["content"]
+            node |= {"__module__": "builtins", "__class__": "list", "__loader__": "ListNode", "content": columns}
+            changed = True
         waiting += node.values()
         name = INSTEAD_OF.get(f"{node.get('__module__')}.{node.get('__class__')}")
         if name:
