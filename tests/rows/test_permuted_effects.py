@@ -101,7 +101,13 @@ def test_a_group_without_features_scores_0(monkeypatch):
     effects = effects_of(forest(X, latent), X, latent)
     grouping = Grouping(("x0", "dropped", "x1", "x2"), np.array([0, 2, 3]))
     filled = np.empty
-    monkeypatch.setattr(np, "empty", lambda *shape, **dtype: np.copyto(made := filled(*shape, **dtype), 7) or made)
+
+    def filled_with_7(*shape, **dtype):
+        made = filled(*shape, **dtype)
+        made.fill(7)  # also of truth values, which NumPy 2.0 makes in np.unique
+        return made
+
+    monkeypatch.setattr(np, "empty", filled_with_7)
     sums, _ = PermutedEffects(effects, grouping).moments(permuted(effects, 3))
     np.testing.assert_array_equal(sums[:, 1], 0)
     assert sums[:, [0, 2, 3]].all()
