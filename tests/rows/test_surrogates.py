@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 import debias
 from debias.rows import surrogates
 from debias.rows.surrogates import associations
+from support.missing_values import needs_them_in_forests
 from support.prepared import held_out_rows
 
 N = 150
@@ -54,7 +55,7 @@ def brute_force(forest, X):
     return result
 
 
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("missing", [False, pytest.param(True, marks=needs_them_in_forests)])
 def test_associations_are_those_of_all_cuts_of_the_rows_of_each_node(missing):
     X, y = made(missing)
     forest = RandomForestRegressor(6, min_samples_leaf=3, max_features=2, random_state=0).fit(X, y)
@@ -64,6 +65,7 @@ def test_associations_are_those_of_all_cuts_of_the_rows_of_each_node(missing):
     assert found[0, 2] > 0.5 > 0.3 > found[0, 3]
 
 
+@needs_them_in_forests
 def test_with_many_features_fewer_splits_are_looked_at(monkeypatch):
     X, y = made()
     forest = RandomForestRegressor(6, min_samples_leaf=3, max_features=2, random_state=0).fit(X, y)
