@@ -180,7 +180,7 @@ class LeafCounter:
 
         if not self.trees.size:
             return
-        if self.ensemble.count is not None or _covers_are_counts(self.ensemble):
+        if not holds_hessians(self.ensemble):
             leaves, ones = routed.leaves(self.trees), np.zeros(0)
             added: Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]] = ((reached, ones) for reached in leaves.T)
         else:
@@ -254,8 +254,7 @@ def looks(ensemble: TreeEnsemble) -> list[NDArray[np.int64]]:
     """
     whole = _sample(ensemble)
     n_rounds = ensemble.n_trees // ensemble.trees_a_round
-    counts_rows = ensemble.count is not None or _covers_are_counts(ensemble)
-    unknown_margin = not counts_rows and (ensemble.rescaled or ensemble.objective.smoothed)
+    unknown_margin = holds_hessians(ensemble) and (ensemble.rescaled or ensemble.objective.smoothed)
     if ensemble.averaged or n_rounds < ROUNDS_TO_DIVIDE or unknown_margin:
         return [whole]
     edges = np.linspace(0, n_rounds, 5).astype(np.int64)
@@ -267,6 +266,11 @@ def looks(ensemble: TreeEnsemble) -> list[NDArray[np.int64]]:
         trees = (rounds[:, None] * ensemble.trees_a_round + of_a_round).ravel()
         quarters.append(_like_most(ensemble, trees))
     return [whole, *(np.concatenate(quarters[begin:end]) for begin, end in PARTS)]
+
+
+def holds_hessians(ensemble: TreeEnsemble) -> bool:
+    """Whether what a row adds at leaves depends on its margin before the tree."""
+    return ensemble.count is None and not _covers_are_counts(ensemble)
 
 
 def curvatures(
@@ -375,7 +379,7 @@ def _tells(ensemble: TreeEnsemble) -> bool:
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first trees if covers depend on the margin before the tree."""
-    if ensemble.count is None and not _covers_are_counts(ensemble):
+    if holds_hessians(ensemble):
         return first_trees(ensemble)
     trees = _like_the_largest(ensemble, np.arange(ensemble.n_trees))
     return trees[evenly_spaced(trees.size, TREES_AT_MOST)]

@@ -36,7 +36,7 @@ import numpy as np
 
 from debias.data.table import RoutedTable, route_table
 from debias.positions import evenly_spaced
-from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, looks, of_trees
+from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, holds_hessians, looks, of_trees
 from debias.rows.shared_rows import row_digests
 from debias.rows.shift import Shift, shift_of
 
@@ -220,7 +220,10 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         return _without_estimate(exact, "the trees have too few leaves", shift)
     if n_rows_in_all < ROWS_AT_LEAST:
         return _without_estimate(exact, None, shift)
-    looked_at = [of_whole, *(look for part in parts if (look := _Look.of(part)) is not None)]
+    # Before late trees, hessians of training rows are smaller than those of other rows, by which their number is told.
+    # Too small a number of training rows would make fresh rows look like them.
+    n_at_least = of_whole.n_grown if holds_hessians(ensemble) else 0.0
+    looked_at = [of_whole, *(look for part in parts if (look := _Look.of(part, n_at_least)) is not None)]
     n_train = _number_of_training_rows(ensemble, whole, of_whole.n_grown)
     sampling_known, n_train = n_train is not None, n_train or of_whole.n_grown
     agrees = _all_agree(whole)
@@ -383,15 +386,18 @@ class _Look:
     at_mode: float
 
     @classmethod
-    def of(cls, counted: list[LeafCounts]) -> _Look | None:
-        """Compare the counts in the leaves of some trees; None if these have too few leaves."""
+    def of(cls, counted: list[LeafCounts], n_at_least: float = 0.0) -> _Look | None:
+        """Compare the counts in the leaves of some trees; None if these have too few leaves.
+
+        An average tree was grown on `n_at_least` rows or more.
+        """
         usable = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
         if not usable:
             return None
         return cls(
             trees=(usable[0].tree, usable[-1].tree),
             n_rows=float(np.mean([tree.n_reached for tree in usable])),
-            n_grown=float(np.mean([tree.n_stored for tree in usable])),
+            n_grown=max(n_at_least, float(np.mean([tree.n_stored for tree in usable]))),
             dispersion=float(np.mean([tree.dispersion for tree in usable])),
             kappa=float(np.mean([tree.mean_k for tree in usable])),
             freedom=_effective_freedom(usable),

@@ -613,13 +613,13 @@ def _labels(X: Any, names: list[str], by: Sequence[str], side: float | None = No
         cells = "" if side is None else f" // {side:g}"
         if len(by) == 1:
             return f"X[:, {positions[0]}]"
-        return f"numpy.unique(X[:, {positions}]{cells}, axis=0, return_inverse=True)[1]"
+        return f"numpy.unique(X[:, {positions}]{cells}, axis=0, return_inverse=True)[1].ravel()"
     own = [X.columns[k] if hasattr(X, "groupby") else name for k, name in zip(positions, by, strict=True)]
     if len(by) == 1:
         return f"X[{escaped(repr(own[0]))}]"
     text = escaped(repr(own))
     if not hasattr(X, "groupby"):
         cells = "" if side is None else f" // {side:g}"
-        return f"numpy.unique(X[{text}].to_numpy(){cells}, axis=0, return_inverse=True)[1]"
+        return f"numpy.unique(X[{text}].to_numpy(){cells}, axis=0, return_inverse=True)[1].ravel()"
     cells = "" if side is None else f".floordiv({side:g})"
     return f"X[{text}]{cells}.groupby({text}, dropna=False).ngroup()"

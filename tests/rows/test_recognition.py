@@ -225,3 +225,22 @@ def test_one_stump_whose_counts_agree_is_no_evidence():
     fresh = np.concatenate([np.linspace(0.2, 38.7, 20), np.linspace(40.2, 78.7, 20)])[:, None]
     found = recognition(model, fresh, fresh[:, 0])
     assert found.p_fresh >= binom.pmf(20, 40, 0.5) - 1e-12
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+def test_overfitted_classifiers_do_not_take_fresh_rows_for_training_rows(seed):
+    """Before late trees the hessians of training rows are nearly 0, and those of other rows are not."""
+    rng = np.random.default_rng(seed)
+
+    def classes(n):
+        X = rng.normal(size=(n, 10))
+        return X, (X[:, :5].sum(axis=1) + rng.normal(scale=2, size=n) > 0).astype(int)
+
+    (X, y), (other_X, other_y), (fresh_X, fresh_y) = (classes(1_000) for _ in range(3))
+    model = XGBClassifier(n_estimators=250, max_depth=6, n_jobs=1).fit(X, y)
+    assert recognition(model, fresh_X, fresh_y).p_fresh > 0.01
+    continued = XGBClassifier(n_estimators=250, max_depth=6, n_jobs=1).fit(other_X, other_y, xgb_model=model)
+    assert recognition(continued, fresh_X, fresh_y).p_fresh > 0.01
+    for seen_X, seen_y in ((X, y), (other_X, other_y)):
+        assert recognition(continued, seen_X, seen_y).largely_training
