@@ -1,6 +1,8 @@
 """Sums over the rows of one period, which have what a comparison of periods needs.
 
 ``debias.monitor`` keeps such sums for each day or batch. :mod:`debias.significance.change` compares them.
+
+Over 500 lines: how the sums are made, stored, added and read are one class, whose parts must agree.
 """
 
 from __future__ import annotations

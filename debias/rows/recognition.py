@@ -19,11 +19,15 @@ because every class has a fixed share. Therefore the dispersion is taken among t
 of freedom less for each class.
 
 A booster whose training was continued on other rows has trees of both. So its halves and quarters are looked at too,
-and the smallest probability is multiplied by the number of looks (`_at_level`).
+and the smallest probability is multiplied by the number of looks (`_at_level`). Sums of hessians tell how many training
+rows a tree had only in the first rounds. Later they are small for rows that are fitted, and too few rows would be told.
+So later trees count as grown on at least as many rows as the first.
 
 Rows count as training rows by evidence only: by the probability that fresh rows have so small a dispersion, beyond all
 looks, and by the lower confidence limit of the share. They count as rows that the model has not seen by evidence, too:
 by the upper confidence limit. With few rows or few leaves neither is known.
+
+Over 500 lines, because the estimate, its limits and what they rest on are one method.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Routing: the leaf of each row in each tree, by compiled loops, and the raw output that follows from the leaves."""
+"""Routing: the leaf of each row in each tree, by compiled loops, and the raw output that follows from the leaves.
+
+Over 500 lines, because the ways to route share what they know of the rows: bins, blocks, and leaves found before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of the adapter of NGBoost: trees and parameters are the library's, and gradients are those of its scores."""
+"""Tests of the adapter of NGBoost: trees and parameters are the library's, and gradients are those of its scores.
+
+Over 500 lines: one file for each library, which is left out where the library is not installed.
+"""
 
 from __future__ import annotations
 

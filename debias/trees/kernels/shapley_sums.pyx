@@ -24,6 +24,8 @@ T[l] P1[u1] to sums of its u2, and times P1[u1] P2[u2] to R[l], for all nodes of
 times P1[u1], are those that the features of the first half need.
 
 The subtrees, and which of both is done, are chosen so that a tree takes the least time.
+
+Over 500 lines, because both ways share the subtrees, their storage and the loops over the quadrature.
 """
 
 cimport cython
