@@ -413,6 +413,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     # Digests and counts need only the rows: another thread, if one is allowed, makes them while scorers run.
     counted = current().begin(partial(facts.digested_and_counted, fingerprints))
     n_members = len(prepared.request.members)
+    # First: the pass over the rows that finds predictions finds what scorers need too.
+    performance = performance_of_model(prepared) if is_first else None
     if plan.procedure is not None and is_first:
         facts.warn_of_dependent_rows()
     scores = {
@@ -438,7 +440,7 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
         scores=scores,
         n_values=n_values,
         near_duplicates=facts.near_duplicates(of_tested),
-        performance=performance_of_model(prepared) if is_first else None,
+        performance=performance,
         reported=of_library,
         reported_kind=NOT_REPORTED if importance is None else importance.kind,
         unseen=_reported_unseen(prepared, importance, of_library, of_tested),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from debias.rows.streams import Stream
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
+
+LEAVES_KEPT = 2**24
+"""Leaves of rows in trees that are kept at once, in 64 MB."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -203,6 +206,7 @@ class Rows(EvaluationRows):
     is_kept: NDArray[np.bool_] | None = None
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
     _used_columns: tuple[float, tuple[NDArray[np.int64], NDArray[np.bool_]]] | None = None
+    _found_leaves: list[tuple[slice, NDArray[np.int32]]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.weight = np.ascontiguousarray(self.weight, dtype=np.float64)
@@ -325,13 +329,17 @@ class Rows(EvaluationRows):
                     add_leaf_values(self.ensemble, leaves, raw[rows])
             drop /= self.weight.sum()
         elif adds_sums or raw is not None:
-            trees = np.arange(self.ensemble.n_trees)
-            for rows, router in self.blocks_to_route():
+            trees, found = np.arange(self.ensemble.n_trees), []
+            keep = self.in_bag is not None and self.n_rows * trees.size <= LEAVES_KEPT
+            for rows, router in self.blocks_to_route(keep=keep):
                 part = None if raw is None else raw[rows]
                 if adds_sums and totals is not None:
                     totals.add_routed(router, self.response, self.weight[rows], rows, part)
                 elif part is not None:
                     router.add_outputs(trees, part)
+                if router.found is not None:
+                    found.append((rows, router.found))
+            self._found_leaves = found or None
         kept.update({name: made for name, made in (("node_sums", totals), ("running_loss", drop)) if made is not None})
         return totals, drop
 
@@ -371,15 +379,33 @@ class Rows(EvaluationRows):
 
     def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
         """Yield blocks of rows: their position, and their leaf in every tree; -1 if a row is not used for the tree."""
+        if self._found_leaves is not None:
+            yield from self._found_leaves
+            return
         trees = np.arange(self.ensemble.n_trees)
         for rows, router in self.blocks_to_route(trees.size):
             yield rows, router.leaves(trees)
 
-    def blocks_to_route(self, n_leaves: int = 1) -> Iterator[tuple[slice, Router]]:
-        """Yield blocks of rows: their position and their router; `n_leaves` leaves of each row are kept in memory."""
+    def leaves_in(self, trees: slice) -> NDArray[np.int32]:
+        """Return the leaf of each row in some trees, shape (n_rows, n_trees); -1 if a row is not used for the tree."""
+        if self._found_leaves is not None and len(self._found_leaves) == 1:
+            return self._found_leaves[0][1][:, trees]
+        chosen = np.arange(self.ensemble.n_trees)[trees]
+        leaves = np.empty((chosen.size, self.n_rows), dtype=np.int32)
+        for rows in row_blocks(self.n_rows, self.ensemble.n_features, chosen.size):
+            skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)[trees]
+            router = Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
+            leaves[:, rows] = router.leaves(chosen).T
+        return leaves.T
+
+    def blocks_to_route(self, n_leaves: int = 1, *, keep: bool = False) -> Iterator[tuple[slice, Router]]:
+        """Yield blocks of rows: their position and their router; `n_leaves` leaves of each row are kept in memory.
+
+        `keep` is as for :class:`Router`.
+        """
         for rows in row_blocks(self.n_rows, self.ensemble.n_features, n_leaves):
             skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)
-            yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
+            yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs, keep=keep)
 
     def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
         """Add to `drop` the loss that a block of rows saves at the splits of each feature and by root steps."""

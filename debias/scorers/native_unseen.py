@@ -30,10 +30,10 @@ from debias.errors import CompositionError, RowsError
 from debias.hooks.reported import LeafSums, Measure, ReportedImportance
 from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
-from debias.rows.rows import Rows
+from debias.rows.rows import LEAVES_KEPT, Rows
 from debias.rows.running_sums import SummedRows, of_leaves, running_sums
 from debias.scorers.native import reported_importance
-from debias.trees.routing import Router, row_blocks
+from debias.scorers.split_terms import sum_by_feature, terms_of_splits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,8 +56,6 @@ weight of 2 shares differ by up to .03 from those of rows with the weights of tr
 they tell nothing."""
 BEYOND_CHANCE = 4.0
 """Both sums must differ by this many of their standard errors."""
-LEAVES_KEPT = 2**24
-"""Leaves of rows in trees that are kept at once, in 64 MB."""
 REPRODUCED = 1e-2
 """The gains that follow from the leaves may differ from the stored ones by this part of their sum."""
 
@@ -132,10 +130,8 @@ class AveragedFigures:
         ensemble, sums = self.ensemble, rows.node_sums
         if not sums.n_root.any():
             raise RowsError("no row is out of bag in any tree, so there is nothing to evaluate on")
-        covariance = np.empty(ensemble.splits.size)
-        kernels.centred_covariance(ensemble.splits, ensemble.children, ensemble.value, sums.n, sums.s, covariance)
-        per_root = _ratio(1.0, sums.n[ensemble.tree_start[:-1]])
-        return _by_feature(ensemble, self.per_covariance * covariance * per_root[ensemble.tree_of_split])
+        covariance = terms_of_splits(ensemble, kernels.centred_covariance, ensemble.value, sums.n, sums.s)
+        return sum_by_feature(ensemble, self.per_covariance * covariance, _ratio(1.0, sums.n_root))
 
     def without_groups(self, rows: Rows, group: NDArray[np.int64], n_groups: int) -> Array:
         """Return the figures without each group of rows, shape (n_features, n_groups); group -1 is never used."""
@@ -151,16 +147,11 @@ class AveragedFigures:
         of_node[ensemble.splits] = self.per_covariance
         arrays = (ensemble.tree_start, ensemble.left, ensemble.right, ensemble.feature, ensemble.tree_output)
         of_rows = (np.ascontiguousarray(value), of_node, group, rows.weight, np.ascontiguousarray(responses))
-        sums = np.empty((int(np.diff(ensemble.tree_start).max()), 1 + value.shape[1], n_groups))
         out, at_once = np.zeros((ensemble.n_features, n_groups)), max(1, LEAVES_KEPT // rows.n_rows)
         for first in range(0, ensemble.n_trees, at_once):
-            trees = np.arange(first, min(first + at_once, ensemble.n_trees))
-            leaves = np.empty((trees.size, rows.n_rows), dtype=np.int32)
-            for block in row_blocks(rows.n_rows, ensemble.n_features, trees.size):
-                skip = None if rows.in_bag is None else rows.in_bag.bits_not_evaluated(block.start, block.stop)[trees]
-                router = Router(ensemble, rows.table.matrix(ensemble, block), skip, rows.n_jobs)
-                leaves[:, block] = router.leaves(trees).T
-            kernels.add_without_groups(trees, leaves.T, *arrays, *of_rows, sums, out)
+            trees = np.arange(ensemble.n_trees)[first : first + at_once]
+            leaves = rows.leaves_in(slice(first, first + at_once))
+            kernels.add_without_groups(trees, leaves, *arrays, *of_rows, out)
         return out
 
 
@@ -232,9 +223,9 @@ def _decrease(ensemble: TreeEnsemble) -> Array:
     """Return the decrease of the impurity at each split, times the training weight of the node."""
     if ensemble.impurity is None or ensemble.weight is None:
         raise CompositionError(f"this {ensemble.source} stores no impurities of its nodes")
-    total = ensemble.weight * ensemble.impurity
-    decrease: Array = total[ensemble.splits] - total[ensemble.children].sum(axis=1)
-    return decrease
+    from debias.scorers.kernels import node as kernels
+
+    return terms_of_splits(ensemble, kernels.impurity_decrease, ensemble.weight, ensemble.impurity)
 
 
 def _gain(ensemble: TreeEnsemble) -> Array:
@@ -254,15 +245,17 @@ def _of_splits(
 
 
 def _averaged(ensemble: TreeEnsemble, figure: Array) -> AveragedFigures:
+    from debias.scorers.kernels import node as kernels
+
     weight = ensemble.weight
     if not ensemble.mean_values or weight is None:
         raise CompositionError(
             f"the leaves of this {ensemble.source} are not means of the response, and its splits were not chosen by "
             "means"
         )
-    (left, right), root = ensemble.children.T, ensemble.tree_start[:-1]
-    of_training = _common(weight, left, right) * (_steps(ensemble) ** 2).sum(axis=1)
-    return AveragedFigures(ensemble, figure * _ratio(weight[root][ensemble.tree_of_split], of_training))
+    of_training = terms_of_splits(ensemble, kernels.between_variance, ensemble.value, weight)
+    per_covariance = figure * _ratio(1.0, of_training)
+    return AveragedFigures(ensemble, per_covariance * weight[ensemble.tree_start[:-1]][ensemble.tree_of_split])
 
 
 def _boosted(ensemble: TreeEnsemble, reported: ReportedImportance, figure: Array, factor: Array | float) -> Figures:

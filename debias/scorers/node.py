@@ -8,7 +8,7 @@ shares and means of the evaluation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
-from debias.parallel import over_parts
 from debias.rows.running_loss import loss_of_rows
+from debias.scorers.split_terms import sum_by_feature, terms_of_splits
 from debias.significance.row_test import check_procedure, refuse_seen_rows, row_test
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Result = tuple[Array, dict[str, Any]]
-
-SPLITS_PER_THREAD = 10_000
-"""A thread is worth its cost for at least this many splits."""
 
 
 @scorer_plugin("mdi", unit="impurity decrease a tree", lines="left out", needs_rows=False)
@@ -70,17 +67,17 @@ def mdi(
     _not_negative("min_node_size", min_node_size)
     if criterion is None and ensemble.impurity is not None and ensemble.weight is not None:
         weight = ensemble.weight
-        decrease = _terms(ensemble, kernels.impurity_decrease, weight, ensemble.impurity)
+        decrease = terms_of_splits(ensemble, kernels.impurity_decrease, weight, ensemble.impurity)
     else:
         weight, mean = _in_bag(ensemble, rows)
-        decrease = _terms(ensemble, kernels.between_variance, mean, weight)
+        decrease = terms_of_splits(ensemble, kernels.between_variance, mean, weight)
     if min_node_size:
         decrease[weight[ensemble.splits] < min_node_size] = 0
     scale = _inverse(weight[ensemble.tree_start[:-1]])
     if normalize != "tree":
-        return _by_feature(ensemble, decrease, scale / (ensemble.n_trees if ensemble.averaged else 1))
+        return sum_by_feature(ensemble, decrease, scale / (ensemble.n_trees if ensemble.averaged else 1))
     total = np.bincount(ensemble.tree_of_split, weights=decrease, minlength=ensemble.n_trees) * scale
-    score = _by_feature(ensemble, decrease, scale * _inverse(total))
+    score = sum_by_feature(ensemble, decrease, scale * _inverse(total))
     return score / score.sum() if score.sum() > 0 else score
 
 
@@ -144,17 +141,17 @@ def mdi_oob(
     scale, details = _tree_scale(ensemble, rows)
     if weights == "in_bag":
         weight = rows.in_bag_weight
-        terms = _terms(ensemble, kernels.weighted_covariance, mu, weight, sums.n, sums.s)
+        terms = terms_of_splits(ensemble, kernels.weighted_covariance, mu, weight, sums.n, sums.s)
         scale *= sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
     elif centre == "none":
         offset = ensemble.centre if ensemble.averaged else np.zeros(mu.shape[1])
-        terms = _terms(ensemble, kernels.raw_covariance, mu, sums.n, sums.s, offset)
+        terms = terms_of_splits(ensemble, kernels.raw_covariance, mu, sums.n, sums.s, offset)
     else:
-        terms = _terms(ensemble, kernels.centred_covariance, mu, sums.n, sums.s)
+        terms = terms_of_splits(ensemble, kernels.centred_covariance, mu, sums.n, sums.s)
     if shrinkage:
         weight = rows.in_bag_weight
         terms *= weight[ensemble.splits] / (weight[ensemble.splits] + shrinkage)
-    return _by_feature(ensemble, terms, scale), details
+    return sum_by_feature(ensemble, terms, scale), details
 
 
 @scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity", lines="left out")
@@ -173,10 +170,10 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_weight, rows.in_bag_mean
-    terms = _terms(ensemble, kernels.unbiased_decrease, mean, weight, sums.n, sums.s, sums.q)
+    terms = terms_of_splits(ensemble, kernels.unbiased_decrease, mean, weight, sums.n, sums.s, sums.q)
     scale, details = _tree_scale(ensemble, rows)
     scale = scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
-    return _by_feature(ensemble, terms, scale), details
+    return sum_by_feature(ensemble, terms, scale), details
 
 
 @scorer_plugin("oob_split", unit="impurity decrease on evaluation rows", lines="left out")
@@ -193,9 +190,9 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     from debias.scorers.kernels import node as kernels
 
     sums = rows.node_sums
-    terms = _terms(ensemble, kernels.evaluation_decrease, sums.n, sums.s)
+    terms = terms_of_splits(ensemble, kernels.evaluation_decrease, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
-    return _by_feature(ensemble, terms, scale), details
+    return sum_by_feature(ensemble, terms, scale), details
 
 
 @scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs_running_loss=True)
@@ -242,9 +239,9 @@ def oob_loss(
     from debias.scorers.kernels import node as kernels
 
     sums = rows.node_sums
-    terms = _terms(ensemble, kernels.loss_decrease, ensemble.centred_value, sums.n, sums.s)
+    terms = terms_of_splits(ensemble, kernels.loss_decrease, ensemble.centred_value, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
-    return _by_feature(ensemble, terms, scale), details | tested
+    return sum_by_feature(ensemble, terms, scale), details | tested
 
 
 def _loss_by_rows(ensemble: TreeEnsemble, rows: Rows, alpha: float, error: str) -> dict[str, Any]:
@@ -265,28 +262,6 @@ def _loss_by_rows(ensemble: TreeEnsemble, rows: Rows, alpha: float, error: str) 
 def debias_scorers() -> Sequence[Scorer]:
     """Return the scorers of node sums."""
     return [mdi, mdi_oob, ufi, oob_split, oob_loss]
-
-
-def _terms(ensemble: TreeEnsemble, kernel: Callable[..., None], *node_arrays: Any) -> Array:
-    """Return the term of each split, shape (n_splits,), not divided by the weight of its tree's root."""
-    splits, children, _ = ensemble.links
-    terms = np.empty(splits.size)
-
-    def part(of: slice) -> None:
-        kernel(splits[of], children[of], *node_arrays, terms[of])
-
-    over_parts(splits.size, part, at_least=SPLITS_PER_THREAD)
-    return terms
-
-
-def _by_feature(ensemble: TreeEnsemble, terms: Array, tree_scale: Array) -> Array:
-    """Return the sum of the terms of the splits on each feature, each multiplied by the scale of its tree."""
-    from debias.scorers.kernels import node as kernels
-
-    score = np.zeros(ensemble.n_features)
-    splits, _, tree_of_split = ensemble.links
-    kernels.sum_by_feature(splits, tree_of_split, ensemble.feature, terms, tree_scale, score)
-    return score
 
 
 def _tree_scale(ensemble: TreeEnsemble, rows: Rows) -> tuple[Array, dict[str, Any]]:

@@ -154,7 +154,16 @@ class Router:
         Rows to leave out of each tree, as bits packed by ``np.packbits``.
     n_jobs : int, optional
         Number of threads, over trees; by default as many as are allowed.
+    keep : bool
+        Whether to keep the leaves that are found on the way to outputs, without bins, as :attr:`found`.
+
+    Attributes
+    ----------
+    found : array of int32 of shape (n_rows, n_trees) or None
+        Leaves that were kept, as :meth:`leaves` returns them.
     """
+
+    found: NDArray[np.int32] | None = None
 
     def __init__(
         self,
@@ -162,10 +171,12 @@ class Router:
         X: NDArray[np.floating[Any]],
         skip: NDArray[np.uint8] | None = None,
         n_jobs: int | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         self.ensemble, self.X, self.n_jobs = ensemble, X, n_jobs
         self._skip = np.zeros((0, 0), dtype=np.uint8) if skip is None else skip
-        self._any_left_out = skip is not None
+        self._any_left_out, self._keeps = skip is not None, keep
 
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees)); -1 where the row is left out.
@@ -323,10 +334,14 @@ class Router:
             )
             return
         at_once = max(1, LEAVES_IN_CACHE // len(self.X))
-        room = np.empty((min(at_once, trees.size), len(self.X)), dtype=np.int32)
+        n_kept = trees.size if self._keeps else min(at_once, trees.size)
+        room = np.empty((n_kept, len(self.X)), dtype=np.int32)
+        if self._keeps:
+            self.found = room.T
         for begin in range(0, trees.size, at_once):
             some, skip = trees[begin : begin + at_once], self._skip[begin : begin + at_once]
-            leaves = room[: some.size]
+            at = begin if self._keeps else 0
+            leaves = room[at : at + some.size]
 
             def add_part(
                 part: slice,

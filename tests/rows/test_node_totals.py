@@ -43,7 +43,7 @@ def test_the_running_loss_is_made_with_node_sums_only_if_a_scorer_reads_them(mon
     fresh, labels = drawn(300, seed=1)
     passes = []
     route_blocks = Rows.blocks_to_route
-    monkeypatch.setattr(Rows, "blocks_to_route", lambda *args: passes.append(1) or route_blocks(*args))
+    monkeypatch.setattr(Rows, "blocks_to_route", lambda *args, **how: passes.append(1) or route_blocks(*args, **how))
     alone = {name: debias.score(model, fresh, labels, name, rows="held-out") for name in ("mdi_oob", "oob_loss")}
     assert len(passes) == 1  # node sums and predictions are of the pass that looks for training rows
     both = debias.audit(model, fresh, labels, list(alone), rows="held-out", test=None)
@@ -57,6 +57,38 @@ def test_the_running_loss_is_made_with_node_sums_only_if_a_scorer_reads_them(mon
     monkeypatch.setattr(NodeTotals, "add", refuse)
     monkeypatch.setattr(NodeTotals, "add_routed", refuse)
     debias.score(model, fresh, labels, "oob_loss", rows="held-out")
+
+
+def test_an_audit_routes_out_of_bag_rows_once_and_keeps_their_leaves(monkeypatch):
+    X, y = drawn(400)
+    forest = RandomForestClassifier(10, n_jobs=1, random_state=0).fit(X, y)
+    passes, rows_of_audit = [], []
+    route_blocks = Rows.blocks_to_route
+
+    def counted(rows, *args, **how):
+        passes.append(1)
+        rows_of_audit.append(rows)
+        return route_blocks(rows, *args, **how)
+
+    monkeypatch.setattr(Rows, "blocks_to_route", counted)
+    audit = debias.audit(forest, X, y, ["mdi_oob", "ufi"], rows="oob", test=None)
+    assert len(passes) == 1
+    assert audit.performance.value is not None
+    rows = rows_of_audit[0]
+    (kept,) = rows.leaf_blocks()
+    assert kept[0] == slice(0, len(X))
+    assert (kept[1] == route(rows.ensemble, X, in_bag=rows.in_bag.not_evaluated(0, len(X)))).all()
+    for trees in (slice(0, 10), slice(3, 7)):
+        found = rows.leaves_in(trees)
+        np.testing.assert_array_equal(found, kept[1][:, trees])
+        rows._found_leaves = None
+        np.testing.assert_array_equal(rows.leaves_in(trees), found)
+        rows._found_leaves = [kept]
+    monkeypatch.setattr("debias.rows.rows.LEAVES_KEPT", 100)
+    again = debias.audit(forest, X, y, ["mdi_oob", "ufi"], rows="oob", test=None)
+    assert rows_of_audit[-1]._found_leaves is None
+    for name in ("mdi_oob", "ufi"):
+        np.testing.assert_array_equal(again.scores[name].values, audit.scores[name].values)
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, XGBClassifier])

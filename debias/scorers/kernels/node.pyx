@@ -199,17 +199,20 @@ def between_variance(
     const double[::1] w,
     double[::1] out,
 ):
-    """Compute the terms of ``mdi(criterion='variance')``: sum_c w_c |mu_c - mu_t|^2 (Li et al. 2019, eq. 4 and 13)."""
-    cdef int64_t j, k, t, c, side
+    """Compute the terms of ``mdi(criterion='variance')``: sum_c w_c |mu_c - mu_t|^2 (Li et al. 2019, eq. 4 and 13).
+
+    mu_t is the mean over the two children a and b, so the sum is w_a w_b / (w_a + w_b) |mu_a - mu_b|^2.
+    """
+    cdef int64_t j, k, a, b
     cdef double total, step
     with nogil:
         for j in range(splits.shape[0]):
-            t, total = splits[j], 0.0
-            for side in range(2):
-                c = children[j, side]
+            a, b, total = children[j, 0], children[j, 1], 0.0
+            if w[a] > 0 and w[b] > 0:
                 for k in range(mu.shape[1]):
-                    step = mu[c, k] - mu[t, k]
-                    total += w[c] * (step * step)
+                    step = mu[a, k] - mu[b, k]
+                    total += step * step
+                total *= w[a] * (w[b] / (w[a] + w[b]))
             out[j] = total
 
 

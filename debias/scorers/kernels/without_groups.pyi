@@ -14,6 +14,5 @@ def add_without_groups(
     group: NDArray[np.int64],
     weight: NDArray[np.float64],
     response: NDArray[np.float64],
-    sums: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None: ...

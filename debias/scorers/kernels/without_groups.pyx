@@ -1,10 +1,14 @@
 """Compiled loop of the jackknife over groups of rows: figures of averaged trees without each group.
 
-One tree at a time: the sums over each group at its leaves, at its nodes, and then what each split adds without the
-group. The groups of a node lie side by side, so that the loops over them are vectorised.
+One tree at a time, from the leaves up: the sums over each group at a node are those at its two children, which a stack
+keeps until they are added up. It is as high as the tree is deep, so that it stays in the cache. The groups of a node lie
+side by side, so that the loops over them are vectorised.
 """
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
 
 cdef enum:
     MOST_GROUPS = 64
@@ -26,76 +30,114 @@ def add_without_groups(
     const int64_t[::1] group,
     const double[::1] weight,
     const double[:, ::1] response,
-    double[:, :, ::1] sums,
     double[:, ::1] out,
 ):
     """Add the figures of some trees without each group of rows to `out`, shape (n_features, n_groups).
 
     `leaves` has the leaf of each row in each of `trees`, or -1; `group` the group of each row, or -1. `per_covariance`
-    is, for each inner node, what its split adds to the figure for a covariance of 1 in a tree of weight 1. `sums`, of
-    shape (nodes of the largest tree, 1 + width, n_groups), is overwritten.
+    is, for each inner node, what its split adds to the figure for a covariance of 1 in a tree of weight 1.
     """
-    cdef int64_t width = value.shape[1], n_groups = out.shape[1], of_node = (1 + width) * n_groups
-    cdef int64_t i, j, k, g, c, node, begin, size, first, at
-    cdef double w, step, whole, n_node
+    cdef int64_t width = value.shape[1], n_groups = out.shape[1], n_rows = leaves.shape[0]
+    cdef int64_t i, j, k, g, node, begin, first, at, top, n_waiting, largest = 1
+    cdef double step
     cdef double[MOST_GROUPS] per_root, n_a, n_b, covariance
-    cdef double *parent
+    cdef double *sums
     cdef double *a
     cdef double *b
-    cdef double *total
     if not 0 < n_groups <= MOST_GROUPS:
         raise ValueError(f"{n_groups} groups")
+    for j in range(trees.shape[0]):
+        largest = max(largest, start[trees[j] + 1] - start[trees[j]])
+    # The rows of a leaf are a chain: the first row, and for each row the next one; -1 at the end.
+    cdef int32_t[::1] first_row = np.empty(largest, dtype=np.int32), next_row = np.empty(n_rows, dtype=np.int32)
+    cdef int32_t[::1] waiting = np.empty(largest, dtype=np.int32)
+    # Of a node on the stack: the weights and the weighted responses, of each group and at the end of all groups.
+    cdef int64_t entry = n_groups + 1, of_node = (1 + width) * entry
+    # A leaf waits with at most one node of each depth above. Memory that is not used costs nothing.
+    cdef double[:, ::1] stack = np.empty((largest // 2 + 1, of_node))
     with nogil:
         for j in range(trees.shape[0]):
             begin = start[trees[j]]
-            size = start[trees[j] + 1] - begin
             first = tree_output[trees[j]] if width < response.shape[1] else 0
-            sums[:size] = 0.0
-            for i in range(leaves.shape[0]):
-                at, g = leaves[i, j], group[i]
-                if at < 0 or g < 0:
-                    continue
-                w = weight[i]
-                sums[at, 0, g] += w
-                for k in range(width):
-                    sums[at, 1 + k, g] += w * response[i, first + k]
-            for node in range(size - 1, -1, -1):
-                if left[begin + node] < 0:
-                    continue
-                parent = &sums[node, 0, 0]
-                a, b = &sums[left[begin + node], 0, 0], &sums[right[begin + node], 0, 0]
-                for c in range(of_node):
-                    parent[c] = a[c] + b[c]
-            whole = less(&sums[0, 0, 0], n_groups, per_root)
+            first_row[: start[trees[j] + 1] - begin] = -1
             for g in range(n_groups):
-                per_root[g] = 1 / per_root[g] if per_root[g] > NOTHING * whole else 0.0
-            for node in range(size):
-                at = begin + node
-                if left[at] < 0 or per_covariance[at] == 0:
+                per_root[g] = 0.0
+            for i in range(n_rows - 1, -1, -1):
+                at = leaves[i, j]
+                if at < 0 or group[i] < 0:
                     continue
-                a, b = &sums[left[at], 0, 0], &sums[right[at], 0, 0]
-                n_node = less(a, n_groups, n_a) + less(b, n_groups, n_b)
-                for g in range(n_groups):
-                    covariance[g] = 0.0
-                for k in range(width):
-                    step = value[begin + left[at], k] - value[begin + right[at], k]
-                    a, b = a + n_groups, b + n_groups
-                    add_covariance(a, b, n_a, n_b, n_groups, step, covariance)
-                total = &out[feature[at], 0]
-                for g in range(n_groups):
-                    w = n_a[g] + n_b[g]
-                    total[g] += per_covariance[at] * per_root[g] * (covariance[g] / w if w > NOTHING * n_node else 0.0)
+                next_row[i] = first_row[at]
+                first_row[at] = i
+                per_root[group[i]] += weight[i]
+            weigh_roots(per_root, n_groups)
+            # A node waits as itself until its children are on the stack, and then as -1 - itself.
+            waiting[0], n_waiting, top = 0, 1, 0
+            while n_waiting:
+                n_waiting -= 1
+                node = waiting[n_waiting]
+                at = begin + node if node >= 0 else begin - 1 - node
+                if node >= 0 and left[at] >= 0:
+                    waiting[n_waiting], waiting[n_waiting + 1] = -1 - node, right[at]
+                    waiting[n_waiting + 2] = left[at]
+                    n_waiting += 3
+                    continue
+                if node >= 0:
+                    sums = &stack[top, 0]
+                    top += 1
+                    i = first_row[node]
+                    sums[n_groups] = 0.0
+                    if i < 0:
+                        continue  # of a node without rows, nothing else is read
+                    for k in range(of_node):
+                        sums[k] = 0.0
+                    while i >= 0:
+                        g = group[i]
+                        sums[g] += weight[i]
+                        sums[n_groups] += weight[i]
+                        for k in range(width):
+                            step = weight[i] * response[i, first + k]
+                            sums[(1 + k) * entry + g] += step
+                            sums[(1 + k) * entry + n_groups] += step
+                        i = next_row[i]
+                    continue
+                top -= 1
+                a, b = &stack[top - 1, 0], &stack[top, 0]
+                # If all rows of a node take one way, its covariance is 0.
+                if b[n_groups] == 0:
+                    continue
+                if a[n_groups] == 0:
+                    for k in range(of_node):
+                        a[k] = b[k]
+                    continue
+                if per_covariance[at] != 0:
+                    for g in range(n_groups):
+                        n_a[g], n_b[g], covariance[g] = a[n_groups] - a[g], b[n_groups] - b[g], 0.0
+                    for k in range(width):
+                        step = value[begin + left[at], k] - value[begin + right[at], k]
+                        add_covariance(a + (1 + k) * entry, b + (1 + k) * entry, n_a, n_b, n_groups, step, covariance)
+                    add_figures(
+                        covariance,
+                        n_a,
+                        n_b,
+                        NOTHING * (a[n_groups] + b[n_groups]),
+                        per_root,
+                        per_covariance[at],
+                        n_groups,
+                        &out[feature[at], 0],
+                    )
+                for k in range(of_node):
+                    a[k] += b[k]
 
 
-cdef inline double less(const double *of_groups, int64_t n_groups, double *without) noexcept nogil:
-    """Write the sum of all groups less that of each group, and return the sum of all."""
-    cdef double total = 0.0
+cdef inline void weigh_roots(double *per_root, int64_t n_groups) noexcept nogil:
+    """Replace the weight of each group in a tree by 1 / the weight of the others; 0 if they have none."""
+    cdef double whole = 0.0
     cdef int64_t g
     for g in range(n_groups):
-        total += of_groups[g]
+        whole += per_root[g]
     for g in range(n_groups):
-        without[g] = total - of_groups[g]
-    return total
+        per_root[g] = whole - per_root[g]
+        per_root[g] = 1 / per_root[g] if per_root[g] > NOTHING * whole else 0.0
 
 
 cdef inline void add_covariance(
@@ -108,10 +150,25 @@ cdef inline void add_covariance(
     double *covariance,
 ) noexcept nogil:
     """Add the step times ``n_b s_a - n_a s_b``, which is to be divided by the weight of the node."""
-    cdef double s_a = 0.0, s_b = 0.0
     cdef int64_t g
     for g in range(n_groups):
-        s_a += a[g]
-        s_b += b[g]
+        covariance[g] += step * (n_b[g] * (a[n_groups] - a[g]) - n_a[g] * (b[n_groups] - b[g]))
+
+
+cdef inline void add_figures(
+    const double *covariance,
+    const double *n_a,
+    const double *n_b,
+    double least,
+    const double *per_root,
+    double per_covariance,
+    int64_t n_groups,
+    double *figure,
+) noexcept nogil:
+    """Add what a split adds to the figure without each group; 0 if the weight of the node is not above `least`."""
+    cdef int64_t g
+    cdef double n
     for g in range(n_groups):
-        covariance[g] += step * (n_b[g] * (s_a - a[g]) - n_a[g] * (s_b - b[g]))
+        n = n_a[g] + n_b[g]
+        n = n if n > least else INFINITY
+        figure[g] += per_covariance * per_root[g] * (covariance[g] / n)

@@ -144,7 +144,7 @@ def _row_values(
     names = ("effect", "splits") if measure == "both" else (measure,)
     row_values, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
     left_out = {} if measure == "loss" else dependent_features(rows, group, used, least_correlation)
-    leaves = _leaves(rows) if "splits" in names else None
+    leaves = rows.leaves_in(slice(None)).T if "splits" in names else None
     raw = effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None
 
@@ -202,11 +202,6 @@ def _steps(
     arrays = (leaves, ensemble.tree_start, ensemble.tree_output, *nodes, member.view(np.uint8), weight)
     kernels.add_steps(*arrays, np.ascontiguousarray(residual), row_value)
     return row_value / ensemble.n_trees if ensemble.averaged else row_value
-
-
-def _leaves(rows: Rows) -> NDArray[np.int32]:
-    """Return the leaf of each row in each tree, shape (n_trees, n_rows)."""
-    return np.ascontiguousarray(np.concatenate([leaves.T for _, leaves in rows.leaf_blocks()], axis=1))
 
 
 def _residual(ensemble: TreeEnsemble, rows: Rows, raw: Array) -> Array:
