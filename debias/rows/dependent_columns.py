@@ -23,6 +23,9 @@ MOST_CATEGORIES = 16
 """Of a column of categories, this many frequent ones are compared."""
 COLUMNS_AT_ONCE = 2048
 """Correlations of this many columns with all others are held in memory."""
+SMALL_PRODUCT, WITHOUT_THREADS = 2**25, 2**18
+"""OpenBLAS divides matrix products of more than 2**18 multiplications among threads. Below 2**25, to wake the threads
+takes longer than to multiply."""
 
 
 def used_columns(
@@ -184,9 +187,22 @@ def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], leas
     found = np.eye(n_columns, dtype=bool)
     for begin in range(0, owner.size, COLUMNS_AT_ONCE):
         some = slice(begin, begin + COLUMNS_AT_ONCE)
-        one, other = np.nonzero(np.abs(form[:, some].T @ form) >= least)
+        one, other = np.nonzero(np.abs(_products(form[:, some], form)) >= least)
         found[owner[some][one], owner[other]] = True
     return found | found.T
+
+
+def _products(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the products of columns, summed over the rows; small ones in this thread only."""
+    a_row = one.shape[1] * other.shape[1]
+    at_once = WITHOUT_THREADS // max(a_row, 1)
+    if not at_once or len(one) * a_row > SMALL_PRODUCT:
+        return one.T @ other
+    total = np.zeros((one.shape[1], other.shape[1]))
+    for begin in range(0, len(one), at_once):
+        part = slice(begin, begin + at_once)
+        total += one[part].T @ other[part]
+    return total
 
 
 def _forms(column: NDArray[np.floating[Any]], categorical: bool) -> NDArray[np.float64]:

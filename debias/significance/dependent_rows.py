@@ -17,6 +17,8 @@ from debias.significance.contributions import coded_response
 from debias.text import counted, escaped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
@@ -227,15 +229,11 @@ def _similar(values: NDArray[np.float64], window: NDArray[np.int64], rng: np.ran
         centred[:, k] = column - (np.bincount(window, weights=column) / n)[window]
     scale = np.sqrt((centred**2).sum(axis=0))
     centred = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
-    observed = _similarity(centred, window)
-    drawn = np.empty((N_ORDERS, observed.size))
-    # A line of random numbers for each window: lines are sorted faster than all rows by window and number.
-    begin, is_row = np.cumsum(n) - n, np.arange(n.max()) < n[:, None]
-    numbers = np.full(is_row.shape, np.inf)
-    for at in range(N_ORDERS):
-        numbers[is_row] = rng.random(window.size)
-        order = (begin[:, None] + np.argsort(numbers, axis=1))[is_row]
-        drawn[at] = _similarity(centred[order], window)
+    together = [(window[lag:] == window[:-lag]).astype(np.float64) for lag in range(1, max(LAGS) + 1)]
+    observed = _similarity(centred, together)
+    drawn, orders = np.empty((N_ORDERS, observed.size)), _orders_within(n, rng)
+    for similarity in drawn:
+        similarity[:] = _similarity(centred[next(orders)], together)
     # The observed order is one of the orders under the hypothesis, so it belongs to the mean and the spread.
     both = np.concatenate([observed[None], drawn])
     spread = both.std(axis=0)
@@ -250,12 +248,26 @@ def _similar(values: NDArray[np.float64], window: NDArray[np.int64], rng: np.ran
     return found[np.argsort(-best[found], kind="stable")]
 
 
-def _similarity(values: NDArray[np.float64], window: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return sums of products of neighbours in a window over the lags, shape (n_lag_sums * n_columns,)."""
+def _orders_within(n: NDArray[np.int64], rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield random orders of the rows within windows of n rows."""
+    while n.size == 1:
+        yield rng.permutation(int(n[0]))
+    # A line of random numbers for each window: lines are sorted faster than all rows by window and number.
+    begin, is_row = np.cumsum(n) - n, np.arange(n.max()) < n[:, None]
+    numbers = np.full(is_row.shape, np.inf)
+    while True:
+        numbers[is_row] = rng.random(int(n.sum()))
+        yield (begin[:, None] + np.argsort(numbers, axis=1))[is_row]
+
+
+def _similarity(values: NDArray[np.float64], together: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return sums of products of neighbours in a window over the lags, shape (n_lag_sums * n_columns,).
+
+    `together` has, for each lag, 1 for pairs of rows in one window, and 0 for others.
+    """
     total, sums = np.zeros(values.shape[1]), []
-    for lag in range(1, max(LAGS) + 1):
-        same = window[lag:] == window[:-lag]
-        total = total + np.einsum("ij,ij,i->j", values[lag:], values[:-lag], same.astype(np.float64))
+    for lag, same in enumerate(together, 1):
+        total = total + np.einsum("ij,ij,i->j", values[lag:], values[:-lag], same)
         if lag in LAGS:
             sums.append(total)
     return np.concatenate(sums)

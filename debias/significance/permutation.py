@@ -540,10 +540,13 @@ class RandomOrders:
     def _all_orders(self) -> Iterator[NDArray[np.int64]]:
         # The identity first: the observed z is computed by the same loops, so equal responses give equal bits.
         yield self.blocks.ravel()
-        order = self.blocks.copy()
+        moved, order = self.blocks[self.moved], self.blocks.copy()
         while True:
-            order[self.moved] = self.blocks[self.moved[self._random.permutation(self.moved.size)]]
-            yield order.ravel()
+            drawn = moved[self._random.permutation(len(moved))]
+            if len(moved) < len(order):
+                order[self.moved] = drawn
+                drawn = order
+            yield drawn.ravel()
 
 
 class PermutedResponses:
