@@ -23,6 +23,8 @@ MOST_CATEGORIES = 16
 """Of a column of categories, this many frequent ones are compared."""
 COLUMNS_AT_ONCE = 2048
 """Correlations of this many columns with all others are held in memory."""
+ROUNDING = 1e-9
+"""Correlations of ranks may equal `least` exactly. The order of the rows must not decide whether they do."""
 SMALL_PRODUCT, WITHOUT_THREADS = 2**25, 2**18
 """OpenBLAS divides matrix products of more than 2**18 multiplications among threads. Below 2**25, to wake the threads
 takes longer than to multiply."""
@@ -187,7 +189,7 @@ def dependent(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], leas
     found = np.eye(n_columns, dtype=bool)
     for begin in range(0, owner.size, COLUMNS_AT_ONCE):
         some = slice(begin, begin + COLUMNS_AT_ONCE)
-        one, other = np.nonzero(np.abs(_products(form[:, some], form)) >= least)
+        one, other = np.nonzero(np.abs(_products(form[:, some], form)) >= least - ROUNDING)
         found[owner[some][one], owner[other]] = True
     return found | found.T
 

@@ -64,3 +64,24 @@ def test_many_columns_are_compared_in_parts(monkeypatch, columns):
     whole = dependent(X, categorical, 0.2)
     monkeypatch.setattr("debias.rows.dependent_columns.COLUMNS_AT_ONCE", 3)
     np.testing.assert_array_equal(dependent(X, categorical, 0.2), whole)
+
+
+def test_the_order_of_the_rows_does_not_decide_about_a_correlation_of_just_the_least():
+    rng, ranks = np.random.default_rng(0), np.arange(1.0, 21)
+    centred = ranks - ranks.mean()
+    drawn = (rng.permutation(20) for _ in range(10_000))
+    exact = [order for order in drawn if 5 * (centred @ centred[order]) == centred @ centred][:5]
+    assert len(exact) == 5
+    for order in exact:
+        X = np.column_stack([ranks, ranks[order]])
+        assert all(dependent(X[rng.permutation(20)], np.zeros(2, dtype=bool), 0.2).all() for _ in range(30))
+
+
+@pytest.mark.parametrize("n_rows", [50, 700, 3000])
+def test_products_in_parts_are_those_of_all_rows(n_rows, monkeypatch):
+    X = np.random.default_rng(1).normal(size=(n_rows, 30))
+    X[:, 1] += 0.4 * X[:, 0]
+    found = dependent(X, np.zeros(30, dtype=bool), 0.2)
+    monkeypatch.setattr("debias.rows.dependent_columns.SMALL_PRODUCT", 0)
+    np.testing.assert_array_equal(dependent(X, np.zeros(30, dtype=bool), 0.2), found)
+    assert found[0, 1]
