@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import HistoryError
+from debias.errors import HistoryError, with_article
 from debias.monitor.times import IN_WORDS, Moment
 from debias.text import escaped
 
@@ -139,6 +139,11 @@ class Store:
         """
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < 1e6:
             raise HistoryError(f"timeout={timeout!r} is not a number of seconds")
+        if not isinstance(path, (str, os.PathLike)):
+            raise HistoryError(
+                f"path is {with_article(type(path).__name__)}: it must be the path of a file, as in "
+                "debias.History(model, path)"
+            )
         store = cls(Path(path).absolute(), timeout)  # a program may change its folder later
         if "\0" in str(store.path):  # SQLite would use the name before it
             raise HistoryError(f"path={str(path)!r} is not the name of a file")
