@@ -111,7 +111,7 @@ def test_a_missing_folder_and_other_wrong_paths_are_refused(model, tmp_path):
         debias.History(model, tmp_path / "x", timeout=-1)
     with pytest.raises(debias.errors.HistoryError, match="is not the name of a file"):
         debias.History(model, f"{tmp_path}/x\0y")
-    with pytest.raises(debias.errors.HistoryError, match=r"path is a RandomForest.*as in debias.History\(model, path"):
+    with pytest.raises(debias.errors.HistoryError, match=r"path is an? \w+: .* as in debias.History\(model, path"):
         debias.History(str(tmp_path / "x"), model)
 
 
