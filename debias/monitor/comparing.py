@@ -258,6 +258,7 @@ class Comparison:
             repeated=comparison.repeated,
             loss=comparison.loss,
             no_loss_because=comparison.no_loss_because,
+            pairs=comparison.pairs,
             means=tuple(
                 MeanOfPeriods(
                     of,
