@@ -179,12 +179,11 @@ def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:
     if interactions is None:
         return ()
     given = [] if isinstance(interactions, str) else list(interactions)
-    pairs = tuple(tuple(each) if isinstance(each, tuple | list) else () for each in given)
-    if not pairs or not all(
-        len(each) == 2 and each[0] != each[1] and all(isinstance(name, str) for name in each) for each in pairs
-    ):
+    pairs = [(each[0], each[1]) for each in given if isinstance(each, tuple | list) and len(each) == 2]
+    are_names = all(isinstance(one, str) and isinstance(other, str) and one != other for one, other in pairs)
+    if not pairs or len(pairs) < len(given) or not are_names:
         raise HistoryError(
             f"interactions={interactions!r} does not name pairs of two features: pass a list of tuples, such as "
             "[('age', 'income')]. debias.interactions tells which pairs a model uses together"
         )
-    return pairs  # type: ignore[return-value]  # each has two names
+    return tuple(pairs)

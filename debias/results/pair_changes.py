@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias.results.fields import Malformed, plain_numbers
+from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import ChangeVerdict
 from debias.text import counted, escaped, listed, named_together
 
@@ -24,6 +25,14 @@ NULL_HYPOTHESIS = (
     "beside effects of all columns alone, which may have changed in any way, and the other parts of the output of the "
     "model, the response goes with the interaction of these two features that the model has learned as it did before"
 )
+OF_TABLE = {
+    "slope_before": "slope before",
+    "slope_after": "slope recently",
+    "error": "error of change",
+    "p_adjusted": "adjusted p",
+    "size": "size",
+}
+"""Columns of numbers of the table, and their headings."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,6 +89,11 @@ class PairChanges:
         return np.asarray(self.statistics["p_adjusted"] <= self.level)
 
     @property
+    def informative_before(self) -> tuple[tuple[str, str], ...]:
+        """The pairs whose slope was above 0 in the reference by more than chance."""
+        return tuple(pair for pair, p in zip(self.pairs, self.statistics["p_before"], strict=True) if p <= self.level)
+
+    @property
     def kept(self) -> NDArray[np.bool_]:
         """Whether each pair is shown not to have faded: a larger loss of the slope than the margin is excluded.
 
@@ -127,6 +141,14 @@ class PairChanges:
         frame = pd.DataFrame(self.statistics, index=index, columns=self.STATISTICS)
         frame["verdict"] = list(map(str, self.verdict))
         return frame.iloc[np.argsort(self.statistics["p_value"], kind="stable")]  # NaN comes last
+
+    def to_table(self) -> Table:
+        """Return the table of the pairs for people."""
+        frame = self.to_frame()
+        columns = {"pair": [named_together(pair) for pair in frame.index]}
+        columns |= {title: cells(name, frame[name], DASH) for name, title in OF_TABLE.items()}
+        columns["verdict"] = [ChangeVerdict(each).text for each in frame["verdict"]]
+        return Table.of_cells(columns)
 
     def summary(self) -> list[str]:
         """Return the result in sentences."""

@@ -15,8 +15,8 @@ from debias.models.wrappers import extract
 from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.leaf_lines import refuse_lines
-from debias.rows.pair_sums import OF_PAIRS, added_pairs
 from debias.rows.node_totals import NodeTotals
+from debias.rows.pair_sums import OF_PAIRS, added_pairs
 from debias.rows.preparation import batch_rows
 from debias.rows.sealed import Damage, Foreign, OtherVersion, Sealed, seal
 from debias.trees.ensemble import TreeEnsemble

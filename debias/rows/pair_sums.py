@@ -108,8 +108,8 @@ def are_possible(state: Mapping[str, NDArray[Any]], n_outputs: int, n_groups: in
     pairs, n_rows, products = (state[name] for name in OF_PAIRS)
     if pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
         return False
-    ordered = (0 <= pairs[:, 0]) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < n_groups)
-    if not ordered.all() or (n_rows.dtype, n_rows.shape) != (np.float64, (1,)):
+    ordered = (pairs[:, 0] >= 0) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < n_groups)
+    if not ordered.all() or n_rows.dtype != np.float64 or n_rows.shape != (1,):
         return False
     if products.dtype != np.float64 or products.ndim != 2 or len(products) != n_outputs:
         return False

@@ -354,9 +354,7 @@ def compare_windows(
         means=means,
         loss=loss,
         no_loss_because=no_loss,
-        pairs=compare_pairs(
-            windows[0].pairs, windows[1].pairs, grouping, alpha=alpha, least=least, looks=looks
-        ),
+        pairs=compare_pairs(windows[0].pairs, windows[1].pairs, grouping, alpha=alpha, least=least, looks=looks),
         **_shift(ensemble, grouping, windows, level),
         method=errors.method,
         degrees_of_freedom=errors.freedom,
