@@ -15,7 +15,6 @@ import numpy as np
 from debias.errors import CompositionError
 from debias.rows.interactions import parts
 from debias.rows.threshold_functions import threshold_functions
-from debias.rows.without import child_shares, effects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,6 +136,7 @@ def pair_sums(
     X: NDArray[np.floating[Any]],
     group: NDArray[np.int64],
     pairs: NDArray[np.int64],
+    output: Array,
     residual: Array,
     weight: Array,
 ) -> PairSums:
@@ -151,6 +151,8 @@ def pair_sums(
         Column of the user that each feature of the trees is made from.
     pairs : array of int64 of shape (n_pairs, 2)
         Such columns, the smaller number first.
+    output : array of shape (n_rows, n_outputs)
+        Output of the trees, with any constant.
     residual : array of shape (n_rows, n_outputs)
         The response less the prediction.
     weight : array of shape (n_rows,)
@@ -171,7 +173,6 @@ def pair_sums(
     n, n_groups = training_weight(ensemble), int(group.max()) + 1
     sets = [*((g,) for g in used.tolist()), *map(tuple, pairs.tolist())]
     found = parts(ensemble, X, n, group, sets, n_groups)
-    output = effects(ensemble, X, child_shares(ensemble, n), np.full(group.size, -1), 0)[0]
     rest = output - found.sum(axis=1)
     row, column = np.tril_indices(n_columns)
     products = np.empty((ensemble.n_outputs, row.size))

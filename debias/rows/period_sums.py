@@ -467,9 +467,11 @@ class PeriodSums(NodeSums):
         assert rows.margins is not None
         group, pairs = named(rows.ensemble)
         X = np.ascontiguousarray(rows.table.matrix(rows.ensemble, used))
-        residual = residual_of(rows.ensemble, rows.response.part(used), rows.margins[used])
+        response, margin = rows.response.part(used), rows.margins[used]
+        residual = residual_of(rows.ensemble, response, margin)
+        output = margin if response.margin is None else margin - response.margin
         weight = rows.weight[used] * (rows.weight.sum() / rows.weight[used].sum())
-        found = pair_sums(rows.ensemble, X, group, pairs, residual, weight)
+        found = pair_sums(rows.ensemble, X, group, pairs, output, residual, weight)
         # The totals have these rows already, and no other rows before the first ones.
         first = self.n_rows == rows.n_rows
         self._pairs = found if first else None if self._pairs is None else self._pairs + found

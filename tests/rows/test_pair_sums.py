@@ -7,6 +7,7 @@ import debias
 from debias.errors import CompositionError
 from debias.rows.pair_sums import OF_PAIRS, PairSums, added_pairs, are_possible, pair_sums, training_weight
 from debias.rows.threshold_functions import threshold_functions
+from debias.rows.without import effects
 from debias.significance.pair_change import slopes
 from support.without import CASES, drawn, fitted, output_without
 
@@ -19,7 +20,9 @@ def of_rows(ensemble, X, y=None, pairs=PAIRS, group=GROUP, weight=None):
     y = np.zeros(len(X)) if y is None else y
     residual = np.repeat(y[:, None], ensemble.n_outputs, axis=1)
     weight = np.ones(len(X)) if weight is None else weight
-    return pair_sums(ensemble, X.astype(ensemble.routing_dtype), group, pairs, residual, weight)
+    X = X.astype(ensemble.routing_dtype)
+    output = effects(ensemble, X, np.ones(ensemble.n_nodes), np.full(group.size, -1), 0)[0]
+    return pair_sums(ensemble, X, group, pairs, output, residual, weight)
 
 
 def interaction(ensemble, x, pair, group):
