@@ -128,14 +128,14 @@ def test_few_periods_are_told():
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "sklearn"])
 def test_the_error_rate_is_kept_and_changes_are_found(library):
-    """The numbers of docs/methods.md are of 200 such sets for each library."""
+    """The numbers of docs/methods.md are of more such sets, and of two more settings."""
     cases = NOTHING | {name: (effects, {}) for name, effects in CHANGES.items()}
     found = [drawn(number, library, cases) for number in range(40)]
     for name in NOTHING:
         false = np.mean([each[name].changed.any() for each in found])
         assert false <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
-    for name in CHANGES:
-        assert np.mean([each[name].changed[0] for each in found]) >= 0.9, name
+    for name, least in zip(CHANGES, (0.9, 0.9, 0.7), strict=True):
+        assert np.mean([each[name].changed[0] for each in found]) >= least, name
         assert np.mean([each[name].changed[1] for each in found]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
     vanished = [str(each["the pair vanishes"].verdict[0]) for each in found]
     assert np.mean([verdict == "faded" for verdict in vanished]) >= 0.9
