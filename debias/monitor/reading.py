@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.models.wrappers import Member
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -97,7 +99,7 @@ class OwnModel:
                 raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
         request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
         if self._pairs:
-            sums.watch(lambda ensemble: self._named(ensemble, X))
+            sums.watch(NamedPairs(self._member.at(request.level_of_columns, None), self._pairs))
         try:
             request.passed.add_to(sums, request, self._member, log)
         except ExtractionError:
@@ -154,17 +156,38 @@ class OwnModel:
         """
         return self._member.at(Request.of(self._model, X).level_of_columns, None).grouping(None, ensemble)
 
-    def _named(self, ensemble: TreeEnsemble, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the column that each feature of the trees is made from, and the pairs that are watched."""
-        grouping = self.grouping(ensemble, X)
+
+@dataclass(frozen=True)
+class NamedPairs:
+    """Where the columns of named pairs are. It is sent to the processes that read the partitions of a cluster.
+
+    Parameters
+    ----------
+    member : Member
+        The model, at the level of the columns of X.
+    pairs : tuple of tuples of two str
+    """
+
+    member: Member
+    pairs: tuple[tuple[str, str], ...]
+
+    def __call__(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the column that each feature of the trees is made from, and the pairs of such columns.
+
+        Raises
+        ------
+        HistoryError
+            A name is that of no column.
+        """
+        grouping = self.member.grouping(None, ensemble)
         place = {name: k for k, name in enumerate(grouping.names)}
-        for name in (name for pair in self._pairs for name in pair):
+        for name in (name for pair in self.pairs for name in pair):
             if name not in place:
                 raise HistoryError(
                     f"interactions= names {name!r}, which is no column.{nearest(name, grouping.names)} There are: "
                     f"{listed(grouping.names)}"
                 )
-        pairs = sorted({tuple(sorted(place[name] for name in pair)) for pair in self._pairs})
+        pairs = sorted({tuple(sorted(place[name] for name in pair)) for pair in self.pairs})
         return grouping.index, np.array(pairs, dtype=np.int64)
 
 

@@ -1,5 +1,6 @@
 """Named pairs in a history: whether the response to what the model does with two features together changed."""
 
+import pickle
 import sqlite3
 import warnings
 from datetime import timedelta
@@ -11,9 +12,12 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import debias
 from debias.errors import CompositionError, HistoryError, PolicyError
+from debias.models.wrappers import unwrap
+from debias.monitor.reading import NamedPairs, OwnModel
 from debias.monitor.records import FORMAT, SUMS
 from debias.results.changes import Changes
 from debias.rows.pair_sums import OF_PAIRS
+from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import seal, unseal
 
 from .conftest import FIRST
@@ -280,3 +284,26 @@ def test_too_few_rows_are_told(product, path):
             history.add(*day(number, n_rows=10), at=number)
     found = history.changes(recent=8, reference=8).pairs
     assert "the reference window has 80 rows in these sums, and" in found.not_tested_because
+
+
+def test_sums_are_sent_to_other_processes_with_the_pairs(product, path):
+    """Partitions of a cluster are added up there, and the states come back."""
+    own = OwnModel(product, None, 0, 0, (("b", "a"),))
+    X, y = day(0)
+    sums = PeriodSums(own.ensemble, loss_rows=0)
+    sums.watch(NamedPairs(unwrap(product)[0].at("source", None), (("b", "a"),)))
+    sent = pickle.loads(pickle.dumps(sums.empty()))
+    sent.model = product
+    sent.update(X, y)
+    here, _ = own.read(X, y, None, "held-out")
+    np.testing.assert_array_equal(sent.pairs.pairs, [[0, 1]])
+    np.testing.assert_allclose(sent.pairs.products, here.pairs.products, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.thorough
+def test_batches_of_a_period_are_added(product, path):
+    history = debias.History(product, path, interactions=PAIRS)
+    X, y = day(0, n_rows=600)
+    batches = [(X[begin : begin + 200], y[begin : begin + 200]) for begin in (0, 200, 400)]
+    history.add(iter(batches), at=0)
+    assert sums_of(path)[0]["pair_rows"] == [600]
