@@ -125,6 +125,12 @@ class PairChanges:
                 verdicts.append(ChangeVerdict.UNDETECTED if was[k] and not is_now[k] else ChangeVerdict.UNCHANGED)
         return verdicts
 
+    @property
+    def weaker(self) -> list[str]:
+        """The pairs to which the response became weaker, or that faded, in words, the strongest evidence first."""
+        order = np.argsort(self.statistics["p_value"], kind="stable").tolist()
+        return [self._name(k) for k in order if self.verdict[k] in (ChangeVerdict.FADED, ChangeVerdict.WEAKER)]
+
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature`` and ``other``, the strongest evidence for a change first.
 

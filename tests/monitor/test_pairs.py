@@ -16,6 +16,7 @@ from debias.models.wrappers import unwrap
 from debias.monitor.reading import NamedPairs, OwnModel
 from debias.monitor.records import FORMAT, SUMS
 from debias.results.changes import Changes
+from debias.results.fleet import Findings
 from debias.rows.pair_sums import OF_PAIRS
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import seal, unseal
@@ -144,6 +145,9 @@ def test_periods_that_lack_pairs_are_told_and_completed(product, path):
     )
     assert {str(each) for each in found.verdict} == {"not compared"}
     assert "No pair of features was tested: the reference window has 0 periods" in " ".join(found.summary())
+    assert "two features together: the reference window has 0 periods" in " ".join(
+        Findings.of(compared(debias.History.open(path))).not_judged()
+    )
     history = filled(product, path, numbers=range(TURN), together=0.0)
     assert compared(history).pairs.n_periods == (10, 9)
     assert [str(each) for each in compared(history).pairs.verdict] == ["faded", "no change detected"]
@@ -176,6 +180,7 @@ def test_json_html_and_the_terminal_have_the_pairs(faded, tmp_path, capsys):
     changes.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Two features together" in page
+    assert Findings.of(changes).reasons()[-1] == "the response follows these together less: a with b"
     assert "a with b" in page
     print_changes(Console(width=160), changes)
     shown = capsys.readouterr().out
