@@ -134,6 +134,14 @@ def command() -> None:
     help="Keep N of these rows at most in HISTORY, to tell causes of a higher loss; 0 where that is not allowed.  "
     "[default: 50]",
 )
+@click.option(
+    "--interaction",
+    "interactions",
+    nargs=2,
+    multiple=True,
+    metavar="A B",
+    help="Keep sums for what MODEL does with these two features together; can be repeated. Give it with each period.",
+)
 @with_options(trust_option, pickle_option, load_option, params_option, jobs_option)
 @click.option(
     "--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for another writer."
@@ -146,6 +154,7 @@ def add(
     label: str | None,
     loss_rows: int | None,
     kept_rows: int | None,
+    interactions: tuple[tuple[str, str], ...],
     timeout: float,
     **options: Any,
 ) -> None:
@@ -156,6 +165,8 @@ def add(
 
     Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
     """
+    if any(one == other for one, other in interactions):
+        raise click.UsageError("--interaction takes two different features")
     source = _source(**options)
     check_files(source.files, {"HISTORY": history})
     with errors():
@@ -165,6 +176,7 @@ def add(
             model, rows, options = source.read() if source.target else source.read_unlabelled()
             numbers = {"loss_rows": loss_rows, "kept_rows": kept_rows}
             settings: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
+            settings |= {"interactions": interactions} if interactions else {}
             log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs, **settings)
             of_rows = {"sample_weight": rows.sample_weight, "base_margin": rows.base_margin}
             with warnings_at_the_end():

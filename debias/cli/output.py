@@ -79,6 +79,8 @@ OPTIONS = (
     (r"\breplace=True\b", "--replace"),
     (r"\bbaseline=(?!\w)", "--baseline"),
     (r"\bpart='\.\.\.'", "--part NAME"),
+    (r"\binteractions=(?!\w)", "--interaction"),
+    (r"\b([Ll])eave interactions out\b", r"\1eave --interaction out"),
     (r"\btrained_until=(?=')", "--trained-until "),
     (r"\bloss=True\b", "--loss"),
     (r"\b(at|label|looks|recent|reference|old|like)=(?=')", r"--\1 "),

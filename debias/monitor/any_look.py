@@ -202,6 +202,7 @@ def comparison_at_any_look(
         no_loss_because=judged.no_loss_because,
         means=judged.means,
         any_look=judged.about,
+        pairs=None,
     )
     return with_newer(found, records, series)
 

@@ -258,6 +258,7 @@ class Comparison:
             repeated=comparison.repeated,
             loss=comparison.loss,
             no_loss_because=comparison.no_loss_because,
+            pairs=comparison.pairs,
             means=tuple(
                 MeanOfPeriods(
                     of,
@@ -279,7 +280,8 @@ class Comparison:
             rows = _Rows(source, before), _Rows(source, after)
             found = compare_windows(*rows, source.grouping, **self._settings)
             more = np.append(found.unseen_after - found.unseen_before, found.repeated[1] - found.repeated[0])
-            faults = (found.changed, found.shifted, found.means.changed[OF.index("residual")], more > MORE_FAULTS)
+            faults = [found.changed, found.shifted, found.means.changed[OF.index("residual")], more > MORE_FAULTS]
+            faults += [] if found.pairs is None else [found.pairs.changed]
             self._known[before, after] = any(np.any(each) for each in faults)
         return self._known[before, after]
 

@@ -17,7 +17,7 @@ from debias.data.user_rows import dataset
 from debias.errors import HistoryError
 from debias.monitor.any_look import comparison_at_any_look
 from debias.monitor.comparing import comparison_of
-from debias.monitor.reading import OwnModel
+from debias.monitor.reading import OwnModel, named_pairs
 from debias.monitor.records import About, Records, StoredTrees, merged, packed_trees
 from debias.monitor.scores import frames_of
 from debias.monitor.store import Store
@@ -75,16 +75,21 @@ class History:
         So many of these rows at most are kept in the file as they are, features and response, so that
         ``changes().loss`` can tell which features are the cause and which only go together with it. 0 where rows may
         not be kept.
+    interactions : iterable of tuples of two str, optional
+        Pairs of features, such as ``[("age", "income")]``, for models of numbers with squared errors.
+        ``changes().pairs`` tells whether the response to what the model does with both together changed. Sums for them
+        are kept of the periods that are added from now on, over at most 1,000 rows of each table or batch.
 
     Raises
     ------
     HistoryError
         The folder does not exist, or the file is not a history, is damaged, or was written by a newer version; or
-        `loss_rows` or `kept_rows` is not a number of rows.
+        `loss_rows` or `kept_rows` is not a number of rows; or `interactions` does not name pairs.
     UnsupportedModelError
         The model is not fitted, no adapter supports it, or it holds several models.
     CompositionError
-        The loss of the model compares rows with each other (rankers, Cox).
+        The loss of the model compares rows with each other (rankers, Cox); or `interactions` are named, and the model
+        is one of classes, or has another loss than squared errors.
 
     Notes
     -----
@@ -120,6 +125,7 @@ class History:
         n_jobs: int | None = None,
         loss_rows: int | None = LOSS_ROWS,
         kept_rows: int = KEPT_ROWS,
+        interactions: Iterable[tuple[str, str]] | None = None,
     ) -> None:
         if (
             isinstance(kept_rows, bool)
@@ -134,7 +140,7 @@ class History:
         self._store = Store.of(path, timeout)
         self._models: dict[str, StoredTrees] = {}
         self._label = None if label is None else _name("label", label)
-        self._own: OwnModel | None = OwnModel(model, n_jobs, loss_rows, kept_rows)
+        self._own: OwnModel | None = OwnModel(model, n_jobs, loss_rows, kept_rows, named_pairs(interactions))
         if self._store.exists:
             with self._reading() as records:
                 self._refuse_other_label(records.series_of(self._own.digest))
@@ -279,8 +285,9 @@ class History:
         :meth:`changes`, and nowhere else, until all of them are added with `y`. They may come back in parts. If fewer
         come back, :attr:`waiting` has both numbers.
 
-        The same rows may be added again: nothing changes. So a job that failed can be run once more. (Rows that an
-        earlier version of debias added without the parts of their loss are completed.)
+        The same rows may be added again: nothing changes. So a job that failed can be run once more. (Rows that were
+        added without the parts of their loss, by an earlier version of debias, or without sums for the pairs in
+        `interactions`, are completed.)
 
         Parameters
         ----------

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
-from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError
+from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError, nearest
 from debias.models.wrappers import unwrap
 from debias.monitor.records import HAS_MARGINS
+from debias.rows.pair_sums import refuse_other_losses
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import rows_as_predicted
 from debias.rows.request import Request
+from debias.text import listed
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from debias.data.groups import Grouping
+    from debias.models.wrappers import Member
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -29,16 +37,27 @@ class OwnModel:
         Number of threads.
     loss_rows, kept_rows
         As for :class:`debias.rows.period_sums.PeriodSums`.
+    pairs : tuple of tuples of two str
+        Columns whose interactions are watched.
     """
 
-    def __init__(self, model: Any, n_jobs: int | None, loss_rows: int | None, kept_rows: int) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: Any,
+        n_jobs: int | None,
+        loss_rows: int | None,
+        kept_rows: int,
+        pairs: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self._model, self._pairs = model, pairs
         members = unwrap(model)
         self._member = members[0]
         # The sums share the arrays of the member: two sets of them would be half of what a history keeps in memory.
         of = model if len(members) > 1 else self._member.ensemble
         self._empty = PeriodSums(of, n_jobs=n_jobs, loss_rows=loss_rows, kept_rows=kept_rows)
         self._empty.model = model
+        if pairs:
+            refuse_other_losses(self.ensemble)
 
     @property
     def digest(self) -> str:
@@ -79,6 +98,8 @@ class OwnModel:
             if getattr(passed, name) is not None:
                 raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
         request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
+        if self._pairs:
+            sums.watch(NamedPairs(self._member.at(request.level_of_columns, None), self._pairs))
         try:
             request.passed.add_to(sums, request, self._member, log)
         except ExtractionError:
@@ -134,3 +155,58 @@ class OwnModel:
             The first rows of the series.
         """
         return self._member.at(Request.of(self._model, X).level_of_columns, None).grouping(None, ensemble)
+
+
+@dataclass(frozen=True)
+class NamedPairs:
+    """Where the columns of named pairs are. It is sent to the processes that read the partitions of a cluster.
+
+    Parameters
+    ----------
+    member : Member
+        The model, at the level of the columns of X.
+    pairs : tuple of tuples of two str
+    """
+
+    member: Member
+    pairs: tuple[tuple[str, str], ...]
+
+    def __call__(self, ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the column that each feature of the trees is made from, and the pairs of such columns.
+
+        Raises
+        ------
+        HistoryError
+            A name is that of no column.
+        """
+        grouping = self.member.grouping(None, ensemble)
+        place = {name: k for k, name in enumerate(grouping.names)}
+        for name in (name for pair in self.pairs for name in pair):
+            if name not in place:
+                raise HistoryError(
+                    f"interactions= names {name!r}, which is no column.{nearest(name, grouping.names)} There are: "
+                    f"{listed(grouping.names)}"
+                )
+        pairs = sorted({tuple(sorted(place[name] for name in pair)) for pair in self.pairs})
+        return grouping.index, np.array(pairs, dtype=np.int64)
+
+
+def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:
+    """Return the pairs that the user named.
+
+    Raises
+    ------
+    HistoryError
+        These are no pairs of two different names.
+    """
+    if interactions is None:
+        return ()
+    given = [] if isinstance(interactions, str) else list(interactions)
+    pairs = [(each[0], each[1]) for each in given if isinstance(each, tuple | list) and len(each) == 2]
+    are_names = all(isinstance(one, str) and isinstance(other, str) and one != other for one, other in pairs)
+    if not pairs or len(pairs) < len(given) or not are_names:
+        raise HistoryError(
+            f"interactions={interactions!r} does not name pairs of two features: pass a list of tuples, such as "
+            "[('age', 'income')]. debias.interactions tells which pairs a model uses together"
+        )
+    return tuple(pairs)

@@ -25,6 +25,7 @@ from debias.monitor.store import Waiting
 from debias.monitor.summaries import PeriodSummary
 from debias.monitor.times import IN_WORDS, Moment, time_text
 from debias.rows.node_sums import KEPT, added, refuse_impossible
+from debias.rows.pair_sums import OF_PAIRS, PairSums, are_possible
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage, seal, unseal
 from debias.text import counted, listed
@@ -285,7 +286,7 @@ class Records:
         -------
         bool
             False if the same rows were there already, so that nothing changed. If they were there without parts of the
-            loss, and have them now, they are stored again.
+            loss or sums for pairs, and have them now, they are stored again.
 
         Raises
         ------
@@ -302,7 +303,7 @@ class Records:
             known = self.content.parts(period.id)
             old = [each for each in known if each.part == part]
             if old and same_rows(before := self.state(series, period, old[0])[0], state):
-                if not _gains_loss(before, state):
+                if not _gains(before, state):
                     return False
                 again = True
             # All parts may be added at once that were added one by one before.
@@ -601,10 +602,12 @@ def same_rows(one: State, other: State) -> bool:
     return all(_agree(one[name], other[name]) for name in OF_ROWS)
 
 
-def _gains_loss(before: State, state: State) -> bool:
-    """Return whether a state has the parts of the loss of all rows, and another of the same rows has not."""
+def _gains(before: State, state: State) -> bool:
+    """Return whether a state has the parts of the loss of all rows, or sums for pairs, and one of the same rows not."""
     has = [LOSS_PARTS in each and each[LOSS_PARTS][0] > 0 for each in (before, state)]
-    return has == [False, True]
+    one, other = (PairSums.of_state(each) for each in (before, state))
+    gains_pairs = other is not None and (one is None or not np.array_equal(one.pairs, other.pairs))
+    return has == [False, True] or gains_pairs
 
 
 def _agree(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
@@ -634,12 +637,14 @@ def _facts(series: Series, moment: Moment, part: str, n_rows: int) -> dict[str, 
 
 def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     """Refuse arrays that sums of this model cannot have: a forged file may have the right digest."""
-    if not trees.forms.keys() - {LOSS_PARTS, *KEPT} <= state.keys() <= trees.forms.keys():
+    if not trees.forms.keys() - {LOSS_PARTS, *KEPT} <= state.keys() - {*OF_PAIRS} <= trees.forms.keys():
         raise Damage("stored sums have other arrays than debias stores")
+    if not are_possible(state, trees.ensemble.n_outputs, len(trees.grouping.names)):
+        raise Damage("the stored sums for pairs do not fit the model")
     n_kept = {len(state[name]) for name in KEPT if name in state}
     if len(n_kept) > 1:
         raise Damage("the rows that are kept do not fit together")
-    for name, array in state.items():
+    for name, array in ((name, array) for name, array in state.items() if name not in OF_PAIRS):
         shape = trees.forms[name].shape
         if (array.dtype, array.shape) != (trees.forms[name].dtype, (*n_kept, *shape[1:]) if name in KEPT else shape):
             raise Damage(f"the stored array {name!r} does not fit the model")

@@ -44,6 +44,7 @@ def summary(changes: Changes) -> list[str]:
         *_means(changes),
         *_loss(changes),
         *(_by_feature(changes) if changes.any_look is None else []),
+        *([] if changes.pairs is None else changes.pairs.summary()),
         *_no_loss(changes),
         *_windows(changes),
         *([_tests(changes)] if changes.any_look is None else changes.any_look.summary(changes.alpha)),

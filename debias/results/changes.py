@@ -15,6 +15,7 @@ from debias.results.any_look import AnyLook
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION, Malformed, mapping, plain_numbers
 from debias.results.loss_change import LossChange
+from debias.results.pair_changes import PairChanges
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import SMALLEST_SHIFT
 from debias.results.provisional import Provisional
@@ -84,6 +85,9 @@ class Changes(ReportedResult):
         ``looks="any"``.
     any_look : AnyLook or None
         With ``looks="any"``, what was looked at.
+    pairs : PairChanges or None
+        Whether the response to what the model does with two features together changed, for the pairs in `interactions`
+        of the history; None if there are none, or ``looks="any"``.
 
     Notes
     -----
@@ -150,6 +154,7 @@ class Changes(ReportedResult):
     no_loss_because: str | None = None
     provisional: Provisional | None = None
     any_look: AnyLook | None = None
+    pairs: PairChanges | None = None
 
     def __repr__(self) -> str:
         return console.short_changes(self)
@@ -281,6 +286,7 @@ class Changes(ReportedResult):
             "no_loss_because": self.no_loss_because,
             "provisional": None if self.provisional is None else self.provisional.to_dict(),
             "any_look": None if self.any_look is None else self.any_look.to_dict(),
+            "pairs": None if self.pairs is None else self.pairs.to_dict(),
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
@@ -300,6 +306,8 @@ class Changes(ReportedResult):
             fields["provisional"] = Provisional.read(fields["provisional"], fields["feature_names"])
         if fields.get("any_look") is not None:
             fields["any_look"] = AnyLook(**fields["any_look"])
+        if fields.get("pairs") is not None:
+            fields["pairs"] = PairChanges.read(fields["pairs"], fields["feature_names"])
         changes = cls(**fields)
         stored.check_read_changes(changes, verdict)
         return changes

@@ -124,6 +124,8 @@ def print_changes(console: Console, changes: Changes) -> None:
     if changes.compared:
         frame, columns = _judged(changes)
         _print_table(console, Table.of(frame[:MOST_DRAWN], columns), len(frame) - MOST_DRAWN)
+        if changes.pairs is not None and changes.pairs.not_tested_because is None:
+            _print_table(console, changes.pairs.to_table(), 0, "Two features together")
     _print_lines(console, rest)
 
 

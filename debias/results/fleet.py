@@ -137,7 +137,9 @@ class Findings:
             ),
             ("rows moved far at the splits on", statistics["shifted"] & (statistics["shift"] >= LARGE_SHIFT)),
         )
-        return [f"{what}: {self._named(np.flatnonzero(which))}" for what, which in found if which.any()]
+        texts = [f"{what}: {self._named(np.flatnonzero(which))}" for what, which in found if which.any()]
+        weaker = [] if changes.pairs is None else changes.pairs.weaker
+        return texts + ([f"the response follows these together less: {in_a_row(weaker, MOST_NAMED)}"] if weaker else [])
 
     def not_judged(self) -> list[str]:
         """Return what could not be judged, and why."""
@@ -154,6 +156,9 @@ class Findings:
             open_ = statistics["informative_before"] & statistics["comparable"].astype(bool) & ~self.changes.tested
             if open_.any():
                 texts.append(f"whether the response changed to: {self._named(np.flatnonzero(open_))}")
+            pairs = self.changes.pairs
+            if pairs is not None and pairs.not_tested_because is not None:
+                texts.append(f"two features together: {escaped(pairs.not_tested_because)}")
         return texts
 
     @property

@@ -23,7 +23,7 @@ from debias.results.gate_outcome import (
 )
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
-from debias.text import counted, escaped, listed, percent
+from debias.text import counted, escaped, listed, named_together, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from debias.results.changes import Changes
     from debias.results.policy import Feature
 
+RULE_OF_PAIRS = "pairs_must_not_fade"
 NO_ROWS = "no split has enough rows to compare"
 Judged = tuple[GateStatus, str, str]
 """Status, value and reason of a rule for one feature."""
@@ -120,6 +121,8 @@ def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
         yield from _named("must_not_shift", rules.must_not_shift, changes)
     if rules.must_not_fade is not None:
         yield from _named("must_not_fade", rules.must_not_fade, changes)
+    if rules.pairs_must_not_fade is not None:
+        yield from _named_pairs(rules.pairs_must_not_fade, changes)
 
 
 def _unseen(changes: Changes, limit: float) -> Result:
@@ -214,6 +217,51 @@ def _all(rule: str, wanted: str, changes: Changes) -> Result:
             f"compared {counted(len(results), f'{Verdict.INFORMATIVE.text} feature' if fades else 'feature')}{reason}"
         )
     return Result(rule, status, f"{n_not:,} of {len(results):,}", f"0 ({wanted})", reason)
+
+
+def _named_pairs(asked: str | tuple[tuple[str, str], ...], changes: Changes) -> Iterator[Result]:
+    """Check whether the response to what the model does with two features together became weaker."""
+    wanted, found = "not weaker", changes.pairs
+    if not changes.compared:
+        yield _not_compared(RULE_OF_PAIRS, changes, wanted)
+        return
+    pairs = asked if not isinstance(asked, str) else () if found is None else found.informative_before
+    if not pairs:
+        if changes.any_look is not None:
+            reason = f"not judged at any look: {NOT_AT_ANY_LOOK}"
+        elif found is None:
+            reason = "no period of these windows has sums for pairs: name them in interactions= of the history"
+        else:
+            reason = found.not_tested_because or (
+                "no pair was distinguishable from noise in the reference window, so none can fade"
+            )
+        yield Result(RULE_OF_PAIRS, GateStatus.NOT_JUDGED, "none", wanted, reason)
+    observed = [changes, *(each for each in changes.longer if each.response_predicted is None)]
+    for number, pair in enumerate(pairs):
+        status, value, reason = _from_shortest(observed, number, lambda each, k: _pair_fades_here(each, pairs[k]))
+        yield Result(f"{RULE_OF_PAIRS}: {named_together(pair)}", status, value, wanted, reason)
+
+
+def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
+    found, verdict = changes.pairs, ChangeVerdict.NOT_COMPARED
+    k = -1 if found is None else next((k for k, each in enumerate(found.pairs) if {*each} == {*pair}), -1)
+    if changes.any_look is not None:
+        return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
+    if found is None or k < 0:
+        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it in interactions="
+    verdict = found.verdict[k]
+    if verdict is ChangeVerdict.NOT_COMPARED:
+        because = found.not_tested_because or "the model does not use them together, or these rows do not show it"
+        return GateStatus.NOT_JUDGED, verdict, because
+    if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
+        return GateStatus.FAILED, verdict, found.in_words(k)
+    if verdict is ChangeVerdict.STRONGER or found.kept[k]:
+        passed = verdict if verdict is ChangeVerdict.STRONGER else ChangeVerdict.UNCHANGED
+        return GateStatus.PASSED, passed, found.in_words(k)
+    reason = "too few rows to exclude that the response became weaker"
+    if pair not in found.informative_before and pair[::-1] not in found.informative_before:
+        reason = "it was not distinguishable from noise before, so it cannot fade"
+    return GateStatus.NOT_JUDGED, verdict, f"{reason}; {found.in_words(k)}"
 
 
 def _largest_shift(changes: Changes, limit: float) -> Result:
@@ -324,7 +372,12 @@ def _not_compared(rule: str, changes: Changes, wanted: str) -> Result:
 
 def _unless_predicted(result: Result, changes: Changes) -> Result:
     """Return a result about the response that passed as not judged if the response seems to be predicted."""
-    about_response = result.rule.partition(":")[0] in ("must_not_be_biased", "must_not_fade", "max_loss_increase")
+    about_response = result.rule.partition(":")[0] in (
+        "must_not_be_biased",
+        "must_not_fade",
+        RULE_OF_PAIRS,
+        "max_loss_increase",
+    )
     if not about_response or result.status is not GateStatus.PASSED or result.value == "not in the model":
         return result
     said = changes.response_predicted

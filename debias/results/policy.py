@@ -178,6 +178,9 @@ class HistoryPolicy:
         Features whose score must not become weaker. "all": every feature that was distinguishable from noise in the
         reference window. A name that the model does not have fails, unless it is written as
         ``{"name": "income", "optional": True}``.
+    pairs_must_not_fade : "all", or list of lists of two str
+        Pairs of features to which, together, the response must not become weaker. They are among `interactions` of the
+        history. "all": each of these that was distinguishable from noise in the reference window.
     must_not_shift : "all", or list of str, Feature or mapping
         Features whose splits must divide the rows of both windows in the same way.
     max_shift : float
@@ -213,6 +216,7 @@ class HistoryPolicy:
     """
 
     must_not_fade: str | tuple[Feature, ...] | None = None
+    pairs_must_not_fade: str | tuple[tuple[str, str], ...] | None = None
     must_not_shift: str | tuple[Feature, ...] | None = None
     max_shift: float | None = None
     min_periods: int | None = None
@@ -230,6 +234,8 @@ class HistoryPolicy:
         for name in ("must_not_fade", "must_not_shift"):
             if name in limits and limits[name] != ALL:
                 object.__setattr__(self, name, _features(name, limits[name]))
+        if self.pairs_must_not_fade not in (None, ALL):
+            object.__setattr__(self, "pairs_must_not_fade", _pairs("pairs_must_not_fade", self.pairs_must_not_fade))
         if self.max_shift is not None:
             _refuse_no_effect("max_shift", self.max_shift)
         for name in ("max_unseen", "max_repeated"):
@@ -373,6 +379,17 @@ def _features(rule: str, value: Any) -> tuple[Feature, ...]:
     if len({feature.name for feature in features}) < len(features):
         raise PolicyError(f"{rule} must not list a feature name twice: {value!r}")
     return features
+
+
+def _pairs(rule: str, value: Any) -> tuple[tuple[str, str], ...]:
+    given = list(value) if isinstance(value, list | tuple) else []
+    pairs = [tuple(each) for each in given if isinstance(each, list | tuple)]
+    are_pairs = all(len({*pair}) == 2 == len(pair) and all(isinstance(name, str) for name in pair) for pair in pairs)
+    if not pairs or len(pairs) < len(given) or not are_pairs:
+        raise PolicyError(f'{rule} must be a list of pairs of two features, such as [["age", "income"]], not {value!r}')
+    if len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise PolicyError(f"{rule} must not list a pair twice: {value!r}")
+    return tuple((one, other) for one, other in pairs)
 
 
 def _feature(rule: str, value: Any) -> Feature:

@@ -171,7 +171,7 @@ def check_read_folds(audit: FoldsAudit, written: dict[str, Any]) -> None:
 def changes_fields(plain: dict[str, Any], read_changes: Reader) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of changes, and the verdicts that follow from them; `read_changes` reads longer windows."""
     readers = OF_CHANGES | {"longer": lambda value, at: tuple(read_changes(each, at) for each in list_of(value, at))}
-    of_later_versions = ("loss", "no_loss_because", "provisional", "newer_waiting", "last_waiting", "any_look")
+    of_later_versions = ("loss", "no_loss_because", "provisional", "newer_waiting", "last_waiting", "any_look", "pairs")
     fields = record(without_version(plain, "changes"), readers, "", optional=of_later_versions)
     verdict = fields.pop("verdict")
     fields.pop("summary")
@@ -467,6 +467,20 @@ def _provisional(value: Any, at: str) -> dict[str, Any]:
     return record(mapping(value, at), readers, f"{at}.")
 
 
+def _pairs(value: Any, at: str) -> dict[str, Any]:
+    readers: dict[str, Reader] = {
+        "pairs": lambda value, at: tuple(texts(pair, at) for pair in list_of(value, at)),
+        "alpha": number,
+        "looks": whole,
+        "n_periods": _of_two_windows,
+        "n_rows": _of_two_windows,
+        "not_tested_because": or_none(text_of),
+        "verdict": list_of,
+        "statistics": lambda value, at: {name: or_missing(each, at) for name, each in mapping(value, at).items()},
+    }
+    return record(mapping(value, at), readers, f"{at}.")
+
+
 def _causes(value: Any, at: str) -> list[dict[str, Any]]:
     readers: dict[str, Reader] = {"feature": text_of, "kind": text_of, "p_values": number, "p_effect": number}
     return [record(mapping(each, at), readers, f"{at}.") for each in list_of(value, at)]
@@ -579,6 +593,7 @@ OF_CHANGES: dict[str, Reader] = {
     "no_loss_because": or_none(text_of),
     "provisional": or_none(_provisional),
     "any_look": or_none(_any_look),
+    "pairs": or_none(_pairs),
     "feature_names": texts,
     "verdict": list_of,
     "statistics": _statistics_of_changes,

@@ -16,6 +16,7 @@ from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.leaf_lines import refuse_lines
 from debias.rows.node_totals import NodeTotals
+from debias.rows.pair_sums import OF_PAIRS, added_pairs
 from debias.rows.preparation import batch_rows
 from debias.rows.sealed import Damage, Foreign, OtherVersion, Sealed, seal
 from debias.trees.ensemble import TreeEnsemble
@@ -391,8 +392,10 @@ def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
             total[name] = np.concatenate([one[name], array])[:ROWS_KEPT] if name in one else array
         elif name in KEPT:
             total[name] = np.concatenate([one[name], array]) if name in one else array
-        elif name not in ("names", "squares"):
+        elif name not in ("names", "squares", *OF_PAIRS):
             total[name] = one[name] + array if name in one else array
+    if any(name in each for each in (one, other) for name in OF_PAIRS):
+        total = {name: array for name, array in total.items() if name not in OF_PAIRS} | added_pairs(one, other)
     if "squares" in one or "squares" in other:
         total["squares"] = one.get("squares", one["n"]) + other.get("squares", other["n"])  # weights of 1
     return total

@@ -19,13 +19,14 @@ from debias.positions import evenly_spaced
 from debias.rows.leaf_lines import refuse_lines
 from debias.rows.loss_parts import KeptRows, loss_sums, metric_of
 from debias.rows.node_sums import KEPT, NodeSums
+from debias.rows.pair_sums import PairSums, added_pairs, pair_sums, refuse_other_losses
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
 from debias.rows.unordered_digest import hashes_of
 from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -56,9 +57,15 @@ KEPT_ROWS = 50
 """So many rows of a table or batch are kept, to tell why a feature costs more loss."""
 MOST_KEPT = 1000
 """At most so many rows of a period are kept."""
+PAIR_ROWS = 1000
+"""What named pairs of features do together is added up over so many rows of a table or batch: of 10,000 rows this would
+take several times as long as everything else."""
 BEFORE_PARTS = 4
 """Entries before those of features in the sums of the parts of the loss: the weight of the rows whose loss was divided,
 their number, the loss, and the base."""
+
+if TYPE_CHECKING:
+    Named = Callable[[TreeEnsemble], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 class PeriodSums(NodeSums):
@@ -128,6 +135,8 @@ class PeriodSums(NodeSums):
         self._repeated = np.zeros(1)
         self._loss_rows, self._loss_parts = loss_rows, np.zeros(BEFORE_PARTS + 2 * self.ensemble.n_features)
         self._kept_rows, self._kept = kept_rows, self._none_kept()
+        self._named: Named | None = None
+        self._pairs: PairSums | None = None
         self.metric: str | None = None
         self.no_loss: str | None = None if loss_rows != 0 else "their rows were added without parts of the loss"
         if self.no_loss is None:
@@ -135,6 +144,23 @@ class PeriodSums(NodeSums):
                 self.metric = metric_of(self.ensemble)
             except CompositionError as error:
                 self.no_loss = str(error)
+
+    def watch(self, named: Named) -> None:
+        """Add up what pairs of features do together in rows that are added later.
+
+        Parameters
+        ----------
+        named : callable
+            Returns the column of the user of each feature of the trees, and the pairs of such columns, for the trees
+            with the names of the columns.
+
+        Raises
+        ------
+        CompositionError
+            The response is no number with a mean.
+        """
+        refuse_other_losses(self.ensemble)
+        self._named = named
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
@@ -159,6 +185,8 @@ class PeriodSums(NodeSums):
         self._add_faults(rows)
         if self.metric is not None:
             self._add_loss_parts(rows, order)
+        if self._named is not None:
+            self._add_pairs(rows, order, self._named)
         self._summed_up = False
 
     def refuse_training_rows(self, rows: str, log: WarningLog) -> None:
@@ -216,18 +244,21 @@ class PeriodSums(NodeSums):
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
             freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``unseen`` of
             shape (n_features,) and ``repeated`` of shape (1,): see :attr:`unseen` and :attr:`repeated`. ``loss_parts``
-            of shape (4 + 2 n_features,): see :attr:`loss_parts`. ``names``: the features. Leaf counts and sums over
+            of shape (4 + 2 n_features,): see :attr:`loss_parts`. Those of :class:`debias.rows.pair_sums.PairSums`, if
+            pairs are watched. ``names``: the features. Leaf counts and sums over
             batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = self.ensemble.left < 0
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
         own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts} | self._kept
+        own |= {} if self._pairs is None else self._pairs.state()
         return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Add the :meth:`state` of other period sums over the same trees."""
         if "residual" not in state:
             raise RowsError("these are node sums without residuals: make period sums of the same rows, and add those")
+        self._pairs = self._pairs_with(state)
         super().merge(state)
         self._e[self.ensemble.left < 0] += state["residual"]
         self._variances = self._variances + state["variances"]
@@ -246,6 +277,7 @@ class PeriodSums(NodeSums):
         sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
         sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(1)
         sums._loss_parts, sums._kept = np.zeros_like(self._loss_parts), self._none_kept()
+        sums._pairs = None
         return sums
 
     @property
@@ -296,6 +328,16 @@ class PeriodSums(NodeSums):
         """Rows that were kept as they are, and their weights, which are scaled to those of all rows."""
         X, y, start, weight = (self._kept[name] for name in KEPT)
         return KeptRows(X, y, start), weight
+
+    @property
+    def pairs(self) -> PairSums | None:
+        """Sums for the pairs of features that are watched; None if some of the rows have none."""
+        return self._pairs
+
+    def _pairs_with(self, state: Mapping[str, NDArray[Any]]) -> PairSums | None:
+        """Return the sums for pairs of these rows and those of another state."""
+        own = {"totals": self._totals} | ({} if self._pairs is None else self._pairs.state())
+        return PairSums.of_state(added_pairs(own, state))
 
     def _none_kept(self) -> dict[str, NDArray[np.float64]]:
         widths = (self.ensemble.n_features, self.ensemble.n_outputs, self.ensemble.n_outputs)
@@ -416,6 +458,23 @@ class PeriodSums(NodeSums):
         rows_kept = KeptRows.of(rows.ensemble, X[few], rows.response.part(used[few]))
         of_few = weight[few] * (total / (weight[few].sum() or 1.0))
         self._keep(dict(zip(KEPT, (rows_kept.X, rows_kept.y, rows_kept.start, of_few), strict=True)))
+
+    def _add_pairs(self, rows: Rows, order: NDArray[np.int64], named: Named) -> None:
+        """Add the sums for pairs of the first rows in random order, scaled to the weight of all rows."""
+        used = order[rows.weight[order] > 0][:PAIR_ROWS]
+        if not used.size:
+            return
+        assert rows.margins is not None
+        group, pairs = named(rows.ensemble)
+        X = np.ascontiguousarray(rows.table.matrix(rows.ensemble, used))
+        response, margin = rows.response.part(used), rows.margins[used]
+        residual = residual_of(rows.ensemble, response, margin)
+        output = margin if response.margin is None else margin - response.margin
+        weight = rows.weight[used] * (rows.weight.sum() / rows.weight[used].sum())
+        found = pair_sums(rows.ensemble, X, group, pairs, output, residual, weight)
+        # The totals have these rows already, and no other rows before the first ones.
+        first = self.n_rows == rows.n_rows
+        self._pairs = found if first else None if self._pairs is None else self._pairs + found
 
     def _keep(self, further: Mapping[str, NDArray[Any]]) -> None:
         """Keep further rows. If there are too many then, all parts lose the same share of theirs."""

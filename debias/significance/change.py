@@ -38,6 +38,8 @@ from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
 from debias.significance.loss_change import LossesOfPeriods, PeriodLosses, compare_losses
+from debias.significance.margins import above, beyond
+from debias.significance.pair_change import PairsOfPeriods, compare_pairs
 from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
 from debias.text import counted, escaped, listed
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.results.loss_change import LossChange
+    from debias.results.pair_changes import PairChanges
     from debias.rows.period_sums import PeriodSums
     from debias.trees.ensemble import TreeEnsemble
 
@@ -150,6 +153,8 @@ class WindowComparison:
         The change of the loss, divided into the base and each feature.
     no_loss_because : str or None
         Why the change of the loss is not known, or which periods it lacks.
+    pairs : PairChanges or None
+        Whether the response to named pairs of features changed; None if none are named.
     method : {"between periods", "between periods of one window", "within periods"}
         Where standard errors are from: see :func:`compare_windows`.
     degrees_of_freedom : array of float64
@@ -208,6 +213,7 @@ class WindowComparison:
     means: MeansComparison
     loss: LossChange | None
     no_loss_because: str | None
+    pairs: PairChanges | None
     method: str
     degrees_of_freedom: Array
     n_periods: tuple[int, int]
@@ -296,13 +302,13 @@ def compare_windows(
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
     # Each window asks a question of its own about all features, so Holm's adjustment is within a window.
-    score_p = [holm(_above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
+    score_p = [holm(above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
     # A change of the slope by `least`, in the unit of the scores.
     margin = least * np.abs(found.believed)
     of_periods = _of_periods(ensemble, grouping, windows[0])
     # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
     alike = of_periods & (not windows[1].has_enough)
-    p_value = _beyond(found.response_change, margin, np.where(alike, np.nan, errors.response), errors.freedom)
+    p_value = beyond(found.response_change, margin, np.where(alike, np.nan, errors.response), errors.freedom)
     p_adjusted = holm(p_value)
     informative = [p <= level for p in score_p]
     changed = p_adjusted <= level
@@ -315,7 +321,7 @@ def compare_windows(
     loss, no_loss = compare_losses(windows[0].losses, windows[1].losses, grouping, used, level)
     undetected = informative[0] & ~informative[1]
     # At alpha and not at the level of many looks: to say that nothing was lost is no alarm.
-    excluded = _above(found.response_change, -margin, response_error, errors.freedom) <= alpha
+    excluded = above(found.response_change, -margin, response_error, errors.freedom) <= alpha
     kept = (excluded | (score_p[1] <= alpha) & ~untested) & ~(changed & (found.response_change < 0))
     return WindowComparison(
         names=grouping.names,
@@ -348,6 +354,7 @@ def compare_windows(
         means=means,
         loss=loss,
         no_loss_because=no_loss,
+        pairs=compare_pairs(windows[0].pairs, windows[1].pairs, grouping, alpha=alpha, least=least, looks=looks),
         **_shift(ensemble, grouping, windows, level),
         method=errors.method,
         degrees_of_freedom=errors.freedom,
@@ -429,6 +436,7 @@ class _Window:
     """Share of the rows with a category that the model never saw, of each feature."""
     repeated: float
     losses: PeriodLosses
+    pairs: PairsOfPeriods
 
     @classmethod
     def of(cls, periods: Sequence[PeriodSums], name: str) -> _Window:
@@ -436,7 +444,7 @@ class _Window:
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
         first, n_rows, squared_weight, varied, repeated = None, 0, 0.0, 0.0, 0.0
-        weights, means = [], []
+        weights, means, pairs = [], [], PairsOfPeriods()
         for number, group in enumerate(group_of.tolist()):
             period = periods[number]
             if not period.total_weight > 0:
@@ -465,6 +473,7 @@ class _Window:
             divided += _ratio(period.n[left] * period.n[right], period.n[left] + period.n[right])
             unseen, repeated = unseen + period.unseen, repeated + period.repeated
             losses.add(period, group)
+            pairs.add(period, group)
         if first is None:
             raise RowsError(f"the window {name} has no rows, so there is nothing to compare")
         in_all = sum(weight.values())
@@ -487,6 +496,7 @@ class _Window:
             unseen / n_rows,
             repeated / n_rows,
             losses.collected(),
+            pairs,
         )
 
     @property
@@ -863,22 +873,6 @@ def _design_effects(
         # What rows of a period share enlarges the variance in proportion to the number of rows in a period.
         effects[other] = 1 + (effects[known] - 1) * rows_each[other] / rows_each[known]
     return effects, freedom
-
-
-def _beyond(change: Array, margin: Array, error: Array, freedom: Array) -> Array:
-    """Return p-values of the hypothesis that a change is within a margin: its largest probability is at the margin."""
-    from scipy.stats import t
-
-    # Both tails: far beyond a margin only the first counts, and with a margin of 0 this is the two-sided test.
-    tails = [t.sf(_ratio(np.abs(change) + side * margin, error), freedom) for side in (-1, 1)]
-    return np.where(error > 0, np.minimum(tails[0] + tails[1], 1.0), 1.0)
-
-
-def _above(estimate: Array, limit: Array | float, error: Array, freedom: Array) -> Array:
-    """Return p-values of the hypothesis that an estimate is at most a limit; 1 where the error is 0 or not known."""
-    from scipy.stats import t
-
-    return np.where(error > 0, t.sf(_ratio(estimate - limit, error), freedom), 1.0)
 
 
 def largest_share(grouping: Grouping, share: Array) -> Array:

@@ -403,3 +403,23 @@ def test_rows_without_a_period_and_other_columns_are_refused(run, home, tmp_path
     done = run("backfill", home / "kept.history", *given, "--period", "days")
     assert done.exit_code == 2
     assert "has no column 'days'" in done.stderr
+
+
+@pytest.mark.thorough
+def test_pairs_are_named_with_each_period(run, home, tmp_path):
+    path = tmp_path / "pairs.history"
+    for day in range(1, 17):
+        assert add(run, path, day, "--interaction", "bmi", "age").exit_code == 0
+    done = run("changes", path, "--recent", "8", "--reference", "8")
+    assert done.exit_code == 0
+    assert "Two features together" in done.stdout
+    assert "bmi with age" in done.stdout
+    plain = json.loads(run("changes", path, "--recent", "8", "--reference", "8", "--format", "json").stdout)
+    found = debias.History.open(path).changes(8, 8).pairs
+    assert plain["pairs"]["pairs"] == [["bmi", "age"]]
+    assert plain["pairs"]["statistics"]["slope_before"] == found.statistics["slope_before"].tolist()
+    done = add(run, path, 17, "--interaction", "bmi", "bmi")
+    assert (done.exit_code, "two different features" in done.stderr) == (2, True)
+    done = add(run, path, 17, "--interaction", "bmi", "weight")
+    assert done.exit_code == 3
+    assert "--interaction names 'weight', which is no column" in done.stderr

@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.results.any_look import ANY
 from debias.results.fleet import headline_of
+from debias.results.pair_changes import NULL_HYPOTHESIS
 from debias.results.provisional import UNSEEN
 from debias.results.report.figures import (
     MOST_DRAWN,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from debias.results.changes import Changes
+    from debias.results.pair_changes import PairChanges
     from debias.results.provisional import Provisional
 
 
@@ -141,7 +143,18 @@ def tables_of_changes(changes: Changes) -> list[dict[str, Any]]:
     """Return the tables of all features as the templates take them; none if nothing was compared."""
     of_loss = [] if changes.loss is None else [table_of_loss(changes.loss)]
     waiting = [] if changes.provisional is None else [_provisional(changes.provisional)]
-    return [*of_loss, _table(changes), *waiting] if changes.compared else waiting
+    pairs = [] if changes.pairs is None or changes.pairs.not_tested_because is not None else [_pairs(changes.pairs)]
+    return [*of_loss, _table(changes), *pairs, *waiting] if changes.compared else waiting
+
+
+def _pairs(found: PairChanges) -> dict[str, Any]:
+    caption = (
+        f"Null hypothesis of each test: {NULL_HYPOTHESIS}. The slope is 1 if the response follows the interaction as "
+        "the model believes, and 0 if it does not follow it. The size is the standard deviation of the interaction "
+        "beside everything else, in the unit of the response."
+    )
+    table = found.to_table().to_html()
+    return {"name": "pairs", "heading": "Two features together", "table": table, "caption": caption}
 
 
 def _provisional(found: Provisional) -> dict[str, Any]:
