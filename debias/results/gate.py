@@ -24,7 +24,7 @@ from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, on_unseen_rows, reports_anything
 from debias.results.stored import check_audit
 from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
-from debias.text import counted, listed, p_value_in_words
+from debias.text import counted, few_digits, listed, p_value_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,7 +245,8 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
         return Result(rule, GateStatus.NOT_JUDGED, value, limit, reason)
     if performance.better_than_constant is False:
         return Result.of(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
-    skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
+    of_rows = few_digits(performance.skill)
+    skill = f"the skill on these rows is {of_rows}: 1 for perfect predictions, 0 for the best constant"
     return Result.of(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
 
