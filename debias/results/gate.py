@@ -267,8 +267,10 @@ def _unjudged(result: Result, *audits: Audit) -> Result:
 
 def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result:
     rule, share, no_verdicts = "max_unsupported_share", audit.unsupported_share, _no_verdicts(audit)
-    if share is None or no_verdicts is not None or not reports_anything(audit):
-        return Result.of(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
+    if no_verdicts is not None:
+        return Result.of(rule, False, "none", f"<= {limit:.1%}", no_verdicts)
+    if share is None or not reports_anything(audit):
+        return Result(rule, GateStatus.NOT_JUDGED, "none", f"<= {limit:.1%}", _NOT_REPORTED)
     if rows_missing is not None:
         reason = f"the share gets smaller with more rows, and there are fewer than {rows_missing}"
         return Result(rule, GateStatus.NOT_JUDGED, f"{share:.1%}", f"<= {limit:.1%}", reason)
@@ -341,9 +343,9 @@ def _evidence(audit: Audit, k: int) -> str:
 
 def _inflation(audit: Audit, limit: float) -> Result:
     rule, allowed = "max_inflation", f"<= {limit:.1%}"
+    unjudged = Result(rule, GateStatus.NOT_JUDGED, "none", allowed, _NOT_REPORTED)
     if audit.reported is None or not reports_anything(audit):
-        return Result.of(rule, False, "none", allowed, _NOT_REPORTED)
-    unjudged = Result(rule, GateStatus.NOT_JUDGED, "none", allowed, "")
+        return unjudged
     if audit.reported_unseen is None:
         return unjudged.unjudged(
             f"the importance by {audit.reported_kind} is not known on these rows ({audit.no_unseen_because}), and the "

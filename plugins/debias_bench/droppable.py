@@ -239,12 +239,12 @@ def _droppable(model: Any, train: Rows, held_out: Rows, seed: int, *, refit_path
 
 def _informative(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     audit = debias.audit(model, *held_out, [], train=train, rows="held-out", dependence=False, random_state=seed)
-    return at_least_one(audit.which("informative"), audit.tested_scores), None
+    return at_least_one(audit.which("informative"), audit.tested_scores, train[0].columns), None
 
 
 def _permutation(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     scores = debias.score(model, *held_out, "permutation", rows="held-out", random_state=seed)
-    return at_least_one(scores.values > 0, scores), None
+    return at_least_one(scores.values > 0, scores, train[0].columns), None
 
 
 def _above_mean(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
@@ -259,10 +259,13 @@ def _rfecv(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     return list(train[0].columns[RFECV(clone(model), step=0.1, cv=3).fit(*train).support_]), None
 
 
-def at_least_one(kept: NDArray[np.bool_], scores: debias.Scores) -> list[str]:
-    """Return names of features; that of the largest score if there is no other."""
+def at_least_one(kept: NDArray[np.bool_], scores: debias.Scores, names: pd.Index) -> list[str]:
+    """Return the columns of features that are kept; that of the largest score if there is no other.
+
+    The names are those of the rows: LightGBM stores others if there are blanks in them.
+    """
     kept = kept if kept.any() else scores.values == scores.values.max()
-    return [name for name, keeps in zip(scores.feature_names, kept, strict=True) if keeps]
+    return [name for name, keeps in zip(names, kept, strict=True) if keeps]
 
 
 _CHOICES: dict[str, Callable[[Any, Rows, Rows, int], Choice]] = {

@@ -185,7 +185,7 @@ def _droppable(model: Any, train: Dataset, held_out: Dataset, seed: int, *, refi
 def _informative(model: Any, train: Dataset, held_out: Dataset, seed: int) -> Choice:
     settings: dict[str, Any] = {"rows": "held-out", "dependence": False, "random_state": seed}
     audit = debias.audit(model, held_out, scorers=[], train=train, **settings)
-    return at_least_one(audit.which("informative"), audit.tested_scores), None
+    return at_least_one(audit.which("informative"), audit.tested_scores, train.X.columns), None
 
 
 def _above_mean(model: Any, train: Dataset, held_out: Dataset, seed: int) -> Choice:

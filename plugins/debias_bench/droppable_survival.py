@@ -188,7 +188,7 @@ def _droppable(model: Any, train: Rows, held_out: Rows, seed: int, *, refit_path
 def _informative(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     settings: dict[str, Any] = {"rows": "held-out", "dependence": False, "random_state": seed}
     audit = debias.audit(model, *held_out, [], train=train, **settings)
-    return at_least_one(audit.which("informative"), audit.tested_scores), None
+    return at_least_one(audit.which("informative"), audit.tested_scores, train[0].columns), None
 
 
 def _above_mean(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
