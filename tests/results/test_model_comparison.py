@@ -220,4 +220,4 @@ def test_large_losses_have_no_exponents():
     expected = "its mean squared error is 31,357, that of the baseline 35,678 (-4,321, standard error 123)."
     assert expected in replace(found, metric="mean squared error").headline
     assert "e+" not in "".join(found.summary())
-    assert "e+" not in "".join(result.reason + result.value for result in found.check({"max_loss_change": 0}).results)
+    assert "e+" not in "".join(result.reason + result.value for result in found.check({"max_loss_increase": 0}).results)
