@@ -333,8 +333,8 @@ def fold_of_rows(codes: NDArray[np.int64] | None, n_rows: int, n_folds: int, see
     Parameters
     ----------
     codes : array of int64 of shape (n_rows,), or None
-        Classes; each is divided evenly among the folds, which do not depend on the numbers of the classes. A row that is the only one of its class is never left out,
-        because a model that has not seen its class cannot predict it.
+        Classes; each is divided evenly among the folds, which do not depend on the numbers of the classes. A row that
+        is the only one of its class is never left out, because a model that has not seen its class cannot predict it.
     n_rows, n_folds, seed : int
     """
     order = np.random.default_rng(seed).permutation(n_rows)
