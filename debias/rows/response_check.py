@@ -130,8 +130,8 @@ def warn_of_another_response(
         if ((ratio > LARGEST_RATIO) & (z > -AGAINST)).any():
             log.warn(
                 f"y varies {few_digits(ratio.max())} times as much as the predictions of the model (standard "
-                "deviations). Check that y has the units of training. If it has, the model was hardly trained: it has few "
-                "trees, or a small learning rate"
+                "deviations). Check that y has the units of training. If it has, the model was hardly trained: it has "
+                "few trees, or a small learning rate"
             )
 
 
