@@ -322,12 +322,13 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
         raise RowsError("droppable needs a fitted model and held-out rows: pass the model, X and y")
     if is_one_column(request.X):
         raise RowsError("X is one column of texts, so there is no column to drop: pass the rows as the model sees them")
-    members = _members(request)
+    members = request.members
     if not is_one(members):
         raise CompositionError(
             f"this {members[0].path[0]} combines several models of trees, and debias does not combine their "
             f"losses. Pass one of them: {', '.join(names_of(members))}"
         )
+    _refuse_untraced(members[0])
     objective = members[0].ensemble.objective
     _refuse_without_loss(objective)
     if objective.by_query and (request.qid is None or len(request.train or ()) < 4):
@@ -365,18 +366,14 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
     return _Problem(prepared=prepared, fewer=fewer, held_out=held_out, at=at, columns=columns, feature=feature)
 
 
-def _members(request: Request) -> list[Member]:
-    """Return the models of trees; if columns of X cannot be told apart, say what to do (a `level` is none here)."""
+def _refuse_untraced(member: Member) -> None:
+    """Refuse columns that cannot be told apart, and say what helps here: the `level` of other questions does not."""
     try:
-        return request.members
+        member.columns  # noqa: B018  # it is computed here
     except UnsupportedModelError as error:
-        try:
-            replace(request, level="model").members  # noqa: B018  # asks whether the model is supported at all
-        except UnsupportedModelError:
-            raise error from None
         raise CompositionError(
-            f"this {type(request.model).__name__} makes its columns of several columns of X, or they cannot be traced "
-            "back, so that none can be dropped alone. Pass the model inside, with the rows as its steps transform them"
+            f"this {member.path[0]} makes its columns of several columns of X, or they cannot be traced back, so that "
+            "none can be dropped alone. Pass the model inside, with the rows as its steps transform them"
         ) from error
 
 

@@ -8,9 +8,9 @@ import pytest
 import xgboost
 from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy import stats
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.decomposition import PCA
-from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 from sklearn.pipeline import make_pipeline
