@@ -262,6 +262,34 @@ def six_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([float(f"{value:.6g}") for value in values.ravel()], dtype=np.float64).reshape(values.shape)
 
 
+def few_digits(number: float, digits: int = 3) -> str:
+    """Return a number in a sentence: with this many digits, or all digits before the point, and never as 3.26e+03.
+
+    Parameters
+    ----------
+    number : float
+    digits : int
+        Trailing zeros are left out. Numbers far below 1 have an exponent.
+
+    Examples
+    --------
+    >>> [few_digits(number) for number in (3256.4, 99.96, 0.5, 0.01234)]
+    ['3,256', '100', '0.5', '0.0123']
+    """
+    return f"{number:,.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:.{digits}g}"
+
+
+def with_sign(number: float) -> str:
+    """Return a change in a sentence, as :func:`few_digits`, with a plus sign above 0.
+
+    Examples
+    --------
+    >>> with_sign(3256.4), with_sign(-0.5)
+    ('+3,256', '-0.5')
+    """
+    return f"{'+' if number >= 0 else ''}{few_digits(number)}"
+
+
 def rounded_up(number: float, digits: int = 2) -> int:
     """Return a number of rows as a plan, which is no more precise than this many digits.
 

@@ -14,7 +14,7 @@ import pytest
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
-from debias.text import escaped, json_text, listed, message, to_csv
+from debias.text import escaped, few_digits, json_text, listed, message, to_csv, with_sign
 from support.audits import made
 from support.versions import READ_EXACTLY
 
@@ -139,3 +139,20 @@ def test_json_is_read_unchanged_and_lists_of_plain_values_have_one_line(indent):
     assert "[1,-2.5,1e+300,null,true]" in text
     assert '["[","]","{}"' in json_text({"texts": odd[1:]}, indent=indent)
     assert ("\n" in text) == (indent is not None)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1.234567, 12.34, 99.94, 99.96, 999.6, 3256.4, 12345678.9, 1e-3])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("digits", [2, 3])
+def test_a_number_in_a_sentence_has_its_first_digits_and_no_exponent_above_1(number, sign, digits):
+    text = few_digits(sign * number, digits)
+    assert "e" not in text
+    read = float(text.replace(",", ""))
+    assert abs(read - sign * number) <= 0.5 * max(10.0 ** -(digits - 1) * abs(number), 0) + 1e-12
+    assert with_sign(sign * number).lstrip("+") == few_digits(sign * number)
+    assert with_sign(sign * number).startswith("+" if sign * number >= 0 else "-")
+
+
+def test_numbers_that_are_not_known_and_very_small_ones_are_written_too():
+    assert few_digits(float("nan")) == with_sign(float("nan")) == "nan"
+    assert few_digits(1.5e-7) == "1.5e-07"

@@ -567,14 +567,11 @@ def _refuse_combinations(
     request: Request, scorers: list[Scorer], refits: list[RefitScorer], asked_refits: Refits
 ) -> None:
     """Refuse scorers, rows and arguments that do not go together."""
-    if refits and any(values is not None for values in (request.blocks, request.qid, request.base_margin)):
-        is_ranker = any(member.ensemble.objective.by_query for member in request.members)
-        how = (
-            "a ranker cannot be refitted, so leave this scorer out"
-            if is_ranker
-            else "leave blocks, qid and base_margin out, or score it by itself"
+    if refits and (request.blocks is not None or request.base_margin is not None):
+        raise CompositionError(
+            f"{refits[0].name} refits the model on rows of its own: leave blocks and base_margin out, or score it by "
+            "itself"
         )
-        raise CompositionError(f"{refits[0].name} refits the model on rows of its own: {how}")
     if not refits and (request.params is not None or asked_refits.has_limits):
         raise CompositionError("refits are for meta-methods, and none of the scorers refits the model")
     if asked_refits.checkpoint is not None and len(refits) > 1:

@@ -322,12 +322,14 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
         raise RowsError("droppable needs a fitted model and held-out rows: pass the model, X and y")
     if is_one_column(request.X):
         raise RowsError("X is one column of texts, so there is no column to drop: pass the rows as the model sees them")
-    if not is_one(request.members):
+    members = request.members
+    if not is_one(members):
         raise CompositionError(
-            f"this {request.members[0].path[0]} combines several models of trees, and debias does not combine their "
-            f"losses. Pass one of them: {', '.join(names_of(request.members))}"
+            f"this {members[0].path[0]} combines several models of trees, and debias does not combine their "
+            f"losses. Pass one of them: {', '.join(names_of(members))}"
         )
-    objective = request.members[0].ensemble.objective
+    _refuse_untraced(members[0])
+    objective = members[0].ensemble.objective
     _refuse_without_loss(objective)
     if objective.by_query and (request.qid is None or len(request.train or ()) < 4):
         raise RowsError(
@@ -362,6 +364,17 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
     held_out = Part(request.X, request.y, request.sample_weight, request.qid)
     feature = grouping.index[columns_in_X(member, len(columns))]
     return _Problem(prepared=prepared, fewer=fewer, held_out=held_out, at=at, columns=columns, feature=feature)
+
+
+def _refuse_untraced(member: Member) -> None:
+    """Refuse columns that cannot be told apart, and say what helps here: the `level` of other questions does not."""
+    try:
+        member.columns  # noqa: B018  # it is computed here
+    except UnsupportedModelError as error:
+        raise CompositionError(
+            f"this {member.path[0]} makes its columns of several columns of X, or they cannot be traced back, so that "
+            "none can be dropped alone. Pass the model inside, with the rows as its steps transform them"
+        ) from error
 
 
 def _path(problem: _Problem, n_folds: int, refitted: bool) -> DropPath:

@@ -48,11 +48,6 @@ def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
 
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
     """Score with a meta-method, which refits the model."""
-    if any(member.ensemble.objective.by_query for member in request.members):
-        raise CompositionError(
-            f"{scorer.name} refits the model, and a ranker cannot be refitted: its queries are not passed on. Use a "
-            "scorer that does not refit, such as mdi_oob"
-        )
     for member in request.members:
         refuse_scorer(scorer, member.ensemble)
     observed = score_trees(replace(request, params=None), innermost(scorer))

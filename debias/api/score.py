@@ -276,10 +276,14 @@ def scores_of(request: Request, scorer: Scorer, test: Test | None, engine: Engin
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
     if needs_all_rows:
         request.passed.refuse_batches(scorer.name)
-    if request.qid is not None and needs_all_rows:
+    if request.qid is not None and isinstance(scorer, DataScorer):
         members = () if request.model is None else request.members
-        is_ranker = any(member.ensemble.objective.by_query for member in members)
-        how = "a ranker needs them. Use a scorer that takes them, such as mdi_oob" if is_ranker else "leave qid out"
+        how = (
+            "it compares X with y over all rows, and the relevance of a row means something only within its query. Use "
+            "a scorer that takes queries, such as mdi_oob"
+            if any(member.ensemble.objective.by_query for member in members)
+            else "leave qid out"
+        )
         raise CompositionError(f"{scorer.name} takes no queries: {how}")
     if isinstance(scorer, RefitScorer):
         if procedure is not None or request.blocks is not None or request.base_margin is not None:

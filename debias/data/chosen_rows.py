@@ -80,7 +80,10 @@ def originals(copy_of: NDArray[np.int64] | None, positions: NDArray[np.int64]) -
 
 
 def permuted_response(
-    rng: np.random.Generator, y: NDArray[Any], copy_of: NDArray[np.int64] | None = None
+    rng: np.random.Generator,
+    y: NDArray[Any],
+    copy_of: NDArray[np.int64] | None = None,
+    query: NDArray[np.int64] | None = None,
 ) -> NDArray[Any]:
     """Return a permuted response. Copies of a row get the same value: rows are permuted as if before they were copied.
 
@@ -89,11 +92,39 @@ def permuted_response(
     rng : Generator
     y : array of shape (n_rows,) or (n_rows, n_responses)
     copy_of : array of int64 of shape (n_rows,), or None
+    query : array of int64 of shape (n_rows,), or None
+        The query of each row: rows of a ranker are permuted within their query.
     """
     if copy_of is None:
-        return rng.permutation(y)
+        return y[permuted_positions(rng, query)] if query is not None else rng.permutation(y)
     _, first, original = np.unique(copy_of, return_index=True, return_inverse=True)
-    return rng.permutation(y[first])[original]
+    return permuted_response(rng, y[first], None, None if query is None else query[first])[original]
+
+
+def permuted_positions(rng: np.random.Generator, query: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of rows in a random order, in which each row is replaced by a row of its own query.
+
+    Parameters
+    ----------
+    rng : Generator
+    query : array of int64 of shape (n_rows,)
+
+    Returns
+    -------
+    array of int64 of shape (n_rows,)
+        All orders of the rows of a query have the same probability, and queries are independent of one another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> query = np.array([5, 7, 5, 7, 9])
+    >>> order = permuted_positions(np.random.default_rng(0), query)
+    >>> query[order].tolist()
+    [5, 7, 5, 7, 9]
+    """
+    order = np.empty(query.size, dtype=np.int64)
+    order[np.argsort(query, kind="stable")] = np.lexsort((rng.random(query.size), query))
+    return order
 
 
 def times(weight: Any, factors: Any, n_rows: int) -> NDArray[np.float64]:

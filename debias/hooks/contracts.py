@@ -245,18 +245,20 @@ class Problem(Protocol):
     def permuted(self, rng: np.random.Generator) -> Self:
         """Return the problem with a permuted response; training rows and held-out rows are permuted separately.
 
-        Copies of a row, made by `rows`, keep one response.
+        Copies of a row, made by `rows`, keep one response. The responses of a ranker are permuted within queries.
         """
         ...
 
-    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
+    def changed(self, change: Callable[..., pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
         """Return the problem with other columns.
 
         Parameters
         ----------
         change : callable
             Called with the columns of the training rows, and with those of the held-out rows if there are any. It
-            returns a new frame with the same rows in the same order, and leaves the old frame as it is.
+            returns a new frame with the same rows in the same order, and leaves the old frame as it is. If it has an
+            argument `query`, it is also called with the query of each row of a ranker, ``query=`` an array of int64 of
+            shape (n_rows,).
         copies : mapping of str to str, optional
             Maps the name of each column that `change` adds at the end to the column it is a copy of. Scores of copies
             follow those of the originals, in the same order.
@@ -275,7 +277,7 @@ class Problem(Protocol):
         ----------
         indices : array-like of int of shape (n_chosen,)
             Positions of the training rows, from 0 to `n_rows` - 1. The same position may be repeated. Held-out rows
-            stay as they are.
+            stay as they are. Rows of a ranker stay in their query.
 
         Notes
         -----

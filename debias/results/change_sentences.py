@@ -13,7 +13,7 @@ from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
 from debias.results.windows import waiting_in_words
-from debias.text import counted, escaped, percent
+from debias.text import counted, escaped, few_digits, percent, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -96,15 +96,15 @@ def _means(changes: Changes) -> list[str]:
         return []
     residual = found["residual"]
     moved = [
-        f"the mean {of} by {found[of].after - found[of].before:+.3g}"
+        f"the mean {of} by {with_sign(found[of].after - found[of].before)}"
         for of in ("response", "prediction")
         if found[of].changed
     ]
     also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
     since = "" if residual.since is None else f", since {escaped(residual.since)}"
     return [
-        f"The mean residual changed, for whatever reason{since}: {residual.before:.3g} before, {residual.after:.3g} "
-        f"recently; {escaped(residual.most)} deviates most.{also}"
+        f"The mean residual changed, for whatever reason{since}: {few_digits(residual.before)} before, "
+        f"{few_digits(residual.after)} recently; {escaped(residual.most)} deviates most.{also}"
     ]
 
 
@@ -114,27 +114,29 @@ def _loss(changes: Changes) -> list[str]:
     if found is None:
         return []
     loss, metric = found.loss, escaped(found.metric)
-    ends = f"from {loss.before:.3g} to {loss.after:.3g} ({loss.change:+.3g}, standard error {loss.error:.2g})"
+    before, after, change = few_digits(loss.before), few_digits(loss.after), with_sign(loss.change)
+    ends = f"from {before} to {after} ({change}, standard error {few_digits(loss.error, 2)})"
     if np.isnan(loss.error):
         return [
-            f"The {metric} went from {loss.before:.3g} to {loss.after:.3g} ({loss.change:+.3g}). There are too few "
+            f"The {metric} went from {before} to {after} ({change}). There are too few "
             "periods to tell whether this is chance, and no feature was tested."
         ]
     moved = f"went {ends}, which may be chance" if found.direction is None else f"{found.direction} {ends}"
     if found.direction is not None and loss.since is not None:
-        moved = f"{found.direction} by {abs(loss.since[1]):.3g} since {escaped(loss.since[0])}; recently it went {ends}"
+        size, since = few_digits(abs(loss.since[1])), escaped(loss.since[0])
+        moved = f"{found.direction} by {size} since {since}; recently it went {ends}"
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)
     others = counted(n_others, "other feature" if named else "feature")
-    parts = [f"the base {found.base.change:+.3g}"]
-    parts += [f"{others} {'together ' * (n_others > 1)}{cost.sum() - cost[named].sum():+.3g}"] if n_others else []
+    parts = [f"the base {with_sign(found.base.change)}"]
+    parts += [f"{others} {'together ' * (n_others > 1)}{with_sign(cost.sum() - cost[named].sum())}"] if n_others else []
     if not named:
         return [f"The {metric} {moved}: {', '.join(parts)}. No feature costs more than before by more than chance."]
     more = in_a_row([f"{_name(changes, k)}{found.cost_in_words(k)}" for k in named], MOST_NAMED)
     if found.since:
         return [
             f"The {metric} {moved}. More than before, beyond chance at any look, cost: {more}. The base changed by "
-            f"{found.base.change:+.3g}."
+            f"{with_sign(found.base.change)}."
         ]
     return [
         f"The {metric} {moved}. More than before, beyond chance, cost: {more}. The rest: {', '.join(parts)}.",
@@ -198,7 +200,9 @@ def _changed(changes: Changes) -> str:
             direction = f"goes {'further' if weaker else 'less'} against the splits of the model"
         against = (after - before) * changes.statistics["response_change"][k] < 0
         rows = "; other rows moved it the other way" if against else ""
-        return f"{_name(changes, k)} {direction} (score {before:.3g} before, {after:.3g} recently{rows})"
+        return (
+            f"{_name(changes, k)} {direction} (score {few_digits(before)} before, {few_digits(after)} recently{rows})"
+        )
 
     return (
         f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
@@ -230,7 +234,7 @@ def _reversed(changes: Changes) -> list[str]:
     after, error = changes.statistics["after"], changes.statistics["after_error"]
 
     def in_words(k: int) -> str:
-        return f"{_name(changes, k)} (score {after[k]:.3g}, standard error {error[k]:.2g})"
+        return f"{_name(changes, k)} (score {few_digits(after[k])}, standard error {few_digits(error[k], 2)})"
 
     return [
         f"Recently the response goes the other way than the splits of the model on {_named(changes, found, in_words)}."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.results.performance import three_digits
 from debias.results.vocabulary import DropStatus
 from debias.text import counted, listed, rounded_up
@@ -27,7 +28,7 @@ def headline(result: Droppable) -> str:
 
 def summary(result: Droppable) -> list[str]:
     """Return the sentences of :meth:`Droppable.summary`."""
-    sentences = [headline(result), _of_refit(result), _of_metric(result)]
+    sentences = [headline(result), _of_refit(result), *of_stopping(result), _of_metric(result)]
     sentences += [*_of_undecided(result), *_of_harmful(result), _of_order(result)]
     if result.at_a_time > 1:
         sentences.append(
@@ -35,6 +36,17 @@ def summary(result: Droppable) -> list[str]:
             "may allow more."
         )
     return [*sentences, LIMITS]
+
+
+def of_stopping(result: Droppable) -> list[str]:
+    """Return that rows which the model does not store chose its number of trees, if they may be the held-out rows."""
+    chosen = {STOPPED_EARLY: "was", PERHAPS_STOPPED_EARLY: "may have been"}
+    return [
+        f"The number of trees {chosen[text]} chosen by the loss on rows that the model does not store (early "
+        "stopping). If these are such rows, they were used before, and nothing here is certified: pass others."
+        for text in result.warnings
+        if text in chosen
+    ]
 
 
 def _of_refit(result: Droppable) -> str:

@@ -10,7 +10,7 @@ from debias.errors import DebiasError
 from debias.results import untested
 from debias.results.feature_likeness import like
 from debias.results.sentences import condition, enumerated, rank_of, rows_of, scored_on
-from debias.results.vocabulary import DEPENDENCE, Dependence, Verdict, error_rate_in_words
+from debias.results.vocabulary import DEPENDENCE, TWINS, Dependence, Verdict, error_rate_in_words
 from debias.text import correlation_in_words, escaped, percent
 
 if TYPE_CHECKING:
@@ -81,12 +81,18 @@ def _dependence(audit: Audit, k: int) -> str:
 
 
 def _nearly_the_same(audit: Audit, feature: str) -> list[str]:
+    """Return the features that are nearly the same, which both are informative or both are not confirmed alone."""
+    informative = [(one.features, one.correlation, "") for one in audit.near_duplicates or ()]
+    unconfirmed = [
+        (one["features"], one["correlation"], " None of them is confirmed alone; debias.clusters tests them together.")
+        for one in audit.tested_scores.details.get(TWINS, [])
+    ]
     return [
-        f"It is nearly the same column as {enumerated([each for each in one.features if each != feature], MOST_NAMED)} "
-        f"(absolute rank correlation {correlation_in_words(one.correlation, least=len(one.features) > 2)}): they may "
-        "share their score."
-        for one in audit.near_duplicates or ()
-        if feature in one.features
+        f"It is nearly the same column as {enumerated([each for each in features if each != feature], MOST_NAMED)} "
+        f"(absolute rank correlation {correlation_in_words(correlation, least=len(features) > 2)}): they may "
+        f"share their score.{more}"
+        for features, correlation, more in [*informative, *unconfirmed]
+        if feature in features
     ]
 
 

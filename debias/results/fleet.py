@@ -16,7 +16,7 @@ from debias.results.sentences import in_a_row
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict, FleetVerdict, LossVerdict, error_rate_in_words
 from debias.results.windows import waiting_in_words
-from debias.text import UNKNOWN, counted, escaped, feature_index, json_text, percent, to_csv
+from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -106,14 +106,14 @@ class Findings:
         """Return why a person should look at the model."""
         texts, loss = [] if self.mixed_margins is None else [self.mixed_margins], self.loss
         if loss is not None and loss.direction == "rose":
-            change, about = loss.loss.change, f" (standard error {loss.loss.error:.2g})"
+            change, about = loss.loss.change, f" (standard error {few_digits(loss.loss.error, 2)})"
             if loss.loss.since is not None:
                 change, about = loss.loss.since[1], f" since {escaped(loss.loss.since[0])}"
-            texts.append(f"the {escaped(loss.metric)} rose by {change:.3g}{about}")
+            texts.append(f"the {escaped(loss.metric)} rose by {few_digits(change)}{about}")
         if loss is not None and loss.costs_more.size:
             texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")
         if self.residual is not None and self.residual.changed:
-            ends = f"from {self.residual.before:.3g} to {self.residual.after:.3g}"
+            ends = f"from {few_digits(self.residual.before)} to {few_digits(self.residual.after)}"
             since = "" if self.residual.since is None else f" since {escaped(self.residual.since)}"
             texts.append(f"the mean residual moved {ends}{since}; {escaped(self.residual.most)} deviates most")
         if self.more_unseen:

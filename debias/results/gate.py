@@ -24,7 +24,7 @@ from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, on_unseen_rows, reports_anything
 from debias.results.stored import check_audit
 from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
-from debias.text import counted, listed, p_value_in_words
+from debias.text import counted, few_digits, listed, p_value_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,7 +245,8 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
         return Result(rule, GateStatus.NOT_JUDGED, value, limit, reason)
     if performance.better_than_constant is False:
         return Result.of(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
-    skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
+    of_rows = few_digits(performance.skill)
+    skill = f"the skill on these rows is {of_rows}: 1 for perfect predictions, 0 for the best constant"
     return Result.of(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
 
@@ -266,8 +267,10 @@ def _unjudged(result: Result, *audits: Audit) -> Result:
 
 def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result:
     rule, share, no_verdicts = "max_unsupported_share", audit.unsupported_share, _no_verdicts(audit)
-    if share is None or no_verdicts is not None or not reports_anything(audit):
-        return Result.of(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
+    if no_verdicts is not None:
+        return Result.of(rule, False, "none", f"<= {limit:.1%}", no_verdicts)
+    if share is None or not reports_anything(audit):
+        return Result(rule, GateStatus.NOT_JUDGED, "none", f"<= {limit:.1%}", _NOT_REPORTED)
     if rows_missing is not None:
         reason = f"the share gets smaller with more rows, and there are fewer than {rows_missing}"
         return Result(rule, GateStatus.NOT_JUDGED, f"{share:.1%}", f"<= {limit:.1%}", reason)
@@ -340,9 +343,9 @@ def _evidence(audit: Audit, k: int) -> str:
 
 def _inflation(audit: Audit, limit: float) -> Result:
     rule, allowed = "max_inflation", f"<= {limit:.1%}"
+    unjudged = Result(rule, GateStatus.NOT_JUDGED, "none", allowed, _NOT_REPORTED)
     if audit.reported is None or not reports_anything(audit):
-        return Result.of(rule, False, "none", allowed, _NOT_REPORTED)
-    unjudged = Result(rule, GateStatus.NOT_JUDGED, "none", allowed, "")
+        return unjudged
     if audit.reported_unseen is None:
         return unjudged.unjudged(
             f"the importance by {audit.reported_kind} is not known on these rows ({audit.no_unseen_because}), and the "

@@ -23,7 +23,7 @@ from debias.results.gate_outcome import (
 )
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
-from debias.text import counted, escaped, listed, named_together, percent
+from debias.text import counted, escaped, few_digits, listed, named_together, percent, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,7 +150,8 @@ def _biased(changes: Changes) -> Result:
             rule, GateStatus.NOT_JUDGED, "none", wanted, f"{few} to compare with do not show how much means vary"
         )
     since = "" if mean.since is None else f", of all periods since {escaped(mean.since)}"
-    reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g}{since})"
+    before, after = few_digits(mean.before), few_digits(mean.after)
+    reason = f"mean residual {before} before, {after} recently (p = {mean.p_value:.3g}{since})"
     if mean.changed:
         return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
     return Result(rule, GateStatus.PASSED, ChangeVerdict.UNCHANGED, wanted, reason)
@@ -174,7 +175,7 @@ def _loss(changes: Changes, limit: float) -> Result:
         found.level,
         ends=("before", "recently"),
         few="too few periods to tell what is chance",
-        causes=f"{by}; the base {found.base.change:+.3g}",
+        causes=f"{by}; the base {with_sign(found.base.change)}",
         lacking=changes.no_loss_because,
     )
 
@@ -312,9 +313,10 @@ def _from_shortest(windows: list[Changes], k: int, judge: Callable[[Changes, int
 
 def _fades_here(changes: Changes, k: int) -> Judged:
     statistics, verdict = changes.statistics, changes.verdict[k]
+    before, after, change = (few_digits(statistics[name][k]) for name in ("before", "after", "response_change"))
     evidence = (
-        f"score {statistics['before'][k]:.3g} before, {statistics['after'][k]:.3g} recently; change of the response "
-        f"{statistics['response_change'][k]:.3g}, adjusted p = {statistics['p_adjusted'][k]:.3g}"
+        f"score {before} before, {after} recently; change of the response {change}, adjusted "
+        f"p = {statistics['p_adjusted'][k]:.3g}"
     )
     if not statistics["comparable"][k] and statistics["informative_before"][k]:
         reason = "hardly any of the recent rows at its splits can be compared with those before"

@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.results.gate_outcome import Result
 from debias.results.vocabulary import GateStatus
-from debias.text import escaped
+from debias.text import escaped, few_digits, with_sign
 
 if TYPE_CHECKING:
     from debias.results.loss_change import PartOfLoss
@@ -46,15 +46,15 @@ def result_of_loss(
     lacking : str, optional
         Why a loss that did not rise is not judged.
     """
-    allowed, value = f"<= {limit:g}", f"{loss.change:+.3g}"
-    reason = f"{escaped(metric)} {loss.before:.3g} {ends[0]}, {loss.after:.3g} {ends[1]}"
+    allowed, value = f"<= {limit:g}", with_sign(loss.change)
+    reason = f"{escaped(metric)} {few_digits(loss.before)} {ends[0]}, {few_digits(loss.after)} {ends[1]}"
     if np.isnan(loss.error):
         return Result(RULE, GateStatus.NOT_JUDGED, "none", allowed, f"{reason}; {few}")
-    reason += f" (standard error of the difference {loss.error:.2g})"
+    reason += f" (standard error of the difference {few_digits(loss.error, 2)})"
     if loss.starts is not None:
         p, at = loss.starts.above(limit)
         rise, since = loss.starts.difference[at], escaped(loss.starts.since[at])
-        reason += f"; at any look: {rise:+.3g} since {since}, p of more than the limit = {p:.3g}"
+        reason += f"; at any look: {with_sign(rise)} since {since}, p of more than the limit = {p:.3g}"
     # At any look, the loss may have risen by more in the last days of a longer recent window.
     if (loss.change > limit or loss.starts is not None) and loss.p_above(limit) <= level:
         return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")

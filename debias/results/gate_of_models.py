@@ -8,7 +8,7 @@ from debias.results.gate_of_loss import RULE, result_of_loss
 from debias.results.gate_outcome import NAMED, Gate, Result, result_of_absent, warnings_of_absent
 from debias.results.policy import ALL, ModelsPolicy
 from debias.results.vocabulary import GateStatus, ModelVerdict
-from debias.text import counted, escaped, listed
+from debias.text import counted, escaped, few_digits, listed, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _loss(comparison: ModelComparison, limit: float) -> Result:
     if comparison.alike:
         reason = f"both models have the same {escaped(comparison.metric)} in every row"
         return Result(RULE, GateStatus.PASSED, "+0", f"<= {limit:g}", reason)
-    less = [f"{escaped(comparison.feature_names[k])} {cost[k]:+.3g}" for k in comparison.found(ModelVerdict.LESS)]
+    less = [f"{escaped(comparison.feature_names[k])} {with_sign(cost[k])}" for k in comparison.found(ModelVerdict.LESS)]
     causes = f"; higher by {listed(less, NAMED)}" if less else "; no single feature by more than chance"
     return result_of_loss(
         comparison.metric,
@@ -84,7 +84,7 @@ def _loss(comparison: ModelComparison, limit: float) -> Result:
         comparison.alpha,
         ends=("of the baseline", "of the model"),
         few="there is no standard error, so it is not known what is chance",
-        causes=f"{causes}; the base {comparison.base.change:+.3g}",
+        causes=f"{causes}; the base {with_sign(comparison.base.change)}",
     )
 
 
@@ -93,10 +93,8 @@ def _one(rule: str, comparison: ModelComparison, k: int) -> Result:
     verdict, statistics = comparison.verdict[k], comparison.statistics
     if verdict is ModelVerdict.UNTESTED:
         return Result(rule, GateStatus.NOT_JUDGED, verdict, WANTED, "its difference could not be tested")
-    reason = (
-        f"saves {statistics['saved_baseline'][k]:.3g} in the baseline, {statistics['saved_model'][k]:.3g} in the model"
-        f"; adjusted p = {statistics['p_adjusted'][k]:.3g}"
-    )
+    before, after = few_digits(statistics["saved_baseline"][k]), few_digits(statistics["saved_model"][k])
+    reason = f"saves {before} in the baseline, {after} in the model; adjusted p = {statistics['p_adjusted'][k]:.3g}"
     only = comparison.only_in[k]
     reason += f"; only in the {only}" if only else ""
     return Result.of(rule, verdict is not ModelVerdict.LESS, verdict, WANTED, reason)
@@ -110,6 +108,6 @@ def _all(comparison: ModelComparison) -> Result:
     if not n_tested:
         return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, "no feature could be tested")
     cost = comparison.statistics["cost"]
-    names = listed([f"{escaped(comparison.feature_names[k])} {cost[k]:+.3g}" for k in less], NAMED)
+    names = listed([f"{escaped(comparison.feature_names[k])} {with_sign(cost[k])}" for k in less], NAMED)
     reason = f"the loss is higher by {names}" if less else f"compared {counted(n_tested, 'feature')}"
     return Result.of(rule, not less, f"{len(less):,} of {n_tested:,}", wanted, reason)

@@ -15,7 +15,7 @@ from debias.results.console import short_gate
 from debias.results.feature_likeness import alike, like
 from debias.results.tables import Table, for_markdown
 from debias.results.vocabulary import GateStatus, Verdict, displayed
-from debias.text import counted, escaped, json_text, listed, percent, to_csv
+from debias.text import counted, escaped, few_digits, json_text, listed, percent, to_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -287,7 +287,7 @@ def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: st
         named = listed([f"{escaped(name)} {percent(share)}" for share, name in found], NAMED)
         reason = f"{which} with a category that the model never saw: {named}"
     largest = found[0][0] if found else 0.0
-    return Result.of(rule, largest <= limit, f"{largest:.3g}", allowed, reason)
+    return Result.of(rule, largest <= limit, few_digits(largest), allowed, reason)
 
 
 def result_of_repeated(share: float | None, limit: float, which: str, not_counted: str, known: str = "") -> Result:
@@ -296,7 +296,7 @@ def result_of_repeated(share: float | None, limit: float, which: str, not_counte
     if share is None:
         return Result(rule, GateStatus.NOT_JUDGED, "none", allowed, f"rows that repeat another row {not_counted}")
     reason = f"{percent(share)} of {which}{known}"
-    return Result.of(rule, share <= limit, f"{share:.3g}", allowed, reason)
+    return Result.of(rule, share <= limit, few_digits(share), allowed, reason)
 
 
 def result_of_absent(rule: str, feature: Feature, names: Sequence[str], wanted: str) -> Result:

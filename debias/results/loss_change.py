@@ -11,7 +11,7 @@ import numpy as np
 from debias.results.any_look import Starts
 from debias.results.fields import Malformed, plain_numbers
 from debias.results.vocabulary import LossKind, LossVerdict
-from debias.text import escaped, feature_index
+from debias.text import escaped, feature_index, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,17 +220,17 @@ class LossChange:
         if not self.base_hides:
             return ()
         return (
-            f"the loss of a constant prediction changed by {self.base.change:+.3g}, far more than the {self.metric} of "
-            f"the model ({self.loss.change:+.3g}). Responses lie elsewhere than before, perhaps because rows are "
-            "beyond those of the training. What features save changes with it, so a feature that costs loss may not be "
-            "named",
+            f"the loss of a constant prediction changed by {with_sign(self.base.change)}, far more than the "
+            f"{self.metric} of the model ({with_sign(self.loss.change)}). Responses lie elsewhere than before, perhaps "
+            "because rows are beyond those of the training. What features save changes with it, so a feature that "
+            "costs loss may not be named",
         )
 
     def cost_in_words(self, k: int) -> str:
         """Return what a feature costs more, with a blank before it; with ``looks="any"`` since when."""
         if not self.since or self.cost_since is None:
-            return f" {self.statistics['cost'][k]:+.3g}"
-        return f" {self.cost_since[k]:+.3g} since {escaped(self.since[k])}"
+            return f" {with_sign(self.statistics['cost'][k])}"
+        return f" {with_sign(self.cost_since[k])} since {escaped(self.since[k])}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, the largest cost first.

@@ -30,7 +30,7 @@ from debias.results.fields import (
 from debias.results.loss_change import PartOfLoss
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ModelVerdict, error_rate_in_words
-from debias.text import counted, escaped, feature_index
+from debias.text import counted, escaped, feature_index, few_digits, with_sign
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,20 +173,20 @@ class ModelComparison(ReportedResult):
     @property
     def headline(self) -> str:
         """The most important sentence."""
-        loss, metric = self.loss, escaped(self.metric)
-        ends = f"is {loss.after:.3g}, that of the baseline {loss.before:.3g}"
+        loss, metric, change = self.loss, escaped(self.metric), with_sign(self.loss.change)
+        ends = f"is {few_digits(loss.after)}, that of the baseline {few_digits(loss.before)}"
         if not self._tested:
             units = counted(self.n_units, "block" if self.in_blocks else "row")
             are = "is" if self.n_units == 1 else "are"
             return (
-                f"The {metric} of the model {ends} ({loss.change:+.3g}). {units} {are} too few to tell whether this is "
+                f"The {metric} of the model {ends} ({change}). {units} {are} too few to tell whether this is "
                 "chance, and no feature was tested."
             )
         if self.alike:
-            return f"Both models have the same {metric} in every row: {loss.after:.3g}."
+            return f"Both models have the same {metric} in every row: {few_digits(loss.after)}."
         if np.isnan(loss.error):
-            return f"The {metric} of the model {ends}: the difference ({loss.change:+.3g}) is the same in every row."
-        size = f"({loss.change:+.3g}, standard error {loss.error:.2g})"
+            return f"The {metric} of the model {ends}: the difference ({change}) is the same in every row."
+        size = f"({change}, standard error {few_digits(loss.error, 2)})"
         if self.p_value > self.alpha:
             return f"The {metric} of the model {ends} {size}, a difference that may be chance."
         better = "better" if loss.change < 0 else "worse"
@@ -210,14 +210,14 @@ class ModelComparison(ReportedResult):
         more, less = self.found(ModelVerdict.MORE), self.found(ModelVerdict.LESS)
 
         def named(which: list[int]) -> str:
-            return in_a_row([f"{escaped(self.feature_names[k])} {cost[k]:+.3g}" for k in which], MOST_NAMED)
+            return in_a_row([f"{escaped(self.feature_names[k])} {with_sign(cost[k])}" for k in which], MOST_NAMED)
 
         told = [f"{direction} by {named(which)}" for direction, which in (("lower", more), ("higher", less)) if which]
         others = sorted(set(range(cost.size)) - set(more) - set(less))
-        parts = [f"the base {self.base.change:+.3g}"]
+        parts = [f"the base {with_sign(self.base.change)}"]
         if others:
             noun = counted(len(others), "other feature" if told else "feature")
-            parts.append(f"{noun} {'together ' * (len(others) > 1)}{cost[others].sum():+.3g}")
+            parts.append(f"{noun} {'together ' * (len(others) > 1)}{with_sign(cost[others].sum())}")
         if not told:
             return [f"No single feature makes a difference beyond chance: {', '.join(parts)}."]
         return [f"Beyond chance, the loss of the model is {'; '.join(told)}. The rest: {', '.join(parts)}."]

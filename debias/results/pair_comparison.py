@@ -24,7 +24,7 @@ from debias.results.fields import (
 from debias.results.interactions import Interactions, index_of_pairs, sets_of
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Confirmation, RowsKind
-from debias.text import counted, percent
+from debias.text import counted, few_digits, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,9 +192,9 @@ class PairComparison(BaseResult):
         frame = self.to_frame()[:most]
         columns = {"pair": [f"{one} with {other}" for one, other in frame.index]}
         columns["SHAP rank"] = [f"{rank:.0f}" for rank in frame["shap_rank"]]
-        columns["SHAP interaction"] = [f"{value:.3g}" for value in frame["shap_interactions"]]
+        columns["SHAP interaction"] = [few_digits(value) for value in frame["shap_interactions"]]
         unseen = frame["shap_interactions_oob"]
-        columns["with the response"] = [DASH if value != value else f"{value:.3g}" for value in unseen]
+        columns["with the response"] = [DASH if value != value else few_digits(value) for value in unseen]
         columns["tested share"] = cells("share", frame["share"], DASH)
         columns["adjusted p"] = cells("p_adjusted", frame["p_adjusted"], DASH)
         columns["verdict"] = [Confirmation(each).text for each in frame["verdict"]]

@@ -11,7 +11,7 @@ from debias.results.fields import Malformed, plain_numbers
 from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
 from debias.results.windows import MeanOfPeriods, WindowOfPeriods
-from debias.text import counted, escaped, feature_index, listed, percent
+from debias.text import counted, escaped, feature_index, listed, percent, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,12 +133,12 @@ class Provisional:
             return []
         change = mean.after - mean.before
         if np.isnan(mean.p_value):
-            return [f"Provisional: the mean prediction is {change:+.3g} from that before, which was not tested."]
+            return [f"Provisional: the mean prediction is {with_sign(change)} from that before, which was not tested."]
         if not mean.changed:
-            return [f"Provisional: no change of the mean prediction was detected ({change:+.3g})."]
+            return [f"Provisional: no change of the mean prediction was detected ({with_sign(change)})."]
         return [
-            f"Provisional: the mean prediction changed by {change:+.3g}, beyond chance; {escaped(mean.most)} deviates "
-            "most."
+            f"Provisional: the mean prediction changed by {with_sign(change)}, beyond chance; {escaped(mean.most)} "
+            "deviates most."
         ]
 
     def _shifted(self) -> str:
@@ -173,13 +173,9 @@ class Provisional:
             return ["What the model expects to save by its features was not tested: there are too few periods."]
         if not changed.size:
             return ["Provisional: what the model expects to save by its features did not change beyond chance."]
+        before, after = expected["expected_before"], expected["expected_after"]
         moved = in_a_row(
-            [
-                f"{escaped(self.feature_names[k])} "
-                f"{expected['expected_after'][k] - expected['expected_before'][k]:+.3g}"
-                for k in changed
-            ],
-            MOST_NAMED,
+            [f"{escaped(self.feature_names[k])} {with_sign(after[k] - before[k])}" for k in changed], MOST_NAMED
         )
         sentences = [f"Provisional: what the model expects to save changed, beyond chance, by {moved}."]
         names = [escaped(name) for name in self.broken]

@@ -333,8 +333,8 @@ def fold_of_rows(codes: NDArray[np.int64] | None, n_rows: int, n_folds: int, see
     Parameters
     ----------
     codes : array of int64 of shape (n_rows,), or None
-        Classes; each is divided evenly among the folds. A row that is the only one of its class is never left out,
-        because a model that has not seen its class cannot predict it.
+        Classes; each is divided evenly among the folds, which do not depend on the numbers of the classes. A row that
+        is the only one of its class is never left out, because a model that has not seen its class cannot predict it.
     n_rows, n_folds, seed : int
     """
     order = np.random.default_rng(seed).permutation(n_rows)
@@ -342,7 +342,8 @@ def fold_of_rows(codes: NDArray[np.int64] | None, n_rows: int, n_folds: int, see
     if codes is None:
         fold[order] = np.arange(n_rows) % n_folds
         return fold
-    order = order[np.argsort(codes[order], kind="stable")]
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    order = order[np.argsort(first[codes[order]], kind="stable")]
     fold[order] = np.arange(n_rows) % n_folds
     fold[np.bincount(codes)[codes] == 1] = -1
     return fold

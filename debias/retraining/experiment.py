@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import originals, permuted_response, row_positions, rows_of, times
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
@@ -59,8 +61,19 @@ class Part:
         return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
 
     def permuted(self, rng: np.random.Generator, copy_of: NDArray[np.int64] | None = None) -> Part:
-        """Return the same rows with a permuted response; the weights stay with their rows."""
-        return replace(self, y=permuted_response(rng, np.asarray(self.y), copy_of))
+        """Return the same rows with a permuted response; weights stay with their rows, and values in their query."""
+        return replace(self, y=permuted_response(rng, np.asarray(self.y), copy_of, self.query))
+
+    @property
+    def query(self) -> NDArray[np.int64] | None:
+        """The query of each row as numbers from 0, in the order in which they appear; None if there are none."""
+        return encode_blocks(self.qid, int(np.shape(self.y)[0]), "qid", "query", several=False)
+
+    def as_passed(self) -> tuple[Any, ...]:
+        """Return (X, y), (X, y, weight) or (X, y, weight, qid), as a request has training rows."""
+        if self.qid is not None:
+            return self.X, self.y, self.weight, self.qid
+        return (self.X, self.y) if self.weight is None else (self.X, self.y, self.weight)
 
     def rows(self, chosen: NDArray[np.int64]) -> Part:
         """Return some of the rows, by position."""
@@ -157,13 +170,13 @@ class Experiment:
                     "a meta-method refits the model, and these rows are held-out rows: pass the training rows as "
                     "train=(X_train, y_train)"
                 )
-            training, held_out = train, Part(X, y)
+            training, held_out = train, Part(X, y, qid=request.qid)
         elif observed.rows == RowsKind.OOB:
-            training = Part(X, y, sample_weight)
+            training = Part(X, y, sample_weight, request.qid)
         else:
             if train is None and X is None:
                 raise RowsError("a meta-method refits the model: pass its training rows as X and y")
-            training = train or Part(X, y, sample_weight)
+            training = train or Part(X, y, sample_weight, request.qid)
             if observed.rows is None:
                 require_training(model, training)
         column_names = request.feature_names or _known_names(model)
@@ -199,7 +212,7 @@ class Experiment:
             self, training=training, held_out=None if held_out is None else held_out.permuted(rng), observed=None
         )
 
-    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
+    def changed(self, change: Callable[..., pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
         """Return the experiment with other columns of the training rows and of the held-out rows."""
         if self.level == "model" and is_wrapper(self.model):
             raise CompositionError(
@@ -256,9 +269,10 @@ class Experiment:
         if self.observed is not None:
             return self.observed.values, self.observed.details
         part = self.training
-        refitted = refit(self.model, part.X, part.y, part.weight, random_state=self.seed, n_jobs=1, params=self.params)
+        settings: dict[str, Any] = {"random_state": self.seed, "n_jobs": 1, "params": self.params}
+        refitted = refit(self.model, part.X, part.y, part.weight, qid=part.qid, **settings)
         evaluated = self.held_out or part
-        train = (part.X, part.y, *(() if part.weight is None else (part.weight,))) if self.beside else None
+        train = part.as_passed() if self.beside else None
         kind = self.kind or "train"  # a scorer that uses no rows may still ask for the model that comes with them
         request = Request(
             model=refitted,
@@ -267,7 +281,9 @@ class Experiment:
             rows=kind,
             train=train,
             sample_weight=self.evaluation_weight,
-            blocks=self.copy_of if kind == RowsKind.OOB else None,
+            # Copies of a row are in one query, and rows of a query are a block already.
+            blocks=self.copy_of if kind == RowsKind.OOB and evaluated.qid is None else None,
+            qid=evaluated.qid,
             seed=self.seed,
         )
         total = np.zeros(self.n_features)
@@ -285,9 +301,11 @@ class Experiment:
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind, self.copy_of)
         return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
 
-    def _changed(self, part: Part, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Part:
+    def _changed(self, part: Part, change: Callable[..., pd.DataFrame]) -> Part:
         before = as_frame(part.X)
-        after = change(before.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
+        copied = before.copy(deep=False)  # columns that are assigned in place do not reach the user's frame
+        query = part.query if _takes_queries(change) else None
+        after = change(copied) if query is None else change(copied, query=query)
         require_pairs(before, after, self.members)
         return replace(part, X=after)
 
@@ -312,6 +330,11 @@ class Experiment:
                 "max_ctr_complexity=1. Or use a scorer that does not refit, such as mdi_oob"
             )
         return np.array([sum(values[place[column]] for column in columns) for columns in self.members])
+
+
+def _takes_queries(change: Callable[..., pd.DataFrame]) -> bool:
+    """Whether a change of columns takes the query of each row."""
+    return "query" in signature(change).parameters
 
 
 def _grouped(request: Request, X: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -353,8 +376,7 @@ def _names_in(X: Any, ensemble: TreeEnsemble) -> tuple[str, ...]:
 
 def require_training(model: Any, part: Part) -> None:
     """Refuse rows that are not the training rows, as far as this can be proven: refits would use other rows."""
-    weight = () if part.weight is None else (part.weight,)
-    for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
+    for member in unwrap(model, part.X, part.y, part.as_passed()):
         assert member.train is not None
         training_rows(member.ensemble, member.model, member.train, 1, WarningLog(), False, member.training_order)
 

@@ -45,6 +45,8 @@ MOST_COLUMNS = 5
 """Largest number of columns that a message names."""
 TREES_FOR_UNITS, FIRST_TREES, ROWS_FOR_UNITS = 20, 100, 20_000
 """The units of y show in the leaf values of so many trees, spread over so many first ones, for at most so many rows."""
+LEAST_ROUNDS = 10
+"""They do not show if trees are grown side by side, and there are fewer rounds among these first trees."""
 ROW_TREES_TO_CHECK = 40_000
 """Number of rows times trees that are routed for the proof at every node (at least four trees)."""
 
@@ -263,8 +265,9 @@ def units_of_response(
 
     A boosted tree for the squared error predicts a part of the mean of what is left: of y, less the trees before it. If
     y has other units, only the first of the two terms is multiplied, so the ratio of their coefficients shows the
-    factor. The first tree has a constant of its own, because some files keep the start of the boosting there. The
-    values of averaged trees are means or medians of y itself.
+    factor. Trees of one round (``num_parallel_tree``, a forest of XGBoost) are grown side by side, so that those of few
+    rounds do not tell. The first round has a constant of its own, because some files keep the start of the
+    boosting there. The values of averaged trees are means or medians of y itself.
 
     Returns
     -------
@@ -277,10 +280,12 @@ def units_of_response(
         return None
     if not ensemble.averaged and (ensemble.objective.name != "squared_error" or ensemble.n_trees == 1):
         return None
+    if ensemble.trees_a_round > 1 and min(ensemble.n_trees, FIRST_TREES) < LEAST_ROUNDS * ensemble.trees_a_round:
+        return None
     of_y, of_trees, of_first, found, size = (list["NDArray[np.float64]"]() for _ in range(5))
     rows, n_trees = evenly_spaced(table.n_rows, ROWS_FOR_UNITS), min(ensemble.n_trees, FIRST_TREES)
     leaves = route(ensemble, table.matrix(ensemble, rows), np.arange(n_trees))
-    y, before = response.values[rows, 0], np.zeros(rows.size)
+    y, before, of_round = response.values[rows, 0], np.zeros(rows.size), np.zeros(rows.size)
     weight = np.ones(rows.size) if weight is None else weight[rows]
     chosen = set(evenly_spaced(n_trees, TREES_FOR_UNITS).tolist())
     for tree in range(n_trees):
@@ -291,11 +296,13 @@ def units_of_response(
             reached = n > 0
             for means, numbers in ((of_y, y), (of_trees, before)):
                 means.append(np.bincount(at, weights=weight * numbers, minlength=value.size)[reached] / n[reached])
-            of_first.append(np.full(int(reached.sum()), float(tree == 0)))
+            of_first.append(np.full(int(reached.sum()), float(tree < ensemble.trees_a_round)))
             found.append(value[reached] - (ensemble.centre[0] if ensemble.averaged else 0.0))
             size.append(n[reached])
         if not ensemble.averaged:
-            before += value[at]
+            of_round += value[at]
+            if (tree + 1) % ensemble.trees_a_round == 0:
+                before, of_round = before + of_round, np.zeros(rows.size)
     terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else list(map(np.concatenate, (of_trees, of_first))))
     columns, root = np.column_stack([*terms, np.ones(terms[0].size)]), np.sqrt(np.concatenate(size))
     # Weighted by the number of rows: the mean over a leaf of n rows varies by 1 / n.

@@ -198,6 +198,11 @@ class Paths(DividingSplits):
         return np.unique(self.block).size
 
     @cached_property
+    def n_weighted_blocks(self) -> int:
+        """Number of blocks, or rows, with a weight above 0: others add nothing to any score."""
+        return np.unique(self.block[self.weight > 0]).size
+
+    @cached_property
     def evaluated_blocks(self) -> float:
         """Average number of blocks (rows, if there are no blocks) that a tree is evaluated on."""
         _, of_row, size = np.unique(self.block, return_inverse=True, return_counts=True)

@@ -49,6 +49,7 @@ from debias.rows.recognition import (
 )
 from debias.rows.shared_rows import MOST_REPEATED
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
+from debias.text import few_digits
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -742,5 +743,5 @@ def _refuse_another_response(
     if factor is not None and not 1 / OTHER_UNITS < factor < OTHER_UNITS:
         raise ProvenanceError(
             "train: y has other units than the response the model was trained on, or is transformed: by the values of "
-            f"the leaves, it is {factor:.3g} times as large. Pass y as in training"
+            f"the leaves, it is {few_digits(factor)} times as large. Pass y as in training"
         )

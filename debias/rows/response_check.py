@@ -17,6 +17,7 @@ from debias.positions import evenly_spaced
 from debias.results.performance import Y_IS_PREDICTED
 from debias.results.vocabulary import RowsKind
 from debias.rows.classes import class_codes
+from debias.text import few_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,9 +129,9 @@ def warn_of_another_response(
         ratio = np.divide(y, of_model, out=np.zeros_like(y), where=of_model > 1e-9 * np.abs(raw).max())
         if ((ratio > LARGEST_RATIO) & (z > -AGAINST)).any():
             log.warn(
-                f"y varies {ratio.max():.3g} times as much as the predictions of the model (standard deviations). "
-                "Check that y has the units of training. If it has, the model was hardly trained: it has few trees, or "
-                "a small learning rate"
+                f"y varies {few_digits(ratio.max())} times as much as the predictions of the model (standard "
+                "deviations). Check that y has the units of training. If it has, the model was hardly trained: it has "
+                "few trees, or a small learning rate"
             )
 
 

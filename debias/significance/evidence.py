@@ -190,7 +190,7 @@ class EvidenceInMemory:
     @property
     def n_independent(self) -> int:
         """See :class:`Evidence`."""
-        return self.rows.paths.n_blocks
+        return self.rows.paths.n_weighted_blocks
 
     @property
     def has_blocks(self) -> bool:

@@ -28,7 +28,7 @@ FEW = 1
 """Repeats of a quick run. The slowest studies take minutes for one."""
 SHORTER = {"deng-partial": tuple(f"partial_permutation({inner}, replicates=3)" for inner in ("mdi", "mdi_oob"))}
 """Scorers of a quick run, where one repeat of those of the study takes half an hour."""
-FIRST = {"droppable": 6}
+FIRST = {"droppable": 6, "droppable-rankers": 2, "droppable-survival": 2}
 """Number of trials of a quick run, where one repeat is as much as was published."""
 QUICK_NOTE = (
     f"{QUICK_MARK} (`debias bench --all --quick`): it shows that the study runs. Its numbers say little, "

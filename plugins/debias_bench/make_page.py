@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SIMULATED = (
     *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
     *("folds", "monitor", "days", "loss-changes", "alarms", "intervals", "decisions", "droppable"),
+    *("droppable-rankers", "droppable-survival"),
     *("interactions", "interaction-rivals"),
 )
 """Measurements that keep their trials, each in a module of its name."""

@@ -9,6 +9,8 @@ import xgboost
 from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy import stats
 from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.datasets import load_diabetes
+from sklearn.decomposition import PCA
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 from sklearn.pipeline import make_pipeline
@@ -341,6 +343,16 @@ def test_models_that_cannot_be_compared_are_refused(booster):
         match="trained with sample_weight" if at_least("scikit-learn", "1.9") else "the weights are different",
     ):
         asked(weighted, X, y, rows="held-out")
+
+
+def test_steps_that_mix_all_columns_are_refused_with_what_helps_here(booster):
+    """The advice of other questions, level="model", is none here: `droppable` drops columns of X."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    mixed = make_pipeline(PCA(3), XGBRegressor(n_estimators=3, n_jobs=1)).fit(X[:200], y[:200])
+    what_helps = "Pass the model inside, with the rows as its steps transform them"
+    with pytest.raises(CompositionError, match=what_helps) as told:
+        debias.droppable(mixed, X[200:], y[200:], train=(X[:200], y[:200]))
+    assert "level" not in str(told.value)
 
 
 def test_progress_counts_the_refits(booster):

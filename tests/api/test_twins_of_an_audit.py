@@ -35,6 +35,10 @@ def test_unconfirmed_twins_are_named_with_their_share():
     share = dict(zip(audit.tested_scores.feature_names, audit.share, strict=True))
     assert f"have {share['state'] + share['area_code']:.1%} of the debiased scores together. Neither is" in line
     assert pointers(debias.Audit.from_json(audit.to_json())) == [line]
+    for name, other in (("state", "area_code"), ("area_code", "state")):
+        assert f"It is nearly the same column as {other} (" in audit.explain(name)[-1]
+        assert audit.explain(name)[-1].endswith("None of them is confirmed alone; debias.clusters tests them together.")
+    assert len(audit.explain("x1")) == 3
 
 
 def test_columns_that_are_less_alike_are_passed_over():

@@ -78,7 +78,7 @@ def test_means_and_their_errors_are_over_data_sets():
         }
         for name, k, d, x, t in [("a", 0, 0.2, 0.06, 2.0), ("a", 1, 0.4, 0.06, 1.0), ("b", 0, 0.5, -0.02, -3.0)]
     ]
-    line = study._table(trials, ["droppable"]).splitlines()[-1]
+    line = study.table(trials, ["droppable"]).splitlines()[-1]
     # Means of the data sets: dropped .3 and .5, lost 6 and -2, violations 1 and 0, beyond chance 1/2 and 0.
     expected = ["`droppable`", "0.40 (0.10)", "2.0 (4.0)", "6.0", "0.500 (0.500)", "0.250 (0.250)", "1.0"]
     assert [cell.strip() for cell in line.strip("| ").split("|")] == expected

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from debias import DebiasError, Droppable
+from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import PolicyError
 from debias.results import vocabulary
 from debias.results.performance import Performance, three_digits
@@ -410,3 +411,14 @@ def test_features_to_drop_are_those_with_the_decision_drop(seed):
     assert {name for name, decision in decisions.items() if decision is vocabulary.DropDecision.DROP} == set(
         result.features
     )
+
+
+@pytest.mark.parametrize("note", [STOPPED_EARLY, PERHAPS_STOPPED_EARLY])
+def test_rows_that_may_have_chosen_the_number_of_trees_are_a_sentence_not_only_a_warning(note):
+    found = made([-0.01, 0.2], [0.01, 0.01], warnings=(note, "another warning"))
+    lines = [line for line in found.summary() if "early stopping" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(note.split(" by the loss")[0].capitalize())
+    assert "nothing here is certified: pass others." in lines[0]
+    assert lines[0] in found.to_html()
+    assert not any("early stopping" in line for line in made([-0.01], [0.01], warnings=("another",)).summary())

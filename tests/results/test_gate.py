@@ -205,11 +205,14 @@ def test_verdicts_of_a_test_that_can_find_nothing_do_not_pass(rule):
     assert (result.status, "too few permutations" in result.reason) == ("failed", True)
 
 
-def test_a_model_that_reports_no_importance_at_all_does_not_pass():
-    audit = dataclasses.replace(audit_of([1, 1, 0, 0, 0, 0]), reported=np.zeros(6))
-    for rule in ({"max_unsupported_share": 0.5}, {"max_inflation": 0.5}):
-        (result,) = audit.check(rule).results
-        assert (result.status, "no importance for any feature" in result.reason) == ("failed", True)
+def test_shares_of_a_model_that_reports_no_importance_at_all_are_not_judged_and_do_not_pass():
+    zeros = dataclasses.replace(audit_of([1, 1, 0, 0, 0, 0]), reported=np.zeros(6))
+    for audit in (zeros, made(NAMES, reported=False)):
+        for rule in ({"max_unsupported_share": 0.5}, {"max_inflation": 0.5}):
+            outcome = audit.check(rule)
+            (result,) = outcome.results
+            assert (result.status, "no importance for any feature" in result.reason) == ("not judged", True)
+            assert not outcome.passed
 
 
 def with_main(audit, **changes):

@@ -212,3 +212,12 @@ def test_the_page_has_the_picture_the_table_and_no_markup_of_names():
     assert "By which features they differ" in page
     assert "lower by price -0.07" in page
     assert "<b>id" not in page
+
+
+def test_large_losses_have_no_exponents():
+    found = compared(change=-4321.4, error=123.4)
+    found = replace(found, loss=PartOfLoss(35678.2, 31356.8, 123.4, 400.0))
+    expected = "its mean squared error is 31,357, that of the baseline 35,678 (-4,321, standard error 123)."
+    assert expected in replace(found, metric="mean squared error").headline
+    assert "e+" not in "".join(found.summary())
+    assert "e+" not in "".join(result.reason + result.value for result in found.check({"max_loss_increase": 0}).results)

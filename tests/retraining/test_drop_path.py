@@ -126,3 +126,13 @@ def test_whole_queries_that_have_something_to_rank_are_left_out(monkeypatch):
     assert chosen.tolist() == np.flatnonzero(np.isin(query, [0, 2, 4])).tolist()
     assert by_query._some(np.flatnonzero(query == 1)).size == 9
     assert of._some(rows).size == 30
+
+
+def test_folds_do_not_depend_on_the_numbers_of_classes():
+    codes = np.random.default_rng(0).integers(0, 4, 101)
+    expected = fold_of_rows(codes, 101, 3, 5)
+    for seed in range(3):
+        numbers = np.random.default_rng(seed).permutation(4)
+        np.testing.assert_array_equal(fold_of_rows(numbers[codes], 101, 3, 5), expected)
+    counts = np.array([np.bincount(expected[codes == code], minlength=3) for code in range(4)])
+    assert (np.ptp(counts, axis=1) <= 1).all()

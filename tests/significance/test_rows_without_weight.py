@@ -56,3 +56,16 @@ def test_rows_without_weight_keep_their_responses_in_bags_too(rows):
     ]
     np.testing.assert_allclose(found[0].z, found[1].z, rtol=1e-9)
     np.testing.assert_array_equal(found[0].p_value, found[1].p_value)
+
+
+def test_rows_without_weight_do_not_count_in_naive_standard_errors_out_of_bag(rows):
+    """It was trained on all rows, so that those of weight 0 are in its bags. The error is that of the others."""
+    X, y, _, _ = rows
+    weight = (np.arange(400) % 4 == 0).astype(float)
+    forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=0).fit(X, y)
+    with pytest.warns(debias.DebiasWarning, match="ignores that trees are grown"):
+        found = debias.score(forest, X, y, test="naive", sample_weight=weight, rows="oob")
+    assert found.details["test"]["n_independent"] == found.n_rows == 100
+    phi = debias.contributions(forest, X, y, sample_weight=weight, rows="oob").to_numpy()
+    assert not phi[weight == 0].any()
+    np.testing.assert_allclose(found.standard_error, 10 * phi[weight > 0].std(axis=0, ddof=1), rtol=1e-9)

@@ -23,7 +23,7 @@ from debias.results.report.loss_change import READING as ABOUT_LOSS
 from debias.results.report.loss_change import figure_of_loss
 from debias.results.report.pages import Styles, packages_of_reports, picture, render
 from debias.results.tables import DASH, Table, cells
-from debias.text import counted, escaped
+from debias.text import counted, escaped, few_digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +136,7 @@ def _sentences(scores: pd.DataFrame, time: TimeAxis, window: str | None) -> list
     of_last = scores[time.newest].iloc[-1].dropna()
     largest = of_last[of_last > 0].sort_values(ascending=False, kind="stable")[:MOST_NAMED]
     if len(largest):
-        names = ", ".join(f"{escaped(str(name))} ({value:.3g})" for name, value in largest.items())
+        names = ", ".join(f"{escaped(str(name))} ({few_digits(value)})" for name, value in largest.items())
         lines.append(f"The largest scores of the last period: {names}.")
     elif len(of_last):
         lines.append("No score of the last period is above 0.")

@@ -11,6 +11,7 @@ value follows the curve.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,15 +170,36 @@ class Forest:
 
 def _stacked(learners: list[Array], targets: Array, weight: Array) -> Array:
     """Return the non-negative combination of predictions with the smallest squared error, for each target."""
-    from scipy.optimize import nnls
-
     root, combined = np.sqrt(weight), np.empty_like(targets)
     for number, target in enumerate(targets.T):
         guesses = np.column_stack([learner[:, number] for learner in learners])
         centre, mean = np.average(guesses, axis=0, weights=weight), np.average(target, weights=weight)
-        factors = nnls(root[:, None] * (guesses - centre), root * (target - mean))[0]
+        factors = _not_negative(root[:, None] * (guesses - centre), root * (target - mean))
         combined[:, number] = mean + (guesses - centre) @ factors
     return combined
+
+
+def _not_negative(A: Array, b: Array) -> Array:
+    """Return the factors of 0 or more with the smallest squared error of A @ factors, shape (n_learners,).
+
+    SciPy gives up where learners are nearly the same, because its steps go round in a circle. Then the best solution of
+    least squares over each subset of the few learners is looked for: the optimum is one of them.
+    """
+    from scipy.optimize import nnls
+
+    try:
+        factors: Array = nnls(A, b)[0]
+        return factors
+    except RuntimeError:
+        best, least = np.zeros(A.shape[1]), float(b @ b)
+    for chosen in product((False, True), repeat=A.shape[1]):
+        used = np.flatnonzero(chosen)
+        factors = np.zeros(A.shape[1])
+        factors[used] = np.linalg.lstsq(A[:, used], b, rcond=None)[0]
+        error = float(((b - A @ factors) ** 2).sum())
+        if factors.min() >= 0 and error < least:
+            best, least = factors, error
+    return best
 
 
 def _singular(A: Array) -> tuple[Array, Array]:

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+import scipy.optimize
 
 from debias_plugins.scorers.conditional_design import Design, curves, encoded
-from debias_plugins.scorers.conditional_mean import PENALTIES, ConditionalMean, Forest, left_out_ridge
+from debias_plugins.scorers.conditional_mean import PENALTIES, ConditionalMean, Forest, _not_negative, left_out_ridge
 from debias_plugins.scorers.conditional_process import left_out_process
 from debias_plugins.scorers.conditional_sampler import draws
 from debias_plugins.scorers.conditional_test import Regressions
@@ -321,3 +322,22 @@ def test_pairs_are_of_the_most_used_columns_and_leave_with_either():
     n_slanted = [of(X[:n]).pairs.shape[1] for n in (60, 50)]
     n_curves = [curves(X[:n, 0], 5).shape[1] for n in (60, 50)]
     assert n_slanted == [6 + 12 * n_curves[0], 3 + 12 * n_curves[1]]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_where_scipy_gives_up_the_stack_is_the_best_combination_of_each_subset(sign, monkeypatch):
+    """SciPy's own solution of the same problem, which it can solve, is the oracle."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(60, 5))
+    A[:, 3], A[:, 4] = A[:, 0], -A[:, 1]  # learners that say the same, and the opposite
+    b = sign * (A @ [1.0, 0.5, -2.0, 0.0, 0.0]) + rng.normal(size=60)
+    expected = np.linalg.norm(A @ scipy.optimize.nnls(A, b)[0] - b)
+
+    def gives_up(*_):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr(scipy.optimize, "nnls", gives_up)
+    factors = _not_negative(A, b)
+    assert factors.min() >= 0
+    assert np.linalg.norm(A @ factors - b) == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_array_equal(_not_negative(A, np.zeros(60)), 0)
