@@ -194,7 +194,7 @@ class PairChanges:
         """Return the numbers of a pair in words."""
         statistics = self.statistics
         return (
-            f"slope {statistics['slope_before'][k]:.3g} before, {statistics['slope_after'][k]:.3g} recently; "
+            f"slope {statistics['slope_before'][k]:.2f} before, {statistics['slope_after'][k]:.2f} recently; "
             f"adjusted p = {statistics['p_adjusted'][k]:.3g}"
         )
 
