@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError
+from debias.rows.few_trees import sums_of_few_trees, trees_a_row
 from debias.rows.performance import Measure, least_loss
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 from debias.trees.routing import Router
@@ -180,7 +181,11 @@ def loss_sums(
     ends = Ends.of(ensemble, kept, margin - start)
     factors = weight[:, None] * np.stack([ends.slope, ends.expected])
     sums = [np.array([weight @ of_rows for of_rows in ends.losses()])]
-    sums.extend(shapley_sums(ensemble, X, factors, n_jobs))
+    n_trees = trees_a_row(ensemble)
+    if n_trees < ensemble.n_trees:
+        sums.extend(sums_of_few_trees(ensemble, X, factors, ends.last - ends.first, n_trees, n_jobs))
+    else:
+        sums.extend(shapley_sums(ensemble, X, factors, n_jobs))
     return np.concatenate(sums)
 
 

@@ -219,7 +219,7 @@ class PeriodSums(NodeSums):
             of shape (4 + 2 n_features,): see :attr:`loss_parts`. ``names``: the features. Leaf counts and sums over
             batches, until :meth:`refuse_training_rows` was called.
         """
-        leaf = self.ensemble.left < 0
+        leaf = np.flatnonzero(self.ensemble.left < 0)
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
         own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts} | self._kept
         return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
@@ -229,7 +229,7 @@ class PeriodSums(NodeSums):
         if "residual" not in state:
             raise RowsError("these are node sums without residuals: make period sums of the same rows, and add those")
         super().merge(state)
-        self._e[self.ensemble.left < 0] += state["residual"]
+        self._e[np.flatnonzero(self.ensemble.left < 0)] += state["residual"]
         self._variances = self._variances + state["variances"]
         self._weights = self._weights + state["weights"]
         self._batches = self._batches + state.get("batches", 0.0)
