@@ -44,8 +44,12 @@ def trees_a_row(ensemble: TreeEnsemble) -> int:
     n_trees = ensemble.n_trees
     if not ensemble.averaged:
         return n_trees
-    n_leaves = (ensemble.n_nodes + n_trees) / 2
-    return min(n_trees, max(FEWEST_TREES, round(LEAVES_OF_A_TREE * n_trees**2 / n_leaves)))
+    return min(n_trees, max(FEWEST_TREES, round(n_trees * LEAVES_OF_A_TREE / leaves_of_a_tree(ensemble))))
+
+
+def leaves_of_a_tree(ensemble: TreeEnsemble) -> float:
+    """Return how many leaves a tree has on average: one more than splits."""
+    return (ensemble.n_nodes / ensemble.n_trees + 1) / 2
 
 
 def sums_of_few_trees(

@@ -16,6 +16,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
 from debias.positions import evenly_spaced
+from debias.rows.few_trees import leaves_of_a_tree, trees_a_row
 from debias.rows.leaf_lines import refuse_lines
 from debias.rows.loss_parts import KeptRows, loss_sums, metric_of
 from debias.rows.node_sums import KEPT, NodeSums
@@ -82,7 +83,8 @@ class PeriodSums(NodeSums):
         Number of threads; 1 by default.
     loss_rows : int or None
         The loss of so many rows at most of each table or batch, drawn at random, is divided into its parts
-        (:mod:`debias.rows.loss_parts`); of all rows if None, and of none if 0.
+        (:mod:`debias.rows.loss_parts`); of all rows if None, and of none if 0. Of a forest with large trees the parts
+        are then estimates, unless it is None (:mod:`debias.rows.few_trees`).
     kept_rows : int
         So many of these rows at most are kept as they are.
 
@@ -292,6 +294,23 @@ class PeriodSums(NodeSums):
         return self._loss_parts if covers and self.total_weight > 0 else None
 
     @property
+    def estimated(self) -> str | None:
+        """How the parts of the loss are estimated; None if they are exact, or there are none."""
+        few, n_trees = self._trees_a_row, self.ensemble.n_trees
+        if self.metric is None or few == n_trees:
+            return None
+        return (
+            f"the parts of the loss are estimates: each row went through {few} of the {n_trees:,} trees, which have "
+            f"{leaves_of_a_tree(self.ensemble):,.0f} leaves on average. They add up to the loss; standard errors over "
+            "periods contain what the estimates vary"
+        )
+
+    @property
+    def _trees_a_row(self) -> int:
+        """Through how many trees a row goes for the parts of the loss."""
+        return self.ensemble.n_trees if self._loss_rows is None else trees_a_row(self.ensemble)
+
+    @property
     def kept(self) -> tuple[KeptRows, NDArray[np.float64]]:
         """Rows that were kept as they are, and their weights, which are scaled to those of all rows."""
         X, y, start, weight = (self._kept[name] for name in KEPT)
@@ -406,7 +425,8 @@ class PeriodSums(NodeSums):
         with np.errstate(over="ignore", invalid="ignore"):
             total, weight = rows.weight.sum(), rows.weight[used]
             assert rows.margins is not None
-            sums = loss_sums(rows.ensemble, X, rows.response.part(used), rows.margins[used], weight, rows.n_jobs)
+            of_rows = (X, rows.response.part(used), rows.margins[used], weight)
+            sums = loss_sums(rows.ensemble, *of_rows, rows.n_jobs, self._trees_a_row)
             sums *= total / weight.sum()
         if not np.isfinite(sums).all():
             self.no_loss = f"the {self.metric} of some rows is not finite"
