@@ -191,7 +191,7 @@ class PeriodSums(NodeSums):
                 f"rows={rows!r} is not one of 'auto', 'held-out': a history is of rows that the model has not seen"
             )
         counts = [] if self._counter is None else self._counter.counts()
-        found = replace(recognised(self.ensemble, counts, self.n_rows), shift=None)
+        found = recognised(self.ensemble, counts, self.n_rows, with_shift=False)
         if found.p_fresh >= BEYOND_CHANCE:
             found = replace(found, p_fresh=1.0)
         without_bags(self.ensemble, found, rows, self.n_rows, log)
@@ -481,7 +481,10 @@ class PeriodSums(NodeSums):
         if self._summed_up:
             return
         trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
-        kernels.sum_up(*trees, self._n.copy(), self._e, self._q)
+        for column in range(self._e.shape[1]):  # the kernel sums up numbers of rows, and here residuals in their place
+            of_output = np.ascontiguousarray(self._e[:, column])
+            kernels.sum_up(*trees, of_output, np.zeros((of_output.size, 0)), self._q)
+            self._e[:, column] = of_output
         super()._sum_up()
 
 
