@@ -1,8 +1,9 @@
 """Compiled loops that add the rows of a period to the sums at their leaves, and find scores without parts of them.
 
-Rows from ``edges[g]`` to ``edges[g + 1]`` are group g. Weights are added to `n` (n_nodes,), the response `values` to `s`
-(n_nodes, width), and its `residual` to `e`. In ``terms[g, 0]`` the terms of ``mdi_oob`` are summed by feature over all
-rows but those of group g; in ``terms[g, 1]``, those of the residual. The last entries of `terms` are over all rows.
+Rows from ``edges[g]`` to ``edges[g + 1]`` are group g, of up to 16. Weights are added to `n` (n_nodes,), the response
+`values` to `s` (n_nodes, width), and its `residual` to `e`. In ``terms[g, 0]`` the terms of ``mdi_oob`` are summed by
+feature over all rows but those of group g; in ``terms[g, 1]``, those of the residual. The last entries of `terms` are
+over all rows.
 
 The numbers of a row at a leaf are its weight, and weight times response and residual of each output. For one output a 0
 follows: processors add four numbers in one or two steps. `added` (n_outputs, n_rows, 4) has these. From the leaves up,
@@ -12,7 +13,7 @@ the weights without each group are side by side instead, and so are the sums: a 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from debias.trees.kernels.quadrature cimport LANES, WIDTH, Lanes, at, put
+from debias.trees.kernels.quadrature cimport LANES, WIDTH, Lanes, at, put, spread
 
 import numpy as np
 
@@ -20,6 +21,7 @@ cdef enum:
     # Trees whose rows are added together: the processor works on one while it waits for the sums of another.
     TREES_AT_ONCE = 4
     OF_ONE_OUTPUT = 4
+    MOST_GROUPS = 16
     OF_A_SPLIT = 3  # weight, and sums of response and residual
     NO_ROW = -1
 
@@ -330,7 +332,7 @@ cdef inline void leave_out(int64_t n_groups, int64_t n_columns, double* sums) no
 cdef inline void leave_out_side_by_side(int64_t n_groups, double* sums, double* whole) noexcept nogil:
     """Do the same for a tree of one output; write the weights side by side, and the sums, and `whole` of all rows."""
     cdef int64_t g, c, n_sums = padded(n_groups + 1)
-    cdef double of_group[64]
+    cdef double of_group[MOST_GROUPS * OF_ONE_OUTPUT]
     memcpy(of_group, sums, n_groups * OF_ONE_OUTPUT * sizeof(double))
     for c in range(OF_A_SPLIT):
         whole[c] = 0.0
@@ -350,13 +352,8 @@ cdef inline void leave_out_side_by_side(int64_t n_groups, double* sums, double* 
 
 cdef inline void add_split(int64_t n_sums, double difference, double* a, const double* b, double* found) noexcept nogil:
     """Add the sums of the right child of a split to those of the left, and its terms; of a tree of one output."""
-    cdef int64_t g, lane
-    cdef double ones[LANES]
-    cdef double differences[LANES]
-    cdef Lanes n_a, n_b, s_a, s_b, e_a, e_b, n_both, scale, one, by
-    for lane in range(LANES):
-        ones[lane], differences[lane] = 1.0, difference
-    one, by = at(ones), at(differences)
+    cdef int64_t g
+    cdef Lanes n_a, n_b, s_a, s_b, e_a, e_b, n_both, scale, one = spread(1.0), by = spread(difference)
     for g from 0 <= g < n_sums by WIDTH:
         n_a, s_a, e_a = at(&a[g]), at(&a[n_sums + g]), at(&a[2 * n_sums + g])
         n_b, s_b, e_b = at(&b[g]), at(&b[n_sums + g]), at(&b[2 * n_sums + g])

@@ -36,7 +36,9 @@ from libc.string cimport memset
 
 import numpy as np
 
-from debias.trees.kernels.quadrature cimport GONE, LANES, LEFT, RIGHT, WIDTH, Lanes, at, factors_of_edges, put
+from debias.trees.kernels.quadrature cimport (
+    GONE, LANES, LEFT, RIGHT, WIDTH, Lanes, at, factors_of_edges, put, spread
+)
 from debias.trees.kernels.routing cimport answers
 
 cdef enum:
@@ -517,10 +519,8 @@ cdef inline void halve(int64_t n, double* M, double* on, double* off) noexcept n
     cdef double sums_off[LANES]
     cdef double sums_on[LANES]
     cdef Lanes here, there, total_off, total_on
-    for lane in range(LANES):
-        sums_off[lane] = sums_on[lane] = 0.0
     for lane from 0 <= lane < LANES by WIDTH:
-        total_off = total_on = at(&sums_off[lane])
+        total_off = total_on = spread(0.0)
         for x from lane <= x < n by LANES:
             here, there = at(&M[x]), at(&M[n + x])
             total_off += here
@@ -541,15 +541,10 @@ cdef inline void multiply_four(
     cdef const double* W2 = &W[2 * n]
     cdef const double* W3 = &W[3 * n]
     cdef double found[4 * LANES]
-    cdef double by[4 * LANES]
-    cdef Lanes a, b, c, d, T, P0, P1, P2, P3, total0, total1, total2, total3
-    for u in range(4):
-        for lane in range(LANES):
-            by[u * LANES + lane] = p[u]
-            found[u * LANES + lane] = 0.0
+    cdef Lanes a, b, c, d, T, total0, total1, total2, total3
+    cdef Lanes P0 = spread(p[0]), P1 = spread(p[1]), P2 = spread(p[2]), P3 = spread(p[3])
     for lane from 0 <= lane < LANES by WIDTH:
-        P0, P1, P2, P3 = at(&by[lane]), at(&by[LANES + lane]), at(&by[2 * LANES + lane]), at(&by[3 * LANES + lane])
-        total0 = total1 = total2 = total3 = at(&found[lane])
+        total0 = total1 = total2 = total3 = spread(0.0)
         for x from lane <= x < n by LANES:
             a, b, c, d, T = at(&W[x]), at(&W1[x]), at(&W2[x]), at(&W3[x]), at(&twice[x])
             total0 += a * T
@@ -572,13 +567,9 @@ cdef inline void multiply_cells(
     """Add p W to R, and write the sums of W T times p, a pair; two cells at a time."""
     cdef int64_t x, lane
     cdef double found[LANES]
-    cdef double by[LANES]
-    cdef Lanes here, total, P
-    for lane in range(LANES):
-        by[lane] = p
-        found[lane] = 0.0
+    cdef Lanes here, total, P = spread(p)
     for lane from 0 <= lane < LANES by WIDTH:
-        total, P = at(&found[lane]), at(&by[lane])
+        total = spread(0.0)
         for x from lane <= x < 2 * n_cells by LANES:
             here = at(&W[x])
             total += here * at(&twice[x])
@@ -645,7 +636,7 @@ cdef inline void add_rows(
     cdef const uint32_t* bits = &room.bits[room.level[root], 0]
     cdef const uint16_t* cell = &room.cell[0]
     cdef uint32_t mask = (<uint32_t>1 << first) - 1
-    cdef int64_t r, q, lane
+    cdef int64_t r, q
     cdef double* one
     cdef double* other
     cdef double* R
@@ -653,16 +644,13 @@ cdef inline void add_rows(
     cdef const double* T
     cdef const double* P1
     cdef const double* P2
-    cdef double factors[2 * LANES]
     cdef Lanes a, b, x, here, of_first, of_second
     for r in range(n):
         P1, P2 = &room.half_P[0, (bits[r] & mask) * n_q], &room.half_P[1, (bits[r] >> first) * n_q]
         one, other = &room.half_sums[0, 2 * (bits[r] & mask) * n_q], &room.half_sums[1, 2 * (bits[r] >> first) * n_q]
         T, R = &root_T[cell[r] * n_q], &room.R[2 * cell[r] * n_q]
-        for lane in range(LANES):
-            factors[lane], factors[LANES + lane] = pair[2 * r], pair[2 * r + 1]
+        a, b = spread(pair[2 * r]), spread(pair[2 * r + 1])
         for q from 0 <= q < n_q by WIDTH:
-            a, b = at(&factors[q % LANES]), at(&factors[LANES + q % LANES])
             of_first, of_second, here = at(&P1[q]), at(&P2[q]), at(&T[q])
             x = here * of_second
             put(&one[q], at(&one[q]) + a * x)
