@@ -481,10 +481,10 @@ class PeriodSums(NodeSums):
         if self._summed_up:
             return
         trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
-        for column in range(self._e.shape[1]):  # the kernel sums up numbers of rows, and here residuals in their place
-            of_output = np.ascontiguousarray(self._e[:, column])
+        by_output = np.ascontiguousarray(self._e.T)
+        for of_output in by_output:  # in the place of numbers of rows, which the kernel sums up too
             kernels.sum_up(*trees, of_output, np.zeros((of_output.size, 0)), self._q)
-            self._e[:, column] = of_output
+        self._e[:] = by_output.T
         super()._sum_up()
 
 
