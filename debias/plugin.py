@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from debias.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from debias.data.chosen_rows import permuted_positions
     from debias.data.dataset import Data
     from debias.errors import CompositionError, PluginError
     from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
@@ -28,6 +29,7 @@ else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
         {
+            "debias.data.chosen_rows": "permuted_positions",
             "debias.data.dataset": "Data",
             "debias.errors": "CompositionError PluginError",
             "debias.hooks.contracts": "DataScorer Gives MetaMethod Problem RefitScorer Scorer TreeScorer",
@@ -68,6 +70,7 @@ __all__ = [
     "meta_method",
     "meta_method_plugin",
     "out_of_bag_effects",
+    "permuted_positions",
     "plugins",
     "refuse_seen_rows",
     "register",

@@ -70,7 +70,8 @@ class History:
     loss_rows : int or None
         The loss of so many rows at most of each table or batch, drawn at random, is divided into what each feature
         saves, for ``changes().loss``. None: of all rows, which takes several times as long for large tables. 0: of
-        none.
+        none. Where the trees of a forest have more than 256 leaves on average, a row goes through some of the trees
+        only, unless this is None: what single features save is then estimated, and the sum of all is exact.
     kept_rows : int
         So many of these rows at most are kept in the file as they are, features and response, so that
         ``changes().loss`` can tell which features are the cause and which only go together with it. 0 where rows may

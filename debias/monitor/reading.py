@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.data.user_rows import Dataset
     from debias.models.wrappers import Member
     from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
 
 
 class OwnModel:
@@ -112,7 +114,7 @@ class OwnModel:
         if not sums.n_rows or not sums.total_weight > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
         sums.refuse_training_rows(rows, log)
-        return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
+        return sums, self._noted(sums, log, passed)
 
     def read_unlabelled(self, X: Any, sample_weight: Any, base_margin: Any = None) -> tuple[PeriodSums, list[str]]:
         """Return the sums over rows whose responses are not known, taken to be as predicted, and the notes.
@@ -142,7 +144,12 @@ class OwnModel:
         sums.ensemble = rows.ensemble
         sums.add_rows(rows.with_weight())
         sums.forget_proof()
-        return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
+        return sums, self._noted(sums, log, passed)
+
+    def _noted(self, sums: PeriodSums, log: WarningLog, passed: Dataset) -> list[str]:
+        """Return the notes of a part: what readers were warned of, and what they see in the results only."""
+        estimated = [] if sums.estimated is None else [sums.estimated]
+        return log.texts + [HAS_MARGINS] * (passed.base_margin is not None) + estimated
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
         """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.

@@ -536,12 +536,17 @@ class Records:
         return len(removed)
 
     def repeated(self, series: Series, moment: Moment, part: str, state: State, waits: bool) -> str | None:
-        """Return a warning if the same rows are another part or another period too, which may be a mistake.
+        """Return a warning if the rows that were added are another part or another period too: maybe a mistake.
 
         Rows that wait for their responses are compared with others that do, and rows with responses likewise.
         """
-        digest = _rows_digest(state)
         others: list[tuple[Moment, str, Part | Waiting]]
+        if waits:
+            own: list[Part] | list[Waiting] = self.content.waiting(series.id, moment.text)
+        else:
+            period = self.period_at(series, moment)
+            own = [] if period is None else self.content.parts(period.id)
+        digest = next(each.rows_digest for each in own if each.part == part)
         if waits:
             there = self.content.waiting(series.id, rows_digest=digest)
             others = [(other.moment, other.part, other) for other in there]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError
+from debias.rows.few_trees import sums_of_few_trees
 from debias.rows.performance import Measure, least_loss
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 from debias.trees.routing import Router
@@ -153,6 +154,7 @@ def loss_sums(
     margin: Array,
     weight: Array,
     n_jobs: int = 1,
+    n_trees: int | None = None,
 ) -> Array:
     """Return weighted sums over rows of the parts of their loss, which takes less time than the parts of each row.
 
@@ -163,6 +165,9 @@ def loss_sums(
     margin : array of shape (n_rows, n_outputs)
         ``Rows.margins`` of the rows.
     weight : array of shape (n_rows,)
+    n_trees : int, optional
+        Through how many trees of an averaged ensemble a row goes, whose parts are then estimates
+        (:mod:`debias.rows.few_trees`); the rows must be in random order. All trees by default.
 
     Returns
     -------
@@ -180,7 +185,10 @@ def loss_sums(
     ends = Ends.of(ensemble, kept, margin - start)
     factors = weight[:, None] * np.stack([ends.slope, ends.expected])
     sums = [np.array([weight @ of_rows for of_rows in ends.losses()])]
-    sums.extend(shapley_sums(ensemble, X, factors, n_jobs))
+    if n_trees is not None and n_trees < ensemble.n_trees:
+        sums.extend(sums_of_few_trees(ensemble, X, factors, ends.last - ends.first, n_trees, n_jobs))
+    else:
+        sums.extend(shapley_sums(ensemble, X, factors, n_jobs))
     return np.concatenate(sums)
 
 

@@ -277,7 +277,7 @@ class NodeSums(NodeTotals):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that can be added, as arrays; partial sums are sent and stored in this form."""
-        leaf = self.ensemble.left < 0
+        leaf = np.flatnonzero(self.ensemble.left < 0)  # numbers are taken by number faster than by a mask
         state = {"n": self._n[leaf], "s": self._s[leaf], "totals": self._totals}
         if self._q.size:
             state["q"] = self._q[leaf]
@@ -292,8 +292,8 @@ class NodeSums(NodeTotals):
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Add the :meth:`state` of other sums over the same trees."""
-        leaf = self.ensemble.left < 0
-        if state["n"].shape != (int(leaf.sum()),):
+        leaf = np.flatnonzero(self.ensemble.left < 0)
+        if state["n"].shape != leaf.shape:
             raise RowsError("node sums of two different ensembles cannot be added")
         names = tuple(state["names"].tolist())
         if not self.ensemble.named and state["totals"][0]:
@@ -306,12 +306,12 @@ class NodeSums(NodeTotals):
                 "only one of these node sums has a running loss, so their sum would have none. Make both with "
                 "debias.NodeSums(model, running_loss=True), or neither"
             )
-        total = added(self.state(), state)
-        self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"]
+        total = added(self.state(), state) if self._totals.any() else dict(state)
+        self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"].copy()
         if self._q.size:
-            self._q[leaf] = total["q"]
+            self._q[leaf] = total.get("q", 0.0)
         without_loss = state["totals"][0] and "drop" not in state  # sums over no rows take the loss of the others
-        self._drop = None if without_loss else total.get("drop")
+        self._drop = None if without_loss else total.get("drop", self._drop)
         if "squares" in total:
             self._squares = np.zeros_like(self._n)
             self._squares[leaf] = total["squares"]

@@ -16,6 +16,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
 from debias.positions import evenly_spaced
+from debias.rows.few_trees import leaves_of_a_tree, trees_a_row
 from debias.rows.leaf_lines import refuse_lines
 from debias.rows.loss_parts import KeptRows, loss_sums, metric_of
 from debias.rows.node_sums import KEPT, NodeSums
@@ -89,7 +90,8 @@ class PeriodSums(NodeSums):
         Number of threads; 1 by default.
     loss_rows : int or None
         The loss of so many rows at most of each table or batch, drawn at random, is divided into its parts
-        (:mod:`debias.rows.loss_parts`); of all rows if None, and of none if 0.
+        (:mod:`debias.rows.loss_parts`); of all rows if None, and of none if 0. Of a forest with large trees the parts
+        are then estimates, unless it is None (:mod:`debias.rows.few_trees`).
     kept_rows : int
         So many of these rows at most are kept as they are.
 
@@ -217,7 +219,7 @@ class PeriodSums(NodeSums):
                 f"rows={rows!r} is not one of 'auto', 'held-out': a history is of rows that the model has not seen"
             )
         counts = [] if self._counter is None else self._counter.counts()
-        found = replace(recognised(self.ensemble, counts, self.n_rows), shift=None)
+        found = recognised(self.ensemble, counts, self.n_rows, with_shift=False)
         if found.p_fresh >= BEYOND_CHANCE:
             found = replace(found, p_fresh=1.0)
         without_bags(self.ensemble, found, rows, self.n_rows, log)
@@ -248,7 +250,7 @@ class PeriodSums(NodeSums):
             pairs are watched. ``names``: the features. Leaf counts and sums over
             batches, until :meth:`refuse_training_rows` was called.
         """
-        leaf = self.ensemble.left < 0
+        leaf = np.flatnonzero(self.ensemble.left < 0)
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
         own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts} | self._kept
         own |= {} if self._pairs is None else self._pairs.state()
@@ -260,7 +262,7 @@ class PeriodSums(NodeSums):
             raise RowsError("these are node sums without residuals: make period sums of the same rows, and add those")
         self._pairs = self._pairs_with(state)
         super().merge(state)
-        self._e[self.ensemble.left < 0] += state["residual"]
+        self._e[np.flatnonzero(self.ensemble.left < 0)] += state["residual"]
         self._variances = self._variances + state["variances"]
         self._weights = self._weights + state["weights"]
         self._batches = self._batches + state.get("batches", 0.0)
@@ -322,6 +324,23 @@ class PeriodSums(NodeSums):
         """
         covers = abs(self._loss_parts[0] - self.total_weight) <= ROUNDING * self.total_weight
         return self._loss_parts if covers and self.total_weight > 0 else None
+
+    @property
+    def estimated(self) -> str | None:
+        """How the parts of the loss are estimated; None if they are exact, or there are none."""
+        few, n_trees = self._trees_a_row, self.ensemble.n_trees
+        if self.metric is None or few == n_trees:
+            return None
+        return (
+            f"the parts of the loss are estimates: each row went through {few} of the {n_trees:,} trees, which have "
+            f"{leaves_of_a_tree(self.ensemble):,.0f} leaves on average. They add up to the loss; standard errors over "
+            "periods contain what the estimates vary"
+        )
+
+    @property
+    def _trees_a_row(self) -> int:
+        """Through how many trees a row goes for the parts of the loss."""
+        return self.ensemble.n_trees if self._loss_rows is None else trees_a_row(self.ensemble)
 
     @property
     def kept(self) -> tuple[KeptRows, NDArray[np.float64]]:
@@ -448,7 +467,8 @@ class PeriodSums(NodeSums):
         with np.errstate(over="ignore", invalid="ignore"):
             total, weight = rows.weight.sum(), rows.weight[used]
             assert rows.margins is not None
-            sums = loss_sums(rows.ensemble, X, rows.response.part(used), rows.margins[used], weight, rows.n_jobs)
+            of_rows = (X, rows.response.part(used), rows.margins[used], weight)
+            sums = loss_sums(rows.ensemble, *of_rows, rows.n_jobs, self._trees_a_row)
             sums *= total / weight.sum()
         if not np.isfinite(sums).all():
             self.no_loss = f"the {self.metric} of some rows is not finite"
@@ -520,7 +540,10 @@ class PeriodSums(NodeSums):
         if self._summed_up:
             return
         trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
-        kernels.sum_up(*trees, self._n.copy(), self._e, self._q)
+        by_output = np.ascontiguousarray(self._e.T)
+        for of_output in by_output:  # in the place of numbers of rows, which the kernel sums up too
+            kernels.sum_up(*trees, of_output, np.zeros((of_output.size, 0)), self._q)
+        self._e[:] = by_output.T
         super()._sum_up()
 
 

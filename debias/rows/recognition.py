@@ -207,8 +207,13 @@ def recognise(
     return recognised(ensemble, once, table.n_rows // copies)
 
 
-def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
-    """Estimate how many of `n_rows_in_all` rows are training rows, from the counts in the leaves of some trees."""
+def recognised(
+    ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int, with_shift: bool = True
+) -> Recognition:
+    """Estimate how many of `n_rows_in_all` rows are training rows, from the counts in the leaves of some trees.
+
+    Without `with_shift`, the rows are not compared with the training rows at the splits, and the shift is None.
+    """
     whole, *parts = (of_trees(counted, trees) for trees in looks(ensemble)) if counted else [[]]
     exact = bool(whole) and _all_there(whole)
     if ensemble.objective.smoothed:
@@ -218,7 +223,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         return _without_estimate(False, SUMS if holds_sums else UNKNOWN)
     if not ensemble.uniform_rows:
         return _without_estimate(exact, MIXED)
-    shift = shift_of(ensemble, whole)
+    shift = shift_of(ensemble, whole) if with_shift else None
     of_whole = _Look.of(whole)
     if of_whole is None:
         return _without_estimate(exact, "the trees have too few leaves", shift)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.kernels import patterns as pattern_kernels
     from debias.trees.kernels import shapley as kernels
+    from debias.trees.kernels import shapley_sums as sum_kernels
 
     Edges = tuple[NDArray[np.int32], NDArray[np.float64], int]
 
@@ -129,41 +130,128 @@ def shapley_sums(
     UnsupportedModelError
         The model does not store the training weights of its leaves.
     """
-    from debias.trees.kernels import shapley_sums as kernels
-
-    weight, outputs = _leaf_weight(ensemble), _outputs_to_explain(ensemble)
-    if outputs[0]:
-        factor = factor - factor[:, :, :1]
-    if ensemble.averaged:
-        factor = factor / ensemble.n_trees
-    by_output = np.ascontiguousarray(factor.transpose(2, 1, 0))
-    nodes = nodes_at(ensemble, slice(None))
-    threshold = ensemble.routing_threshold.astype(np.float64)
-    quadrature = _quadratures(MOST_SUMMED_UP)
-    trees = kernels.Trees(ensemble.tree_start, nodes, threshold, weight, ensemble.value, outputs, *quadrature)
+    outputs = _outputs_to_explain(ensemble)
+    by_output = _by_output(ensemble, factor / ensemble.n_trees if ensemble.averaged else factor)
+    trees = _kernel_trees(ensemble, 0, ensemble.n_trees, outputs)
     n_shares = max(1, min(SHARES, ensemble.n_trees // TREES_A_SHARE))
     edges = np.linspace(0, ensemble.n_trees, n_shares + 1).astype(np.int64)
     sums = np.zeros((n_shares, 2, ensemble.n_features))
     left_out = np.zeros(ensemble.n_trees, dtype=bool)
-    for begin in range(0, len(X), ROWS_OF_SUMS):
-        rows = slice(begin, begin + ROWS_OF_SUMS)
-        column, of_rows = np.ascontiguousarray(X[rows].T), np.ascontiguousarray(by_output[:, rows])
-        of_a_leaf = OF_A_LEAF * len(column[0]) * outputs.size
+    for column, of_rows, rows in _blocks_of_sums(X, by_output):
 
-        def add(shares: slice, column: Any = column, of_rows: Any = of_rows, of_a_leaf: float = of_a_leaf) -> None:
+        def add(shares: slice, column: Any = column, of_rows: Any = of_rows) -> None:
             for share in range(shares.start, shares.stop):
                 numbers = np.arange(edges[share], edges[share + 1])
-                arrays = (column, of_rows, ensemble.tree_output, of_a_leaf, sums[share])
-                left_out[numbers] = kernels.add_sums(trees, numbers, *arrays)
+                arrays = (column, of_rows, ensemble.tree_output, outputs, sums[share])
+                left_out[numbers] = _add_sums(trees, numbers, *arrays)
 
         over_parts(n_shares, add, n_jobs)
-        others = np.flatnonzero(left_out)
-        if others.size:
-            phi = np.zeros((of_rows.shape[1], ensemble.n_outputs, ensemble.n_features))
-            _add_values(ensemble, X[rows], others, outputs, n_jobs, phi)
-            sums[0] += np.einsum("ick,cij->jk", phi, of_rows)
+        _add_others(ensemble, X[rows], np.flatnonzero(left_out), of_rows, outputs, n_jobs, sums[0])
     total: NDArray[np.float64] = sums.sum(axis=0)
     return total
+
+
+def shapley_sums_of_trees(
+    ensemble: TreeEnsemble,
+    trees: NDArray[np.int64],
+    X: NDArray[np.floating[Any]],
+    factor: NDArray[np.float64],
+    n_jobs: int = 1,
+) -> NDArray[np.float64]:
+    """Return :func:`shapley_sums` of some trees of an averaged ensemble, each as if it were the only tree.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    trees : array of int64
+        Which trees.
+    X, factor, n_jobs
+        As for :func:`shapley_sums`.
+
+    Returns
+    -------
+    array of shape (len(trees), 2, n_features)
+        The mean over all trees of the ensemble is the result of :func:`shapley_sums`.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model does not store the training weights of its leaves.
+    """
+    outputs, by_output = _outputs_to_explain(ensemble), _by_output(ensemble, factor)
+    sums, number = np.zeros((len(trees), 2, ensemble.n_features)), np.zeros(1, dtype=np.int64)
+    left_out = np.zeros(len(trees), dtype=bool)
+    of_tree = [_kernel_trees(ensemble, tree, tree + 1, outputs) for tree in trees.tolist()]
+    first = ensemble.tree_output[trees]
+    for column, of_rows, rows in _blocks_of_sums(X, by_output):
+
+        def add(some: slice, column: Any = column, of_rows: Any = of_rows) -> None:
+            for k in range(some.start, some.stop):
+                left_out[k] = _add_sums(of_tree[k], number, column, of_rows, first[k : k + 1], outputs, sums[k])[0]
+
+        over_parts(len(trees), add, n_jobs)
+        for k in np.flatnonzero(left_out):
+            _add_others(ensemble, X[rows], trees[k : k + 1], of_rows, outputs, n_jobs, sums[k])
+    return sums
+
+
+def _by_output(ensemble: TreeEnsemble, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factors of the outputs to explain, shape (n_outputs, n_rows, 2)."""
+    if _outputs_to_explain(ensemble)[0]:
+        factor = factor - factor[:, :, :1]
+    return np.ascontiguousarray(factor.transpose(2, 1, 0))
+
+
+def _kernel_trees(ensemble: TreeEnsemble, begin: int, end: int, outputs: NDArray[np.int64]) -> sum_kernels.Trees:
+    """Return the trees `begin` to `end` in the form of the kernel of sums."""
+    from debias.trees.kernels import shapley_sums as kernels
+
+    start = ensemble.tree_start[begin : end + 1]
+    at = slice(start[0], start[-1])
+    threshold, weight = ensemble.routing_threshold[at].astype(np.float64), _leaf_weight(ensemble)[at]
+    arrays = (nodes_at(ensemble, at), threshold, weight, ensemble.value[at], outputs)
+    return kernels.Trees(start - start[0], *arrays, *_quadratures(MOST_SUMMED_UP))
+
+
+def _blocks_of_sums(
+    X: NDArray[np.floating[Any]], by_output: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.floating[Any]], NDArray[np.float64], slice]]:
+    """Yield the columns of blocks of rows, their factors, and which rows they are."""
+    for begin in range(0, len(X), ROWS_OF_SUMS):
+        rows = slice(begin, begin + ROWS_OF_SUMS)
+        yield np.ascontiguousarray(X[rows].T), np.ascontiguousarray(by_output[:, rows]), rows
+
+
+def _add_sums(
+    trees: sum_kernels.Trees,
+    numbers: NDArray[np.int64],
+    column: NDArray[np.floating[Any]],
+    of_rows: NDArray[np.float64],
+    first_output: NDArray[np.int32],
+    outputs: NDArray[np.int64],
+    sums: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Add sums over a block of rows, and return which trees were left out, because another way takes less time."""
+    from debias.trees.kernels import shapley_sums as kernels
+
+    of_a_leaf = OF_A_LEAF * column.shape[1] * outputs.size
+    return kernels.add_sums(trees, numbers, column, of_rows, first_output, of_a_leaf, sums)
+
+
+def _add_others(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    trees: NDArray[np.int64],
+    of_rows: NDArray[np.float64],
+    outputs: NDArray[np.int64],
+    n_jobs: int,
+    sums: NDArray[np.float64],
+) -> None:
+    """Add the sums of trees that were left out, from the values of each row."""
+    if trees.size:
+        phi = np.zeros((len(X), ensemble.n_outputs, ensemble.n_features))
+        _add_values(ensemble, X, trees, outputs, n_jobs, phi)
+        sums += np.einsum("ick,cij->jk", phi, of_rows)
 
 
 def shapley_products(

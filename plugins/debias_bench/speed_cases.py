@@ -24,6 +24,8 @@ EXPLAINED = 20
 """Number of rows for TreeExplainer. Its time is proportional to the rows; all rows would take hours."""
 EXPLAINED_BY_LIBRARIES = 100
 """Number of rows for the other packages in the cases of SHAP values."""
+ROWS_OF_A_DAY, DAYS = 10_000, 8
+"""Number of rows that are added to a history at a time, and of different days."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +198,8 @@ def histories(full: bool) -> Iterator[Case]:
     from sklearn.ensemble import RandomForestRegressor
     from xgboost import XGBRegressor
 
-    (X, of_train), (fresh, of_fresh) = numbers(20_000, 20), numbers(10_000, 20, seed=1)
+    # More days than calls: each has rows of its own, so no call reads an earlier day that might be the same.
+    (X, of_train), (fresh, of_fresh) = numbers(20_000, 20), numbers(ROWS_OF_A_DAY * DAYS, 20, seed=1)
     boosted: dict[str, Any] = {"n_estimators": 500, "learning_rate": 0.1, "n_jobs": 1}
     leaves: dict[str, Any] = {"max_leaves": 255, "max_depth": 0, "grow_policy": "lossguide"}
     forest: dict[str, Any] = {"max_features": 1 / 3, "n_jobs": 1, "random_state": 0}
@@ -212,19 +215,21 @@ def histories(full: bool) -> Iterator[Case]:
     if full:
         models["random forest, 500 grown-out trees"] = RandomForestRegressor(500, **forest)
     for name, model in models.items():
-        predict = partial(model.fit(X, of_train).predict, fresh)
+        predict = partial(model.fit(X, of_train).predict, fresh[:ROWS_OF_A_DAY])
         for parts, told in ((True, ""), (False, ", no parts of the loss")):
             with TemporaryDirectory() as folder:
                 path = f"{folder}/days.history"
                 history = debias.History(model, path) if parts else debias.History(model, path, loss_rows=0)
-                title = f"{name}, n={len(fresh):,} held out, p=20, 1 thread: a day of a history{told}"
+                title = f"{name}, n={ROWS_OF_A_DAY:,} held out, p=20, 1 thread: a day of a history{told}"
                 yield Case(title, partial(_add_day, history, fresh, of_fresh, count()), "predict", predict, "1.3")
 
 
 def _add_day(history: debias.History, X: NDArray[np.float32], y: NDArray[np.float64], days: Iterator[int]) -> None:
+    day = next(days)
+    rows = slice(day % DAYS * ROWS_OF_A_DAY, (day % DAYS + 1) * ROWS_OF_A_DAY)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", debias.DebiasWarning)  # the days have the same rows
-        history.add(X, y, at=next(days), rows="held-out")
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # after the last day, the first one comes again
+        history.add(X[rows], y[rows], at=day, rows="held-out")
 
 
 def explained(full: bool) -> Iterator[Case]:

@@ -8,11 +8,13 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
 from debias.monitor.records import FORMAT, SCORES, SUMS
 from debias.monitor.store import VERSION
+from debias.rows import few_trees
 from debias.rows.sealed import seal, unseal
 
 from .conftest import FIRST
@@ -176,6 +178,30 @@ def test_a_sample_of_rows_estimates_the_loss_of_all(model, path, days, tmp_path)
     assert found.n_rows == (12 * 30, 8 * 30)
     assert abs(found.loss.after - expected.loss.after) < 4 * found.loss.error
     assert [found.feature_names[k] for k in found.costs_more] == ["a"]
+
+
+@pytest.mark.thorough
+def test_parts_from_a_few_large_trees_add_up_and_say_that_they_are_estimates(path, days, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_trees, "LEAVES_OF_A_TREE", 4)  # as if trees of 16 leaves were large
+    forest = RandomForestRegressor(8, max_leaf_nodes=16, random_state=0).fit(*days(1000, 500))
+    windows = {"recent": 8, "reference": "first 12"}
+    estimated = filled(forest, path, days).changes(**windows)
+    exact = filled(forest, tmp_path / "exact.history", days, loss_rows=None).changes(**windows)
+    (note,) = [text for text in estimated.warnings if "are estimates" in text]
+    assert "each row went through 2 of the 8 trees, which have 16 leaves on average" in note
+    assert "(20 periods or parts from" in note
+    assert not [text for text in exact.warnings if "are estimates" in text]
+    for part in ("loss", "base"):
+        for window in ("before", "after"):
+            assert getattr(getattr(estimated.loss, part), window) == pytest.approx(
+                getattr(getattr(exact.loss, part), window), rel=1e-12
+            )
+    costs = estimated.loss.statistics["cost"], exact.loss.statistics["cost"]
+    assert costs[0].sum() == pytest.approx(costs[1].sum(), rel=1e-9)
+    assert (costs[0] != costs[1]).any()
+    error = estimated.loss.statistics["error"]
+    assert (np.abs(costs[0] - costs[1])[error > 0] < 4 * error[error > 0]).all()
+    assert [estimated.loss.feature_names[k] for k in estimated.loss.costs_more] == ["a"]
 
 
 def test_models_without_a_loss_of_rows_say_so(path, days):

@@ -7,9 +7,11 @@ cdef extern from *:
     #if defined(__GNUC__)
     typedef double debias_lanes __attribute__((vector_size(32), aligned(8), may_alias));
     #define DEBIAS_WIDTH 4
+    #define debias_spread(x) ((x) - (debias_lanes){0}) /* x - 0 is x, also for -0 */
     #else
     typedef double debias_lanes;
     #define DEBIAS_WIDTH 1
+    #define debias_spread(x) (x)
     #endif
     #define debias_at(from) (*(const debias_lanes*)(from))
     #define debias_put(to, lanes) (*(debias_lanes*)(to) = (lanes))
@@ -18,6 +20,7 @@ cdef extern from *:
     ctypedef double Lanes "debias_lanes"
     Lanes at "debias_at"(const double* first) noexcept nogil
     void put "debias_put"(double* first, Lanes lanes) noexcept nogil
+    Lanes spread "debias_spread"(double x) noexcept nogil
     cdef enum:
         WIDTH "DEBIAS_WIDTH"
 

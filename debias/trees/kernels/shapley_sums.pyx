@@ -36,7 +36,9 @@ from libc.string cimport memset
 
 import numpy as np
 
-from debias.trees.kernels.quadrature cimport GONE, LANES, LEFT, RIGHT, WIDTH, Lanes, at, factors_of_edges, put
+from debias.trees.kernels.quadrature cimport (
+    GONE, LANES, LEFT, RIGHT, WIDTH, Lanes, at, factors_of_edges, put, spread
+)
 from debias.trees.kernels.routing cimport answers
 
 cdef enum:
@@ -494,21 +496,69 @@ cdef void add_product(
         if n_cells > n_patterns:
             twice[2 * n_patterns] = twice[2 * n_patterns + 1] = 0.0
         memset(R, 0, 2 * n_cells * sizeof(double))
-        for u in range(size):
+        u = 0
+        while u + 4 <= size:
+            multiply_four(n_cells, &room.W[2 * u * n_cells], twice, &P[u], R, &M[2 * u])
+            u += 4
+        for u in range(u, size):
             multiply_cells(n_cells, &room.W[2 * u * n_cells], twice, P[u], R, &M[2 * u])
     for k in range(n_above - 1, -1, -1):
         half = 1LL << k
-        on[0] = on[1] = off[0] = off[1] = 0.0
-        for u in range(half):
-            off[0] += M[2 * u]
-            off[1] += M[2 * u + 1]
-            on[0] += M[2 * (half + u)]
-            on[1] += M[2 * (half + u) + 1]
-            M[2 * u] += M[2 * (half + u)]
-            M[2 * u + 1] += M[2 * (half + u) + 1]
+        if half == 1:
+            off[0], off[1], on[0], on[1] = M[0], M[1], M[2], M[3]
+        else:
+            halve(2 * half, M, on, off)
         stay, follow = 1 / (1 - t), (1 - z[k]) / (z[k] * (1 - t) + t)
         sums[0, feature[k]] += follow * on[0] - stay * off[0]
         sums[1, feature[k]] += follow * on[1] - stay * off[1]
+
+
+cdef inline void halve(int64_t n, double* M, double* on, double* off) noexcept nogil:
+    """Write the sums of n numbers of pairs, and of the n that follow; add the latter to the former, one by one."""
+    cdef int64_t x, lane
+    cdef double sums_off[LANES]
+    cdef double sums_on[LANES]
+    cdef Lanes here, there, total_off, total_on
+    for lane from 0 <= lane < LANES by WIDTH:
+        total_off = total_on = spread(0.0)
+        for x from lane <= x < n by LANES:
+            here, there = at(&M[x]), at(&M[n + x])
+            total_off += here
+            total_on += there
+            put(&M[x], here + there)
+        put(&sums_off[lane], total_off)
+        put(&sums_on[lane], total_on)
+    off[0], off[1] = sums_off[0] + sums_off[2], sums_off[1] + sums_off[3]
+    on[0], on[1] = sums_on[0] + sums_on[2], sums_on[1] + sums_on[3]
+
+
+cdef inline void multiply_four(
+    int64_t n_cells, const double* W, const double* twice, const double* p, double* R, double* M
+) noexcept nogil:
+    """Do what `multiply_cells` does for four u in a row: R is then read and written once for all."""
+    cdef int64_t x, lane, u, n = 2 * n_cells
+    cdef const double* W1 = &W[n]
+    cdef const double* W2 = &W[2 * n]
+    cdef const double* W3 = &W[3 * n]
+    cdef double found[4 * LANES]
+    cdef Lanes a, b, c, d, T, total0, total1, total2, total3
+    cdef Lanes P0 = spread(p[0]), P1 = spread(p[1]), P2 = spread(p[2]), P3 = spread(p[3])
+    for lane from 0 <= lane < LANES by WIDTH:
+        total0 = total1 = total2 = total3 = spread(0.0)
+        for x from lane <= x < n by LANES:
+            a, b, c, d, T = at(&W[x]), at(&W1[x]), at(&W2[x]), at(&W3[x]), at(&twice[x])
+            total0 += a * T
+            total1 += b * T
+            total2 += c * T
+            total3 += d * T
+            put(&R[x], at(&R[x]) + ((a * P0 + b * P1) + (c * P2 + d * P3)))
+        put(&found[lane], total0)
+        put(&found[LANES + lane], total1)
+        put(&found[2 * LANES + lane], total2)
+        put(&found[3 * LANES + lane], total3)
+    for u in range(4):
+        M[2 * u] = (found[u * LANES] + found[u * LANES + 2]) * p[u]
+        M[2 * u + 1] = (found[u * LANES + 1] + found[u * LANES + 3]) * p[u]
 
 
 cdef inline void multiply_cells(
@@ -517,13 +567,9 @@ cdef inline void multiply_cells(
     """Add p W to R, and write the sums of W T times p, a pair; two cells at a time."""
     cdef int64_t x, lane
     cdef double found[LANES]
-    cdef double by[LANES]
-    cdef Lanes here, total, P
-    for lane in range(LANES):
-        by[lane] = p
-        found[lane] = 0.0
+    cdef Lanes here, total, P = spread(p)
     for lane from 0 <= lane < LANES by WIDTH:
-        total, P = at(&found[lane]), at(&by[lane])
+        total = spread(0.0)
         for x from lane <= x < 2 * n_cells by LANES:
             here = at(&W[x])
             total += here * at(&twice[x])
@@ -564,9 +610,9 @@ cdef void add_deep(
             for q in range(n_q):
                 stay[q], follow[q] = z[k] * (1 - t[q]), z[k] * (1 - t[q]) + t[q]
             for u from 0 <= u < half by n_q:
-                for q in range(n_q):
-                    P[half + u + q] = P[u + q] * follow[q]
-                    P[u + q] = P[u + q] * stay[q]
+                for q from 0 <= q < n_q by WIDTH:
+                    put(&P[half + u + q], at(&P[u + q]) * at(&follow[q]))
+                    put(&P[u + q], at(&P[u + q]) * at(&stay[q]))
         memset(&room.half_sums[h, 0], 0, (2 * n_q << (begin[h + 1] - begin[h])) * sizeof(double))
     fill(trees, root, output, t, n_q, room)
     memset(&room.R[0], 0, 2 * n_q * n_patterns * sizeof(double))
@@ -590,7 +636,7 @@ cdef inline void add_rows(
     cdef const uint32_t* bits = &room.bits[room.level[root], 0]
     cdef const uint16_t* cell = &room.cell[0]
     cdef uint32_t mask = (<uint32_t>1 << first) - 1
-    cdef int64_t r, q, lane
+    cdef int64_t r, q
     cdef double* one
     cdef double* other
     cdef double* R
@@ -598,16 +644,13 @@ cdef inline void add_rows(
     cdef const double* T
     cdef const double* P1
     cdef const double* P2
-    cdef double factors[2 * LANES]
     cdef Lanes a, b, x, here, of_first, of_second
     for r in range(n):
         P1, P2 = &room.half_P[0, (bits[r] & mask) * n_q], &room.half_P[1, (bits[r] >> first) * n_q]
         one, other = &room.half_sums[0, 2 * (bits[r] & mask) * n_q], &room.half_sums[1, 2 * (bits[r] >> first) * n_q]
         T, R = &root_T[cell[r] * n_q], &room.R[2 * cell[r] * n_q]
-        for lane in range(LANES):
-            factors[lane], factors[LANES + lane] = pair[2 * r], pair[2 * r + 1]
+        a, b = spread(pair[2 * r]), spread(pair[2 * r + 1])
         for q from 0 <= q < n_q by WIDTH:
-            a, b = at(&factors[q % LANES]), at(&factors[LANES + q % LANES])
             of_first, of_second, here = at(&P1[q]), at(&P2[q]), at(&T[q])
             x = here * of_second
             put(&one[q], at(&one[q]) + a * x)
@@ -632,28 +675,38 @@ cdef void add_half(
     double[:, ::1] sums,
 ) noexcept nogil:
     """Add what the features of one half of those above a deep subtree have."""
-    cdef int64_t k, u, j, q, half
+    cdef int64_t k, u, j, q, half, pair = 2 * n_q
     cdef double* M = &room.half_sums[h, 0]
     cdef const double* P = &room.half_P[h, 0]
     cdef double on[2 * MOST_NODES]
     cdef double off[2 * MOST_NODES]
+    cdef double stay[MOST_NODES]
+    cdef double follow[MOST_NODES]
+    cdef Lanes here, there, total_on, total_off
     for u in range(1LL << n_bits):
-        for j in range(2):
-            for q in range(n_q):
-                M[(2 * u + j) * n_q + q] *= P[u * n_q + q]
+        for q from 0 <= q < n_q by WIDTH:
+            here = at(&P[u * n_q + q])
+            put(&M[u * pair + q], at(&M[u * pair + q]) * here)
+            put(&M[u * pair + n_q + q], at(&M[u * pair + n_q + q]) * here)
+    for q in range(n_q):
+        stay[q] = 1 / (1 - t[q])
     for k in range(n_bits - 1, -1, -1):
-        half = 2 * n_q << k
-        for j in range(2 * n_q):
-            on[j] = off[j] = 0.0
-        for u from 0 <= u < half by 2 * n_q:
-            for j in range(2 * n_q):
-                off[j] += M[u + j]
-                on[j] += M[half + u + j]
-                M[u + j] += M[half + u + j]
+        half = pair << k
+        for j from 0 <= j < pair by WIDTH:
+            total_off, total_on = at(&M[j]), at(&M[half + j])
+            put(&M[j], total_off + total_on)
+            for u from pair + j <= u < half by pair:
+                here, there = at(&M[u]), at(&M[half + u])
+                total_off += here
+                total_on += there
+                put(&M[u], here + there)
+            put(&off[j], total_off)
+            put(&on[j], total_on)
+        for q in range(n_q):
+            follow[q] = (1 - z[k]) / (z[k] * (1 - t[q]) + t[q])
         for j in range(2):
             for q in range(n_nodes):
-                sums[j, feature[k]] += (1 - z[k]) / (z[k] * (1 - t[q]) + t[q]) * on[j * n_q + q]
-                sums[j, feature[k]] -= off[j * n_q + q] / (1 - t[q])
+                sums[j, feature[k]] += follow[q] * on[j * n_q + q] - stay[q] * off[j * n_q + q]
 
 
 cdef void fill(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.chosen_rows import permuted_positions
+from debias.plugin import permuted_positions
 
 if TYPE_CHECKING:
     import pandas as pd
