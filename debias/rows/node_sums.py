@@ -310,8 +310,10 @@ class NodeSums(NodeTotals):
         self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"].copy()
         if self._q.size:
             self._q[leaf] = total.get("q", 0.0)
-        without_loss = state["totals"][0] and "drop" not in state  # sums over no rows take the loss of the others
-        self._drop = None if without_loss else total.get("drop", self._drop)
+        if "drop" in total:
+            self._drop = total["drop"].copy()
+        elif state["totals"][0]:  # sums over no rows take the loss of the others
+            self._drop = None
         if "squares" in total:
             self._squares = np.zeros_like(self._n)
             self._squares[leaf] = total["squares"]

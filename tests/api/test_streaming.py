@@ -24,6 +24,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.rows.node_sums import FORMAT, KIND
+from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import seal, unseal
 from support import simulated
 from support.agreement import assert_same_scores
@@ -549,6 +550,20 @@ def test_sums_with_and_without_the_running_loss_do_not_add():
     nothing = debias.NodeSums(booster, running_loss=True)
     with pytest.raises(debias.plugin.CompositionError, match="no running loss"):
         debias.score(booster, nothing + lacking, scorer="oob_loss")
+
+
+@pytest.mark.parametrize("kind", [debias.NodeSums, PeriodSums])
+def test_merged_sums_are_not_those_that_were_merged(kind):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    booster = XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(X, y)
+    options = {"running_loss": True} if kind is debias.NodeSums else {}
+    one, other = kind(booster, **options), kind(booster, **options)
+    other.update(fresh, fresh_y)
+    before = {name: array.copy() for name, array in other.state().items()}
+    one.merge(other.state())
+    one.update(fresh[:50], fresh_y[:50])
+    for name, array in other.state().items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
 def test_names_are_compared_where_the_model_has_none():
