@@ -306,7 +306,8 @@ class NodeSums(NodeTotals):
                 "only one of these node sums has a running loss, so their sum would have none. Make both with "
                 "debias.NodeSums(model, running_loss=True), or neither"
             )
-        total = added(self.state(), state) if self._totals.any() else dict(state)
+        is_empty = not (self._totals.any() or self._n.any())  # `add` keeps no totals
+        total = dict(state) if is_empty else added(self.state(), state)
         self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"].copy()
         if self._q.size:
             self._q[leaf] = total.get("q", 0.0)
