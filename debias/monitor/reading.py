@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +202,7 @@ def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:
     """
     if interactions is None:
         return ()
-    given = [] if isinstance(interactions, str) else list(interactions)
+    given = list(interactions) if isinstance(interactions, Iterable) and not isinstance(interactions, str) else []
     pairs = [(each[0], each[1]) for each in given if isinstance(each, tuple | list) and len(each) == 2]
     are_names = all(isinstance(one, str) and isinstance(other, str) and one != other for one, other in pairs)
     if not pairs or len(pairs) < len(given) or not are_names:
