@@ -27,6 +27,9 @@ REPEATED = 0.01
 MOST_NAMED = 5
 """A sentence names at most this many features."""
 LARGE_SHIFT = 0.5
+SHIFT_OF_PAIRS = 0.3
+"""From this effect size on, rows that moved may be why a pair changed: means move by half a standard deviation there, and
+the margin covers no more."""
 FAR_BELOW = 4
 """Standard errors by which the recent score is below 0 if the response is said to go the other way."""
 
@@ -256,14 +259,14 @@ def _undetected(changes: Changes) -> list[str]:
 
 
 def _pairs(changes: Changes) -> list[str]:
-    """Return what changed for pairs of features, and for which pairs rows that moved far may be the reason."""
+    """Return what changed for pairs of features, and for which pairs rows that moved may be the reason."""
     found = changes.pairs
     if found is None:
         return []
     moved = [
         named_together([escaped(name) for name in pair])
         for pair, changed in zip(found.pairs, found.changed, strict=True)
-        if changed and moved_far(changes, pair)
+        if changed and that_moved(changes, pair)
     ]
     if not moved:
         return found.summary()
@@ -271,9 +274,9 @@ def _pairs(changes: Changes) -> list[str]:
     return [*found.summary(), reason]
 
 
-def moved_far(changes: Changes, names: Iterable[str]) -> list[str]:
-    """Return which of these features have splits at which the rows moved far."""
-    far = changes.statistics["shifted"] & (changes.statistics["shift"] >= LARGE_SHIFT)
+def that_moved(changes: Changes, names: Iterable[str]) -> list[str]:
+    """Return which of these features have splits at which the rows moved far enough to change a pair."""
+    far = changes.statistics["shifted"] & (changes.statistics["shift"] >= SHIFT_OF_PAIRS)
     return [name for name in names if far[changes.feature_names.index(name)]]
 
 

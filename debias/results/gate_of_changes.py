@@ -10,7 +10,7 @@ import numpy as np
 
 from debias.errors import PolicyError
 from debias.results.any_look import NOT_AT_ANY_LOOK
-from debias.results.change_sentences import moved_far
+from debias.results.change_sentences import that_moved
 from debias.results.gate_of_loss import RULE as RULE_OF_LOSS
 from debias.results.gate_of_loss import result_of_loss
 from debias.results.gate_outcome import (
@@ -267,8 +267,8 @@ def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
         because = found.not_tested_because or "the model does not use them together, or these rows do not show it"
         return GateStatus.NOT_JUDGED, verdict, because
     if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
-        moved = moved_far(changes, pair)
-        reason = f"; rows moved far at the splits on {listed([*map(escaped, moved)])}, which may be the reason"
+        moved = that_moved(changes, pair)
+        reason = f"; rows shifted at the splits on {listed([*map(escaped, moved)])}, which may be the reason"
         return GateStatus.FAILED, verdict, found.in_words(k) + reason * bool(moved)
     if verdict is ChangeVerdict.STRONGER or found.kept[k]:
         passed = verdict if verdict is ChangeVerdict.STRONGER else ChangeVerdict.UNCHANGED
