@@ -28,8 +28,8 @@ MOST_NAMED = 5
 """A sentence names at most this many features."""
 LARGE_SHIFT = 0.5
 SHIFT_OF_PAIRS = 0.3
-"""From this effect size on, rows that moved may be why a pair changed: means move by half a standard deviation there, and
-the margin covers no more."""
+"""From this effect size on, rows that moved may be why a pair changed: means move by half a standard deviation, and the
+margin covers no more."""
 FAR_BELOW = 4
 """Standard errors by which the recent score is below 0 if the response is said to go the other way."""
 
