@@ -100,7 +100,7 @@ class OwnModel:
                 raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
         request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
         if self._pairs:
-            sums.watch(NamedPairs(self._member.at(request.level_of_columns, None), self._pairs))
+            sums.watch(self._named(request))
         try:
             request.passed.add_to(sums, request, self._member, log)
         except ExtractionError:
@@ -121,7 +121,8 @@ class OwnModel:
         Raises
         ------
         HistoryError
-            There are no rows, they are not in memory, or the loss of the model is not that of single rows.
+            There are no rows, they are not in memory, or the loss of the model is not that of single rows; or a name of
+            a pair is that of no column.
         DebiasError
             As for :func:`debias.score`.
         """
@@ -141,9 +142,14 @@ class OwnModel:
         if not rows.n_rows or not rows.weight.sum() > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if rows.n_rows else ""))
         sums.ensemble = rows.ensemble
+        if self._pairs:
+            self._named(request)(rows.ensemble)  # an unknown name is told now, and not when responses come
         sums.add_rows(rows.with_weight())
         sums.forget_proof()
         return sums, log.texts + [HAS_MARGINS] * (passed.base_margin is not None)
+
+    def _named(self, request: Request) -> NamedPairs:
+        return NamedPairs(self._member.at(request.level_of_columns, None), self._pairs)
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
         """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.

@@ -253,6 +253,8 @@ def test_an_unknown_feature_is_refused_and_nothing_is_written(product, path):
     history = debias.History(product, path, interactions=[("a", "bb")])
     with pytest.raises(HistoryError, match=r"names 'bb', which is no column\. Did you mean 'b'\?"):
         history.add(*day(0), at="2026-01-01")
+    with pytest.raises(HistoryError, match="names 'bb', which is no column"):
+        history.add(day(0)[0], at="2026-01-01")  # before the responses come
     assert not path.exists()
 
 
