@@ -234,7 +234,7 @@ def _named_pairs(asked: str | tuple[tuple[str, str], ...], changes: Changes) -> 
         if changes.any_look is not None:
             reason = f"not judged at any look: {NOT_AT_ANY_LOOK}"
         elif found is None:
-            reason = "no period of these windows has sums for pairs: name them in interactions= of the history"
+            reason = "no period of these windows has sums for pairs: name them when rows are added"
         else:
             reason = found.not_tested_because or (
                 "no pair was distinguishable from noise in the reference window, so none can fade"
@@ -261,7 +261,7 @@ def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
     if changes.any_look is not None:
         return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
     if found is None or k < 0:
-        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it in interactions="
+        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it when rows are added"
     verdict = found.verdict[k]
     if verdict is ChangeVerdict.NOT_COMPARED:
         because = found.not_tested_because or "the model does not use them together, or these rows do not show it"
