@@ -261,7 +261,7 @@ def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
     if changes.any_look is not None:
         return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
     if found is None or k < 0:
-        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it when rows are added"
+        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it when adding rows"
     verdict = found.verdict[k]
     if verdict is ChangeVerdict.NOT_COMPARED:
         because = found.not_tested_because or "the model does not use them together, or these rows do not show it"

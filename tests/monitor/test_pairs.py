@@ -219,7 +219,7 @@ def test_the_gate_judges_pairs(faded):
     assert gate.results[0].rule == "pairs_must_not_fade: b with a"
     assert "slope" in gate.results[0].reason
     # The shell shows this too, where arguments have other names.
-    assert gate.results[1].reason == "the last periods have no sums for this pair: name it when rows are added"
+    assert gate.results[1].reason == "the last periods have no sums for this pair: name it when adding rows"
     assert gate.results[2].value == "not in the model"
     assert gate.results[2].reason == "the model has no feature B, but it has 'b'"
     assert [str(result.status) for result in changes.check({"pairs_must_not_fade": "all"}).results][0] == "failed"
