@@ -262,6 +262,11 @@ def six_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([float(f"{value:.6g}") for value in values.ravel()], dtype=np.float64).reshape(values.shape)
 
 
+ALL_DIGITS = 1e15
+"""Floats hold all digits of smaller whole numbers."""
+MOST_DIGITS = 6
+
+
 def few_digits(number: float, digits: int = 3) -> str:
     """Return a number in a sentence: with this many digits, or all digits before the point, and never as 3.26e+03.
 
@@ -269,14 +274,31 @@ def few_digits(number: float, digits: int = 3) -> str:
     ----------
     number : float
     digits : int
-        Trailing zeros are left out. Numbers far below 1 have an exponent.
+        Trailing zeros are left out. Numbers far below 1 have an exponent, and so have those that are so large that
+        floats do not hold all their digits. There is no -0.
 
     Examples
     --------
     >>> [few_digits(number) for number in (3256.4, 99.96, 0.5, 0.01234)]
     ['3,256', '100', '0.5', '0.0123']
     """
-    return f"{number:,.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:.{digits}g}"
+    number = number + 0.0  # -0.0 becomes 0.0
+    return f"{number:,.0f}" if 10 ** (digits - 1) <= abs(number) < ALL_DIGITS else f"{number:.{digits}g}"
+
+
+def told_apart(one: float, other: float, digits: int = 3) -> tuple[str, str]:
+    """Return two numbers in a sentence that compares them: with up to six digits if they look the same with fewer.
+
+    Examples
+    --------
+    >>> told_apart(0.41212, 0.41238), told_apart(0.5, 0.5000000001), told_apart(120.2, 120.4)
+    (('0.4121', '0.4124'), ('0.5', '0.5'), ('120.2', '120.4'))
+    """
+    for more in range(digits, MOST_DIGITS + 1):
+        texts = few_digits(one, more), few_digits(other, more)
+        if texts[0] != texts[1]:
+            return texts
+    return few_digits(one, digits), few_digits(other, digits)
 
 
 def with_sign(number: float) -> str:

@@ -14,7 +14,7 @@ import pytest
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
-from debias.text import escaped, few_digits, json_text, listed, message, to_csv, with_sign
+from debias.text import escaped, few_digits, json_text, listed, message, to_csv, told_apart, with_sign
 from support.audits import made
 from support.versions import READ_EXACTLY
 
@@ -156,3 +156,17 @@ def test_a_number_in_a_sentence_has_its_first_digits_and_no_exponent_above_1(num
 def test_numbers_that_are_not_known_and_very_small_ones_are_written_too():
     assert few_digits(float("nan")) == with_sign(float("nan")) == "nan"
     assert few_digits(1.5e-7) == "1.5e-07"
+
+
+def test_nothing_is_minus_nothing_and_no_number_is_as_long_as_a_line():
+    assert few_digits(-0.0) == "0"
+    assert with_sign(-0.0) == "+0"
+    assert few_digits(1e14) == "100,000,000,000,000"
+    assert few_digits(1.234e22) == "1.23e+22"
+
+
+def test_numbers_that_differ_look_different():
+    assert told_apart(0.41212, 0.41238) == ("0.4121", "0.4124")
+    assert told_apart(100.2, 100.4) == ("100.2", "100.4")
+    assert told_apart(0.5, 0.6) == ("0.5", "0.6")
+    assert told_apart(0.5, 0.5) == told_apart(0.5, 0.5 + 1e-9) == ("0.5", "0.5")

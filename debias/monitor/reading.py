@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ class OwnModel:
                 raise RowsError(f"a history takes no {name}: leave {name} out of the Dataset")
         request = Request.of(self._model, passed, n_jobs=self._empty.n_jobs)
         if self._pairs:
-            sums.watch(NamedPairs(self._member.at(request.level_of_columns, None), self._pairs))
+            sums.watch(self._named(request))
         try:
             request.passed.add_to(sums, request, self._member, log)
         except ExtractionError:
@@ -122,7 +123,8 @@ class OwnModel:
         Raises
         ------
         HistoryError
-            There are no rows, they are not in memory, or the loss of the model is not that of single rows.
+            There are no rows, they are not in memory, or the loss of the model is not that of single rows; or a name of
+            a pair is that of no column.
         DebiasError
             As for :func:`debias.score`.
         """
@@ -142,6 +144,8 @@ class OwnModel:
         if not rows.n_rows or not rows.weight.sum() > 0:
             raise HistoryError("there are no rows" + (" with a weight above 0" if rows.n_rows else ""))
         sums.ensemble = rows.ensemble
+        if self._pairs:
+            self._named(request)(rows.ensemble)  # an unknown name is told now, and not when responses come
         sums.add_rows(rows.with_weight())
         sums.forget_proof()
         return sums, self._noted(sums, log, passed)
@@ -150,6 +154,9 @@ class OwnModel:
         """Return the notes of a part: what readers were warned of, and what they see in the results only."""
         estimated = [] if sums.estimated is None else [sums.estimated]
         return log.texts + [HAS_MARGINS] * (passed.base_margin is not None) + estimated
+
+    def _named(self, request: Request) -> NamedPairs:
+        return NamedPairs(self._member.at(request.level_of_columns, None), self._pairs)
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
         """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.
@@ -208,7 +215,7 @@ def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:
     """
     if interactions is None:
         return ()
-    given = [] if isinstance(interactions, str) else list(interactions)
+    given = list(interactions) if isinstance(interactions, Iterable) and not isinstance(interactions, str) else []
     pairs = [(each[0], each[1]) for each in given if isinstance(each, tuple | list) and len(each) == 2]
     are_names = all(isinstance(one, str) and isinstance(other, str) and one != other for one, other in pairs)
     if not pairs or len(pairs) < len(given) or not are_names:

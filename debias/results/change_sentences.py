@@ -13,7 +13,7 @@ from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
 from debias.results.windows import waiting_in_words
-from debias.text import counted, escaped, few_digits, percent, with_sign
+from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +27,9 @@ REPEATED = 0.01
 MOST_NAMED = 5
 """A sentence names at most this many features."""
 LARGE_SHIFT = 0.5
+SHIFT_OF_PAIRS = 0.3
+"""From this effect size on, rows that moved may be why a pair changed: means move by half a standard deviation, and the
+margin covers no more."""
 FAR_BELOW = 4
 """Standard errors by which the recent score is below 0 if the response is said to go the other way."""
 
@@ -44,7 +47,7 @@ def summary(changes: Changes) -> list[str]:
         *_means(changes),
         *_loss(changes),
         *(_by_feature(changes) if changes.any_look is None else []),
-        *([] if changes.pairs is None else changes.pairs.summary()),
+        *_pairs(changes),
         *_no_loss(changes),
         *_windows(changes),
         *([_tests(changes)] if changes.any_look is None else changes.any_look.summary(changes.alpha)),
@@ -102,9 +105,10 @@ def _means(changes: Changes) -> list[str]:
     ]
     also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
     since = "" if residual.since is None else f", since {escaped(residual.since)}"
+    before, after = told_apart(residual.before, residual.after)
     return [
-        f"The mean residual changed, for whatever reason{since}: {few_digits(residual.before)} before, "
-        f"{few_digits(residual.after)} recently; {escaped(residual.most)} deviates most.{also}"
+        f"The mean residual changed, for whatever reason{since}: {before} before, {after} recently; "
+        f"{escaped(residual.most)} deviates most.{also}"
     ]
 
 
@@ -114,7 +118,7 @@ def _loss(changes: Changes) -> list[str]:
     if found is None:
         return []
     loss, metric = found.loss, escaped(found.metric)
-    before, after, change = few_digits(loss.before), few_digits(loss.after), with_sign(loss.change)
+    (before, after), change = told_apart(loss.before, loss.after), with_sign(loss.change)
     ends = f"from {before} to {after} ({change}, standard error {few_digits(loss.error, 2)})"
     if np.isnan(loss.error):
         return [
@@ -200,9 +204,8 @@ def _changed(changes: Changes) -> str:
             direction = f"goes {'further' if weaker else 'less'} against the splits of the model"
         against = (after - before) * changes.statistics["response_change"][k] < 0
         rows = "; other rows moved it the other way" if against else ""
-        return (
-            f"{_name(changes, k)} {direction} (score {few_digits(before)} before, {few_digits(after)} recently{rows})"
-        )
+        of_before, of_after = told_apart(before, after)
+        return f"{_name(changes, k)} {direction} (score {of_before} before, {of_after} recently{rows})"
 
     return (
         f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
@@ -253,6 +256,28 @@ def _undetected(changes: Changes) -> list[str]:
         f"{_named(changes, found)}. The recent window ({recent}) may be too short to show "
         f"{'it' if len(found) == 1 else 'them'}.{reason}"
     ]
+
+
+def _pairs(changes: Changes) -> list[str]:
+    """Return what changed for pairs of features, and for which pairs rows that moved may be the reason."""
+    found = changes.pairs
+    if found is None:
+        return []
+    moved = [
+        named_together([escaped(name) for name in pair])
+        for pair, changed in zip(found.pairs, found.changed, strict=True)
+        if changed and that_moved(changes, pair)
+    ]
+    if not moved:
+        return found.summary()
+    reason = f"Shifted rows may be the reason for {listed(moved)}, if the model has another shape than the response."
+    return [*found.summary(), reason]
+
+
+def that_moved(changes: Changes, names: Iterable[str]) -> list[str]:
+    """Return which of these features have splits at which the rows moved far enough to change a pair."""
+    far = changes.statistics["shifted"] & (changes.statistics["shift"] >= SHIFT_OF_PAIRS)
+    return [name for name in names if far[changes.feature_names.index(name)]]
 
 
 def _shifted(changes: Changes) -> str:

@@ -16,7 +16,7 @@ from debias.results.sentences import in_a_row
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict, FleetVerdict, LossVerdict, error_rate_in_words
 from debias.results.windows import waiting_in_words
-from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv
+from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -113,7 +113,7 @@ class Findings:
         if loss is not None and loss.costs_more.size:
             texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")
         if self.residual is not None and self.residual.changed:
-            ends = f"from {few_digits(self.residual.before)} to {few_digits(self.residual.after)}"
+            ends = "from {} to {}".format(*told_apart(self.residual.before, self.residual.after))
             since = "" if self.residual.since is None else f" since {escaped(self.residual.since)}"
             texts.append(f"the mean residual moved {ends}{since}; {escaped(self.residual.most)} deviates most")
         if self.more_unseen:

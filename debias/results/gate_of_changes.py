@@ -10,12 +10,14 @@ import numpy as np
 
 from debias.errors import PolicyError
 from debias.results.any_look import NOT_AT_ANY_LOOK
+from debias.results.change_sentences import that_moved
 from debias.results.gate_of_loss import RULE as RULE_OF_LOSS
 from debias.results.gate_of_loss import result_of_loss
 from debias.results.gate_outcome import (
     NAMED,
     Gate,
     Result,
+    but_it_has,
     result_of_absent,
     result_of_repeated,
     result_of_unseen,
@@ -23,7 +25,7 @@ from debias.results.gate_outcome import (
 )
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
-from debias.text import counted, escaped, few_digits, listed, named_together, percent, with_sign
+from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,7 +152,7 @@ def _biased(changes: Changes) -> Result:
             rule, GateStatus.NOT_JUDGED, "none", wanted, f"{few} to compare with do not show how much means vary"
         )
     since = "" if mean.since is None else f", of all periods since {escaped(mean.since)}"
-    before, after = few_digits(mean.before), few_digits(mean.after)
+    before, after = told_apart(mean.before, mean.after)
     reason = f"mean residual {before} before, {after} recently (p = {mean.p_value:.3g}{since})"
     if mean.changed:
         return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
@@ -224,14 +226,15 @@ def _named_pairs(asked: str | tuple[tuple[str, str], ...], changes: Changes) -> 
     """Check whether the response to what the model does with two features together became weaker."""
     wanted, found = "not weaker", changes.pairs
     if not changes.compared:
-        yield _not_compared(RULE_OF_PAIRS, changes, wanted)
+        rules = [RULE_OF_PAIRS] if isinstance(asked, str) else [_rule_of(pair) for pair in asked]
+        yield from (_not_compared(rule, changes, wanted) for rule in rules)
         return
     pairs = asked if not isinstance(asked, str) else () if found is None else found.informative_before
     if not pairs:
         if changes.any_look is not None:
             reason = f"not judged at any look: {NOT_AT_ANY_LOOK}"
         elif found is None:
-            reason = "no period of these windows has sums for pairs: name them in interactions= of the history"
+            reason = "no period of these windows has sums for pairs: name them when rows are added"
         else:
             reason = found.not_tested_because or (
                 "no pair was distinguishable from noise in the reference window, so none can fade"
@@ -239,8 +242,17 @@ def _named_pairs(asked: str | tuple[tuple[str, str], ...], changes: Changes) -> 
         yield Result(RULE_OF_PAIRS, GateStatus.NOT_JUDGED, "none", wanted, reason)
     observed = [changes, *(each for each in changes.longer if each.response_predicted is None)]
     for number, pair in enumerate(pairs):
+        absent = next((name for name in pair if name not in changes.feature_names), None)
+        if absent is not None:
+            reason = f"the model has no feature {escaped(absent)}{but_it_has(absent, changes.feature_names)}"
+            yield Result(_rule_of(pair), GateStatus.FAILED, "not in the model", wanted, reason)
+            continue
         status, value, reason = _from_shortest(observed, number, lambda each, k: _pair_fades_here(each, pairs[k]))
-        yield Result(f"{RULE_OF_PAIRS}: {named_together(pair)}", status, value, wanted, reason)
+        yield Result(_rule_of(pair), status, value, wanted, reason)
+
+
+def _rule_of(pair: tuple[str, str]) -> str:
+    return f"{RULE_OF_PAIRS}: {named_together(pair)}"
 
 
 def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
@@ -249,13 +261,15 @@ def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
     if changes.any_look is not None:
         return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
     if found is None or k < 0:
-        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it in interactions="
+        return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it when adding rows"
     verdict = found.verdict[k]
     if verdict is ChangeVerdict.NOT_COMPARED:
         because = found.not_tested_because or "the model does not use them together, or these rows do not show it"
         return GateStatus.NOT_JUDGED, verdict, because
     if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
-        return GateStatus.FAILED, verdict, found.in_words(k)
+        moved = that_moved(changes, pair)
+        reason = f"; rows shifted at the splits on {listed([*map(escaped, moved)])}, which may be the reason"
+        return GateStatus.FAILED, verdict, found.in_words(k) + reason * bool(moved)
     if verdict is ChangeVerdict.STRONGER or found.kept[k]:
         passed = verdict if verdict is ChangeVerdict.STRONGER else ChangeVerdict.UNCHANGED
         return GateStatus.PASSED, passed, found.in_words(k)
@@ -313,7 +327,8 @@ def _from_shortest(windows: list[Changes], k: int, judge: Callable[[Changes, int
 
 def _fades_here(changes: Changes, k: int) -> Judged:
     statistics, verdict = changes.statistics, changes.verdict[k]
-    before, after, change = (few_digits(statistics[name][k]) for name in ("before", "after", "response_change"))
+    before, after = told_apart(statistics["before"][k], statistics["after"][k])
+    change = few_digits(statistics["response_change"][k])
     evidence = (
         f"score {before} before, {after} recently; change of the response {change}, adjusted "
         f"p = {statistics['p_adjusted'][k]:.3g}"

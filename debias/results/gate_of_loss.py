@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.results.gate_outcome import Result
 from debias.results.vocabulary import GateStatus
-from debias.text import escaped, few_digits, with_sign
+from debias.text import escaped, few_digits, told_apart, with_sign
 
 if TYPE_CHECKING:
     from debias.results.loss_change import PartOfLoss
@@ -47,7 +47,8 @@ def result_of_loss(
         Why a loss that did not rise is not judged.
     """
     allowed, value = f"<= {limit:g}", with_sign(loss.change)
-    reason = f"{escaped(metric)} {few_digits(loss.before)} {ends[0]}, {few_digits(loss.after)} {ends[1]}"
+    before, after = told_apart(loss.before, loss.after)
+    reason = f"{escaped(metric)} {before} {ends[0]}, {after} {ends[1]}"
     if np.isnan(loss.error):
         return Result(RULE, GateStatus.NOT_JUDGED, "none", allowed, f"{reason}; {few}")
     reason += f" (standard error of the difference {few_digits(loss.error, 2)})"

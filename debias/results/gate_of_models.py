@@ -8,7 +8,7 @@ from debias.results.gate_of_loss import RULE, result_of_loss
 from debias.results.gate_outcome import NAMED, Gate, Result, result_of_absent, warnings_of_absent
 from debias.results.policy import ALL, ModelsPolicy
 from debias.results.vocabulary import GateStatus, ModelVerdict
-from debias.text import counted, escaped, few_digits, listed, with_sign
+from debias.text import counted, escaped, listed, told_apart, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _one(rule: str, comparison: ModelComparison, k: int) -> Result:
     verdict, statistics = comparison.verdict[k], comparison.statistics
     if verdict is ModelVerdict.UNTESTED:
         return Result(rule, GateStatus.NOT_JUDGED, verdict, WANTED, "its difference could not be tested")
-    before, after = few_digits(statistics["saved_baseline"][k]), few_digits(statistics["saved_model"][k])
+    before, after = told_apart(statistics["saved_baseline"][k], statistics["saved_model"][k])
     reason = f"saves {before} in the baseline, {after} in the model; adjusted p = {statistics['p_adjusted'][k]:.3g}"
     only = comparison.only_in[k]
     reason += f"; only in the {only}" if only else ""

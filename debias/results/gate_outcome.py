@@ -299,10 +299,15 @@ def result_of_repeated(share: float | None, limit: float, which: str, not_counte
     return Result.of(rule, share <= limit, few_digits(share), allowed, reason)
 
 
+def but_it_has(absent: str, names: Sequence[str]) -> str:
+    """Return which of these names are like one that is not among them, to follow a sentence; "" if none is."""
+    near = [repr(other) for other in like(absent, names)]
+    return f", but it has {listed(near, NAMED)}" if near else ""
+
+
 def result_of_absent(rule: str, feature: Feature, names: Sequence[str], wanted: str) -> Result:
     """Return the result of a rule that names a feature which the model, with features of these names, does not have."""
-    near = [repr(other) for other in like(feature.name, names)]
-    reason = "the model has no such feature" + (f", but it has {listed(near, NAMED)}" if near else "")
+    reason = f"the model has no such feature{but_it_has(feature.name, names)}"
     if not feature.optional:
         reason += "; to accept a model without it, write {name = ..., optional = true}"
     return Result.of(rule, feature.optional, "not in the model", wanted, reason)

@@ -30,7 +30,7 @@ from debias.results.fields import (
 from debias.results.loss_change import PartOfLoss
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ModelVerdict, error_rate_in_words
-from debias.text import counted, escaped, feature_index, few_digits, with_sign
+from debias.text import counted, escaped, feature_index, few_digits, told_apart, with_sign
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,8 @@ class ModelComparison(ReportedResult):
     def headline(self) -> str:
         """The most important sentence."""
         loss, metric, change = self.loss, escaped(self.metric), with_sign(self.loss.change)
-        ends = f"is {few_digits(loss.after)}, that of the baseline {few_digits(loss.before)}"
+        of_baseline, of_model = told_apart(loss.before, loss.after)
+        ends = f"is {of_model}, that of the baseline {of_baseline}"
         if not self._tested:
             units = counted(self.n_units, "block" if self.in_blocks else "row")
             are = "is" if self.n_units == 1 else "are"

@@ -171,32 +171,33 @@ class PairChanges:
             )
         if not n_tested:
             return sentences
+        gone = [k for k, each in enumerate(verdict) if each is ChangeVerdict.UNDETECTED]
+        no_longer = [
+            f"{ChangeVerdict.UNDETECTED.phrase.capitalize()}, without a change that is more than chance: "
+            f"{listed([self._name(k) for k in gone])}. The recent window may be too short to show "
+            f"{'it' if len(gone) == 1 else 'them'}."
+        ] * bool(gone)
         found = np.flatnonzero(self.changed)
         if not found.size:
-            return [
-                *sentences,
-                "No change of the response to what the model does with two features together was detected for any of "
-                f"{counted(n_tested, 'tested pair')}.",
-            ]
+            of = "the tested pair" if n_tested == 1 else f"any of {counted(n_tested, 'tested pair')}"
+            what = "No change of the response to what the model does with two features together was detected"
+            return [*sentences, f"{what} for {of}.", *no_longer]
         order = found[np.argsort(self.statistics["p_value"][found], kind="stable")].tolist()
-        named = [
-            f"{self._name(k)} ({verdict[k].text}; slope {self.statistics['slope_before'][k]:.2f} before, "
-            f"{self.statistics['slope_after'][k]:.2f} recently)"
-            for k in order
-        ]
+        named = [f"{self._name(k)} ({verdict[k].text}; {self._slopes(k)})" for k in order]
         return [
             *sentences,
             f"The response to what the model does with two features together changed for {found.size:,} of "
             f"{counted(n_tested, 'tested pair')}: {listed(named)}.",
+            *no_longer,
         ]
 
     def in_words(self, k: int) -> str:
         """Return the numbers of a pair in words."""
-        statistics = self.statistics
-        return (
-            f"slope {statistics['slope_before'][k]:.2f} before, {statistics['slope_after'][k]:.2f} recently; "
-            f"adjusted p = {statistics['p_adjusted'][k]:.3g}"
-        )
+        return f"{self._slopes(k)}; adjusted p = {self.statistics['p_adjusted'][k]:.3g}"
+
+    def _slopes(self, k: int) -> str:
+        before, after = (self.statistics[name][k] for name in ("slope_before", "slope_after"))
+        return f"slope {before:z.2f} before, {after:z.2f} recently"
 
     def _name(self, k: int) -> str:
         return named_together([escaped(name) for name in self.pairs[k]])

@@ -84,8 +84,11 @@ class PairSums:
 
 
 def added_pairs(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the sums for pairs of two states together; nothing if some of the rows have none, or of other pairs."""
-    found = [PairSums.of_state(state) for state in (one, other) if state["totals"][0]]
+    """Return the sums for pairs of two states together; nothing if some of the rows have none, or of other pairs.
+
+    Rows of weight 0 need none.
+    """
+    found = [PairSums.of_state(state) for state in (one, other) if state["totals"][1]]
     first = found[0] if found else None
     if first is None:
         return {}

@@ -492,8 +492,8 @@ class PeriodSums(NodeSums):
         output = margin if response.margin is None else margin - response.margin
         weight = rows.weight[used] * (rows.weight.sum() / rows.weight[used].sum())
         found = pair_sums(rows.ensemble, X, group, pairs, output, residual, weight)
-        # The totals have these rows already, and no other rows before the first ones.
-        first = self.n_rows == rows.n_rows
+        # The totals have these rows already, and before the first ones no other rows but those of weight 0.
+        first = self.total_weight - rows.weight.sum() <= ROUNDING * self.total_weight
         self._pairs = found if first else None if self._pairs is None else self._pairs + found
 
     def _keep(self, further: Mapping[str, NDArray[Any]]) -> None:

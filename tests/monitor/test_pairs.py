@@ -1,5 +1,6 @@
 """Named pairs in a history: whether the response to what the model does with two features together changed."""
 
+import dataclasses
 import pickle
 import sqlite3
 import warnings
@@ -188,13 +189,39 @@ def test_json_html_and_the_terminal_have_the_pairs(faded, tmp_path, capsys):
     assert "a with c" in shown
 
 
+def test_rows_that_moved_are_named_beside_a_pair_that_changed(product, path, faded):
+    said = "Shifted rows may be the reason for a with b, if the model has another shape than the response."
+    changes = compared(filled(product, path, together=0.0, moved=0.6))
+    assert said in changes.summary()
+    (result,) = changes.check({"pairs_must_not_fade": [["a", "b"]]}).results
+    assert result.reason.endswith("; rows shifted at the splits on a, which may be the reason")
+    assert said not in compared(debias.History.open(faded)).summary()
+
+
+def test_a_pair_that_is_no_longer_distinguishable_is_named(faded):
+    changed = compared(debias.History.open(faded)).pairs
+    values = {"p_before": [0.001, 0.5], "p_after": [0.2, 0.5], "p_adjusted": [0.8, 0.9], "slope_after": [-0.001, 0.0]}
+    statistics = changed.statistics | {name: np.array(each) for name, each in values.items()}
+    pairs = dataclasses.replace(changed, statistics=statistics)
+    assert pairs.summary() == [
+        "No change of the response to what the model does with two features together was detected for any of 2 tested "
+        "pairs.",
+        "No longer distinguishable from noise, without a change that is more than chance: a with b. The recent window "
+        "may be too short to show it.",
+    ]
+    assert " before, 0.00 recently" in pairs.in_words(0)
+
+
 def test_the_gate_judges_pairs(faded):
     changes = compared(debias.History.open(faded))
-    gate = changes.check({"pairs_must_not_fade": [["b", "a"], ["c", "d"]]})
-    assert [str(result.status) for result in gate.results] == ["failed", "not judged"]
+    gate = changes.check({"pairs_must_not_fade": [["b", "a"], ["c", "d"], ["a", "B"]]})
+    assert [str(result.status) for result in gate.results] == ["failed", "not judged", "failed"]
     assert gate.results[0].rule == "pairs_must_not_fade: b with a"
     assert "slope" in gate.results[0].reason
-    assert "no sums for this pair" in gate.results[1].reason
+    # The shell shows this too, where arguments have other names.
+    assert gate.results[1].reason == "the last periods have no sums for this pair: name it when adding rows"
+    assert gate.results[2].value == "not in the model"
+    assert gate.results[2].reason == "the model has no feature B, but it has 'b'"
     assert [str(result.status) for result in changes.check({"pairs_must_not_fade": "all"}).results][0] == "failed"
 
 
@@ -217,7 +244,7 @@ def test_rules_that_name_no_pairs_are_refused(faded, pairs):
         compared(debias.History.open(faded)).check({"pairs_must_not_fade": pairs})
 
 
-@pytest.mark.parametrize("pairs", ["ab", [], [("a",)], [("a", "b", "c")], ["ab"], [("a", "a")], [("a", 1)]])
+@pytest.mark.parametrize("pairs", ["ab", [], [("a",)], [("a", "b", "c")], ["ab"], [("a", "a")], [("a", 1)], 5])
 def test_what_names_no_pairs_is_refused(product, path, pairs):
     with pytest.raises(HistoryError, match="does not name pairs of two features"):
         debias.History(product, path, interactions=pairs)
@@ -227,6 +254,8 @@ def test_an_unknown_feature_is_refused_and_nothing_is_written(product, path):
     history = debias.History(product, path, interactions=[("a", "bb")])
     with pytest.raises(HistoryError, match=r"names 'bb', which is no column\. Did you mean 'b'\?"):
         history.add(*day(0), at="2026-01-01")
+    with pytest.raises(HistoryError, match="names 'bb', which is no column"):
+        history.add(day(0)[0], at="2026-01-01")  # before the responses come
     assert not path.exists()
 
 
@@ -312,3 +341,14 @@ def test_batches_of_a_period_are_added(product, path):
     batches = [(X[begin : begin + 200], y[begin : begin + 200]) for begin in (0, 200, 400)]
     history.add(iter(batches), at=0)
     assert sums_of(path)[0]["pair_rows"] == [600]
+
+
+def test_batches_of_weight_0_change_nothing(product, path):
+    X, y = day(0, n_rows=300)
+    history = debias.History(product, path, interactions=PAIRS)
+    nothing = (X[:100], y[:100], np.zeros(100))
+    history.add([nothing, (X[100:], y[100:], np.ones(200)), nothing], at=0)
+    history.add(X[100:], y[100:], at=1)
+    found = debias.History.open(path).changes(recent=1, reference=1).pairs
+    assert found.n_periods == (1, 1)
+    assert found.n_rows == (200, 200)

@@ -137,8 +137,10 @@ def test_a_pair_that_the_model_does_not_use_has_no_slope(models):
     assert np.isnan(slopes(of_rows(ensemble, X, y))[0]).all()
 
 
-def state(n_rows, sums=None):
-    return {"totals": np.array([float(n_rows), n_rows, 0, 0])} | ({} if sums is None else sums.state())
+def state(n_rows, sums=None, weight=None):
+    return {"totals": np.array([float(n_rows), n_rows if weight is None else weight, 0, 0])} | (
+        {} if sums is None else sums.state()
+    )
 
 
 def test_states_with_and_without_pairs_are_added(trees):
@@ -147,6 +149,8 @@ def test_states_with_and_without_pairs_are_added(trees):
     both = PairSums.of_state(added_pairs(state(30, one), state(10, other)))
     np.testing.assert_array_equal(both.products, one.products + other.products)
     assert PairSums.of_state(added_pairs(state(0), state(30, one))).n_rows == 30
+    for states in ((state(30, one), state(10, weight=0)), (state(10, weight=0), state(30, one))):
+        assert PairSums.of_state(added_pairs(*states)).n_rows == 30  # rows of weight 0 change nothing
     assert added_pairs(state(30, one), state(10)) == {}  # of some rows nothing is known
     assert added_pairs(state(10), state(30, one)) == {}
     assert added_pairs(state(10), state(10)) == {}
