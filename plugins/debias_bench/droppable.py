@@ -21,7 +21,7 @@ from debias_bench.measurement import Measurement
 from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -279,12 +279,8 @@ _CHOICES: dict[str, Callable[[Any, Rows, Rows, int], Choice]] = {
 
 
 def tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the trials, one division of all data sets after the other."""
-    for repeat in range(repeats):
-        for name in DATA_SETS:
-            for kind in MODELS:
-                design = f"{name}, {kind}"
-                yield design, repeat, trial, design, repeat
+    """Yield the trials of the study."""
+    return trials_of(trial, DATA_SETS, MODELS, repeats)
 
 
 def parts(trials: Trials, repeats: int) -> list[str]:
@@ -308,6 +304,27 @@ def parts(trials: Trials, repeats: int) -> list[str]:
             + table([one for one in trials if one["design"].endswith(kind)], [way for way in WAYS if way not in ONCE])
             for kind in MODELS
         ),
+        refusals(trials),
+    ]
+
+
+def trials_of(
+    trial: Callable[[str, int], dict[str, Any]], data_sets: Iterable[str], models: Sequence[str], repeats: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield trials, one division of all data sets after the other."""
+    for repeat in range(repeats):
+        for name in data_sets:
+            for kind in models:
+                design = f"{name}, {kind}"
+                yield design, repeat, trial, design, repeat
+
+
+def sections(trials: Trials, ways: list[str], models: Sequence[str]) -> list[str]:
+    """Return the tables of all trials, of each kind of model and of the data sets, and what was refused."""
+    return [
+        "## All divisions\n\n" + table(trials, ways),
+        *(f"## {kind}\n\n" + table([one for one in trials if one["design"].endswith(kind)], ways) for kind in models),
+        "## Data sets\n\n" + of_data_sets(trials),
         refusals(trials),
     ]
 

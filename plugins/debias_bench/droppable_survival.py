@@ -20,9 +20,8 @@ from debias_bench.droppable import (
     at_least_one,
     costs,
     lines,
-    of_data_sets,
-    refusals,
-    table,
+    sections,
+    trials_of,
 )
 from debias_bench.measurement import Measurement
 from debias_bench.runner import machine_line
@@ -206,12 +205,8 @@ _CHOICES: dict[str, Callable[[Any, Rows, Rows, int], Choice]] = {
 
 
 def tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the trials, one division of all data sets after the other."""
-    for repeat in range(repeats):
-        for name in DATA_SETS:
-            for kind in MODELS:
-                design = f"{name}, {kind}"
-                yield design, repeat, trial, design, repeat
+    """Yield the trials of the study."""
+    return trials_of(trial, DATA_SETS, MODELS, repeats)
 
 
 def parts(trials: Trials, repeats: int) -> list[str]:
@@ -228,13 +223,7 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "(Cox) or rise of the loss (failure times) on the test rows, in % of what the model with all features predicts "
         "better than a constant; " + EXPLAINED,
         f"*Written by the runner; {machine_line()}.*",
-        "## All divisions\n\n" + table(trials, list(_CHOICES)),
-        *(
-            f"## {kind}\n\n" + table([one for one in trials if one["design"].endswith(kind)], list(_CHOICES))
-            for kind in MODELS
-        ),
-        "## Data sets\n\n" + of_data_sets(trials),
-        refusals(trials),
+        *sections(trials, list(_CHOICES), MODELS),
     ]
 
 
