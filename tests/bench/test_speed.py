@@ -55,7 +55,8 @@ def test_one_busy_core_of_two_is_half_of_them():
 @pytest.mark.thorough
 def test_the_cases_of_histories_add_a_new_day_each_time(monkeypatch):
     drawn = speed_cases.numbers
-    monkeypatch.setattr(speed_cases, "numbers", lambda n, p, seed=0: drawn(min(n, 300), p, seed))
+    monkeypatch.setattr(speed_cases, "ROWS_OF_A_DAY", 300)
+    monkeypatch.setattr(speed_cases, "numbers", lambda n, p, seed=0: drawn(min(n, 300 * speed_cases.DAYS), p, seed))
     cases = speed_cases.histories(full=False)
     case = next(cases)
     case.ours()
@@ -74,6 +75,7 @@ def test_all_cases_run_and_are_written(monkeypatch, tmp_path):
         speed_cases, "classification", lambda n, p, seed=0: drawn(min(n, 4000 if p == 20 else 400), p, seed)
     )
     numbers = speed_cases.numbers
+    monkeypatch.setattr(speed_cases, "ROWS_OF_A_DAY", 50)
     monkeypatch.setattr(speed_cases, "numbers", lambda n, p, seed=0: numbers(min(n, 400), p, seed))
     shown = StringIO()
     speed.run(Console(file=shown, width=200), repeats=1, memory=False, out=tmp_path)
