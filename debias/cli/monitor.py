@@ -1,4 +1,7 @@
-"""`debias monitor`: the scores of a model over time, in a history."""
+"""`debias monitor`: the scores of a model over time, in a history.
+
+Over 500 lines, because each command stands whole, with its options and help.
+"""
 
 from __future__ import annotations
 

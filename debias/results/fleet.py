@@ -1,4 +1,7 @@
-"""Many models at once: a line for each, those first that a person should look at."""
+"""Many models at once: a line for each, those first that a person should look at.
+
+Over 500 lines: what is found of a model, its line, and the page and file of all lines are read together.
+"""
 
 from __future__ import annotations
 

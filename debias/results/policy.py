@@ -1,4 +1,7 @@
-"""The policy: rules for an audit, for a history or for two models, in TOML or as a mapping."""
+"""The policy: rules for an audit, for a history or for two models, in TOML or as a mapping.
+
+Over 500 lines, because every rule is described here, and its value is checked here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Evaluation rows: X, y and weights, the rows that each tree may use, and the single pass over them."""
+"""Evaluation rows: X, y and weights, the rows that each tree may use, and the single pass over them.
+
+Over 500 lines: the attributes that scorers may read are described here, in memory and in batches, and one pass over
+the rows fills them.
+"""
 
 from __future__ import annotations
 

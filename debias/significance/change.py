@@ -22,6 +22,8 @@ A model that misses a part of an interaction has errors that drift with X. So th
 is called one if the slope changed by more than `least`.
 
 The file is longer than others: all estimates, errors and tests of a comparison follow from the same sums.
+
+Over 500 lines: the steps of one comparison, which share the nodes, weights and groups of both windows.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ cannot be compared with permuted scores, but the studentised scores can (docs/si
 
 Linear effects (:mod:`debias.rows.effects`) are permuted in the same way: the nodes stay, and every line is fitted
 again. The combined test takes the larger of both z for each feature, in the data and in each permutation.
+
+Over 500 lines: the statistics, the orders that are drawn and when drawing stops are one test.
 """
 
 from __future__ import annotations

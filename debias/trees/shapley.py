@@ -5,6 +5,8 @@ They are path-dependent: a feature that is not known goes both ways at its split
 the same values. There are two ways, both exact up to rounding: integrals, for blocks of rows that go through a tree
 together (:mod:`debias.trees.kernels.shapley`); and tables of the values by the answers of a row
 (:mod:`debias.trees.kernels.patterns`), for many rows in trees with few features on a path.
+
+Over 500 lines: values, sums and products of all trees and of some share their outputs, weights and quadratures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The figures of audits and scores, on matplotlib axes."""
+"""The figures of audits and scores, on matplotlib axes.
+
+Over 500 lines: the figures share their marks, colours and axes, so that one look is kept in one place.
+"""
 
 from __future__ import annotations
 
