@@ -72,8 +72,6 @@ EXPLAINED = (
     f"with a t above {BEYOND_CHANCE} over the test rows. Standard errors over data sets in (). Where a way is refused, "
     "nothing is dropped."
 )
-ONCE = ("RFECV",)
-"""Ways that take long: for the first model and division only."""
 
 
 def trial(design: str, repeat: int) -> dict[str, Any]:
@@ -86,9 +84,8 @@ def trial(design: str, repeat: int) -> dict[str, Any]:
     parts = np.split(order, [n_train, n_train + n_held_out])
     train, held_out, test = ((X.iloc[rows].reset_index(drop=True), y[rows]) for rows in (*parts[:2], parts[2][:N_TEST]))
     model = _model(kind, is_class, repeat).fit(*train)
-    ways = [way for way in WAYS if way not in ONCE or (repeat == 0 and kind == MODELS[0])]
     found = costs(
-        {way: partial(_CHOICES[way], model, train, held_out, repeat) for way in ways},
+        {way: partial(_CHOICES[way], model, train, held_out, repeat) for way in WAYS},
         model,
         list(X.columns),
         refitted=lambda kept: debias.refit(model, train[0][kept], train[1], random_state=repeat, n_jobs=1),
@@ -285,7 +282,6 @@ def tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
 
 def parts(trials: Trials, repeats: int) -> list[str]:
     """Return the paragraphs of the page."""
-    first = [one for one in trials if one["repeat"] == 0 and one["design"].endswith(MODELS[0])]
     n_sets = len({one["design"].rsplit(", ", 1)[0] for one in trials})
     return [
         "# What do ways to drop features cost?",
@@ -297,14 +293,7 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "model, trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test "
         "rows, in % of what the model with all features predicts better than a constant; " + EXPLAINED,
         f"*Written by the runner; {machine_line()}.*",
-        "## All divisions\n\n" + table(trials, [way for way in WAYS if way not in ONCE]),
-        f"## {MODELS[0]}, the first division\n\n" + table(first, list(WAYS)),
-        *(
-            f"## {kind}\n\n"
-            + table([one for one in trials if one["design"].endswith(kind)], [way for way in WAYS if way not in ONCE])
-            for kind in MODELS
-        ),
-        refusals(trials),
+        *sections(trials, list(WAYS), MODELS),
     ]
 
 
@@ -345,13 +334,10 @@ def lines(trials: Trials) -> list[dict[str, Any]]:
 
 
 def table(trials: Trials, ways: list[str]) -> str:
-    """Return a table of the trials that have all of some ways, so that these are compared on the same."""
-    complete = [one for one in trials if set(ways) <= set(one["scores"])]
+    """Return a table of what ways drop and lose over all trials."""
     rows = []
-    for way in ways:
-        found = [(one["design"].rsplit(", ", 1)[0], one["scores"][way]) for one in complete]
-        if not found:
-            continue
+    for way in ways if trials else ():
+        found = [(one["design"].rsplit(", ", 1)[0], one["scores"][way]) for one in trials]
         lost = np.array([values["lost"] for _, values in found])
         columns = {
             "dropped": _over_sets(found, lambda values: values["dropped"], "{:.2f}"),
@@ -365,7 +351,7 @@ def table(trials: Trials, ways: list[str]) -> str:
         }
         rows.append([WAYS[way], *columns.values()])
     heading = ["way", "dropped", "lost, %", "worst", "violations", "beyond chance", "seconds, median"]
-    return f"{len(complete)} trials.\n\n" + markdown_table(heading, rows)
+    return f"{len(trials)} trials.\n\n" + markdown_table(heading, rows)
 
 
 def _over_sets(found: list[tuple[str, Any]], value: Callable[[Any], float], form: str) -> str:

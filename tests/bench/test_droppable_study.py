@@ -52,7 +52,6 @@ def test_a_trial_applies_every_way_to_the_same_division(small):
     for way, found in first["scores"].items():
         assert {**found, "seconds": 0} == {**again["scores"][way], "seconds": 0}
         assert (found["dropped"] == 0) <= (found["lost"] == 0)
-    assert "RFECV" not in study.trial("one, XGBoost", 1)["scores"]
     assert first["n"] == [176, 88, 178, 10]
 
 
