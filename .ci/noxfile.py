@@ -11,9 +11,9 @@
 - ``reproducible``: two builds in two folders give the same files.
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
-Each session installs the wheel, as users do, and runs the default tests, the thorough ones and those of further
-libraries. Arguments after ``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``--
-ci`` stands for those that ``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A
+Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
+``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-- ci`` stands for those that
+``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A
 session whose Python is not installed is skipped.
 """
 
@@ -53,8 +53,8 @@ CI = {
 On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models and
 tables; of the wheel, one test of each room, beside what a user does. Once a week the sessions run whole.
 """
-WHOLE = "not slow and not integration"
-"""The default tests, and the thorough ones."""
+WHOLE = ("-m", "not slow and not integration", *CORE)
+"""All tests of the core but the slow ones."""
 NEED_SOURCES = ("--ignore=tests/cli/test_wording.py",)
 """It reads the messages in the sources."""
 RELEASED = {
@@ -149,7 +149,7 @@ def ngboost(session: nox.Session) -> None:
 @nox.session(name="wheel", python="3.11", venv_params=SEEDED)
 def installed_wheel(session: nox.Session) -> None:
     """Use and test the wheel where there is no checkout."""
-    use_apart(session, _built(), CI["wheel"] if session.posargs == ["ci"] else ("-m", WHOLE, *CORE))
+    use_apart(session, _built(), CI["wheel"] if session.posargs == ["ci"] else WHOLE)
 
 
 @nox.session(python="3.11", venv_params=SEEDED)
@@ -207,7 +207,7 @@ def built_files(session: nox.Session, checkout: Path, folder: Path, *kinds: str)
     return sorted(path for path in folder.iterdir() if path.name != ".gitignore")
 
 
-def use_apart(session: nox.Session, built: Path, tests: tuple[str, ...] = ("-m", WHOLE, *CORE)) -> None:
+def use_apart(session: nox.Session, built: Path, tests: tuple[str, ...] = WHOLE) -> None:
     """Install a wheel or a source distribution, and use and test it in a folder that has only the tests."""
     session.install(f"debias-trees[test] @ {built.as_uri()}")
     apart = Path(session.create_tmp()).resolve() / "apart"
@@ -241,7 +241,7 @@ def run_tests(session: nox.Session) -> None:
     folder = Path(session.create_tmp()).resolve()
     # The ignored file tests the records, which this session is about to write.
     parts = {
-        "default": ("-m", WHOLE, "--ignore=tests/test_versions.py"),
+        "default": ("--ignore=tests/test_versions.py",),
         "further": ("-m", "integration and not slow", *FURTHER),
     }
     for part, arguments in parts.items():

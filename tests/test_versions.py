@@ -25,7 +25,7 @@ def test_nothing_failed_in_any_session(record):
     assert record["tests"]["passed"] > 6000
     assert set(record["tests"]) <= {"passed", "skipped"}
     capabilities = {family: set(outcomes) for family, outcomes in record["families"].items()}
-    without = versions_table.ADDED_SINCE | versions_table.IN_NO_SESSION
+    without = versions_table.added_since(record) | versions_table.IN_NO_SESSION
     assert not without & set(capabilities)
     for family, capability in support_table.read():
         if family in without:
@@ -44,30 +44,39 @@ def test_the_warning_names_the_versions_that_ran(package):
 def test_the_floors_have_the_minimum_versions():
     (floors,) = [record for record in RECORDS if record["session"] == "floors"]
     forced = {"rich"}  # skore needs a later one
+    not_of_then = versions_table.added_since(floors) | set(versions_table.raised_since(floors))
     for package, minimum in versions_table.requirements().items():
-        if package in forced | versions_table.PACKAGES_ADDED_SINCE | versions_table.MINIMUM_RAISED_SINCE:
+        if package in forced | not_of_then:
             continue
         found = [int(part) for part in floors["packages"][package].split(".") if part.isdigit()]
         wanted = [int(part) for part in minimum.split(".")]
         assert found[: len(wanted)] == wanted, package
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["session"])
-def test_what_the_page_calls_added_since_is_in_no_record(record):
-    absent = versions_table.requirements().keys() - record["packages"].keys()
-    assert absent == versions_table.PACKAGES_ADDED_SINCE
-
-
-def test_the_page_says_what_has_no_record(monkeypatch):
+def test_the_page_says_what_has_no_record():
     page = versions_table.PAGE.read_text()
     assert {record["session"] for record in RECORDS} <= set(versions_table.SESSIONS)
     for session in versions_table.SESSIONS:
         said = f"`{session}`" in page.partition("no record so far:")[2].partition("\n")[0]
         assert said == (session not in {record["session"] for record in RECORDS}), session
-    assert ("*added since* marks" in page) == bool(versions_table.ADDED_SINCE | versions_table.PACKAGES_ADDED_SINCE)
-    monkeypatch.setattr(versions_table, "ADDED_SINCE", set())
-    monkeypatch.setattr(versions_table, "PACKAGES_ADDED_SINCE", set())
-    assert "*added since* marks" not in versions_table.page()
+    assert ("*added since* marks" in page) == any(map(versions_table.added_since, RECORDS))
+
+
+def test_what_a_session_did_not_know_is_marked(monkeypatch):
+    known = {**RECORDS[0], "packages": dict(versions_table.requirements())}
+    known["families"] = {family: {} for family, _ in support_table.read()}
+    assert not versions_table.added_since(known)
+    assert not versions_table.raised_since(known)
+    older = {**known, "packages": {**known["packages"], "numpy": "1.9"}, "families": dict(known["families"])}
+    del older["packages"]["duckdb"], older["families"]["FLAML AutoML"]
+    monkeypatch.setattr(versions_table, "records", lambda: [{**older, "session": "floors"}])
+    page = versions_table.page()
+    assert "*added since* marks" in page
+    assert "raised after *floors* ran: numpy." in page
+    (package,) = [line for line in page.splitlines() if line.startswith("| duckdb |")]
+    (family,) = [line for line in page.splitlines() if line.startswith("| FLAML AutoML |")]
+    assert package.endswith("| added since |")
+    assert family.endswith("| added since |")
 
 
 def test_every_week_all_sessions_run():

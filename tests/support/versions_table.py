@@ -18,13 +18,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from support import support_table
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "versions.md"
 RECORDS = ROOT / "docs" / "results" / "versions"
-NOT_LISTED = {"autogluon", "spark", "all", "test", "docs", "integration"}
+NOT_LISTED = {"autogluon", "ngboost", "spark", "all", "test", "docs", "integration"}
 """Extras of pyproject.toml that no session of the page installs, or that repeat others."""
 SESSIONS = (
     "floors",
@@ -37,43 +38,10 @@ SESSIONS = (
     "newest-3.14",
 )
 """Sessions of .ci/noxfile.py that write a record."""
-ADDED_SINCE = {
-    "AdaBoostClassifier",
-    "CatBoost",
-    "YDF RandomForest",
-    "YDF CART",
-    "YDF GradientBoostedTrees",
-    "treelite",
-    "ONNX",
-    "H2O MOJO",
-    "PMML",
-    "FLAML AutoML",
-    "quantile-forest",
-    "BalancedRandomForest",
-    "RandomSurvivalForest",
-    "ExtraSurvivalTrees",
-    "SurvivalTree",
-    "GradientBoostingSurvivalAnalysis",
-    "StackingClassifier",
-}
-"""Models of docs/support.md whose tests came after the sessions ran. Empty this set after all sessions ran again."""
-PACKAGES_ADDED_SINCE = {
-    "packaging",
-    "duckdb",
-    "ydf",
-    "treelite",
-    "onnx",
-    "onnxruntime",
-    "h2o",
-    "flaml",
-    "scikit-survival",
-    "ngboost",
-}
-"""Packages that debias named after the sessions ran, so that no record has their versions. Empty this set too."""
-MINIMUM_RAISED_SINCE = {"catboost"}
-"""Packages whose minimum is newer than the record of the floors. Empty this set too."""
 IN_NO_SESSION = {"AutoGluon TabularPredictor", "NGBoost", "Spark ML random forest", "Spark ML boosted trees"}
-"""Models that no session with a record installs: Spark needs Java, and AutoGluon has a session of its own."""
+"""Models that no session with a record installs: Spark needs Java, AutoGluon and NGBoost have sessions of their own."""
+ADDED_SINCE = "added since"
+"""Cell of a package or model that debias did not know when the session ran."""
 
 
 def requirements() -> dict[str, str]:
@@ -153,13 +121,12 @@ The versions with which the tests ran. This page is written by `tests/support/ve
 of `.ci/noxfile.py` recorded in `docs/results/versions/`. Each column is a session: a new environment with the wheel of
 debias and these versions. *floors* has the minimum version of every package, all together, except where another package
 needs a later one."""
-ADDED = """\
-The sessions ran before debias had all of its models and tests. *added since* marks packages and models whose tests came
-later. There is no record of older versions for these tests, nor for other tests that were written since. [What is
-supported](support.md) names the versions with which the models were last tested."""
+ADDED = f"""\
+*{ADDED_SINCE}* marks packages and models that debias knows only since that session ran. [What is supported](support.md)
+names the versions with which these models were last tested."""
 NEVER = """\
-No session has records of Spark and of AutoGluon: Spark needs Java, and AutoGluon needs older versions of pandas than
-the other tests (session `automl`)."""
+No session has records of Spark, of AutoGluon and of NGBoost: Spark needs Java, and the others need older versions of
+pandas than the other tests (sessions `automl` and `ngboost`)."""
 FAMILIES = """\
 The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
 tested, and the outcome is the one of that page. Otherwise the cell names what is different: what a version cannot give
@@ -195,7 +162,7 @@ def _versions(records: list[dict[str, Any]]) -> str:
     sessions = [each["session"] for each in records]
     rows = [["Python", "3.11", *(each["python"] for each in records)]]
     for name, minimum in requirements().items():
-        rows.append([name, minimum, *(each["packages"].get(name, "added since") for each in records)])
+        rows.append([name, minimum, *(each["packages"].get(name, ADDED_SINCE) for each in records)])
     rows += [
         [f"tests {outcome}", "", *(f"{each['tests'].get(outcome, 0):,}" for each in records)]
         for outcome in ("passed", "failed", "skipped")
@@ -207,12 +174,27 @@ def _without_record(records: list[dict[str, Any]]) -> list[str]:
     """Return paragraphs that say what the records do not cover."""
     absent = [f"`{name}`" for name in SESSIONS if name not in {each["session"] for each in records}]
     sessions = [f"Sessions that exist and have no record so far: {', '.join(absent)}."] if absent else []
-    raised = [f"The minimum was raised after *floors* ran: {', '.join(sorted(MINIMUM_RAISED_SINCE))}."]
+    raised = ", ".join(name for each in records for name in raised_since(each))
     return [
-        *([ADDED] if ADDED_SINCE | PACKAGES_ADDED_SINCE else []),
-        *(raised if MINIMUM_RAISED_SINCE else []),
+        *([ADDED] if any(map(added_since, records)) else []),
+        *([f"The minimum was raised after *floors* ran: {raised}."] if raised else []),
         NEVER,
         *sessions,
+    ]
+
+
+def added_since(record: dict[str, Any]) -> set[str]:
+    """Return the packages and models that a session did not know."""
+    families = {family for family, _ in support_table.read()} - IN_NO_SESSION
+    return (requirements().keys() - record["packages"].keys()) | (families - record["families"].keys())
+
+
+def raised_since(record: dict[str, Any]) -> list[str]:
+    """Return the packages whose minimum is newer than what a session had."""
+    return [
+        name
+        for name, minimum in requirements().items()
+        if Version(record["packages"].get(name, minimum)) < Version(minimum)
     ]
 
 
@@ -224,16 +206,16 @@ def _families(records: list[dict[str, Any]]) -> str:
     for family, outcomes in expected.items():
         cells = []
         for each in records:
-            found = each["families"].get(family, {})
+            found = each["families"].get(family)
+            if found is None:
+                cells.append("no record" if family in IN_NO_SESSION else ADDED_SINCE)
+                continue
             differing = [
                 f"{capability}: {found.get(capability, 'not tested')}"
                 for capability, outcome in outcomes.items()
                 if found.get(capability) != outcome
             ]
-            if family in IN_NO_SESSION:
-                cells.append("no record")
-            else:
-                cells.append("added since" if family in ADDED_SINCE else "; ".join(differing) or "all")
+            cells.append("; ".join(differing) or "all")
         rows.append([family, *cells])
     return _table(["model", *(each["session"] for each in records)], rows)
 
