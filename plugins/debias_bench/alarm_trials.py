@@ -10,11 +10,11 @@ import numpy as np
 
 from debias.p_values import holm
 from debias.results.provisional import NOT_LOOKED_FOR
+from debias.results.windows import WindowOfPeriods
 from debias.significance.any_look import PeriodValues, evidence_of
 from debias.significance.change import compare_windows, groups_of
 from debias.significance.loss_causes import KeptWindow
-from debias.significance.loss_change import PeriodLosses, compare_losses
-from debias.significance.period_means import OF, PeriodMeans, compare_means
+from debias.significance.period_means import OF
 from debias.significance.provisional import compare_waiting, with_broken
 from debias_bench.alarm_streams import (
     N_ROWS,
@@ -39,7 +39,10 @@ from debias_bench.loss_changes import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.data.groups import Grouping
     from debias.results.any_look import Starts
+    from debias.results.provisional import Provisional
+    from debias.rows.period_sums import PeriodSums
 
     Array = NDArray[np.float64]
 
@@ -53,8 +56,8 @@ WEEKS = range(WEEK, N_DAYS + 1, WEEK)
 """Days with a look of what looks a planned number of times."""
 BATCH, RECORDED = 25, 6
 """Streams of one model, and the days that are recorded for each of their positions: a stream has one of these."""
-PLANNED, BY_COLUMN = 8, 1
-"""So many of the streams of a model are looked at a planned number of times, and so many by PSI and KS."""
+BY_COLUMN = 1
+"""So many of the streams of a model are looked at by PSI and KS."""
 SMALLEST_T = 3.0
 """A smaller t has a p-value above .05 at any look: its Bayes factor is below 2 (1 + t^2 / df)^((df + 1) / 2), which is
 below 200, and its share of the error rate is at most 1 / 53."""
@@ -183,16 +186,22 @@ def _largest_t(starts: Starts) -> float:
     return float(np.abs(starts.difference / np.sqrt(starts.squares / starts.freedom * starts.variance)).max())
 
 
-def as_planned(stream: Stream, loss_sums: Array, means: Array, n: int, level: float) -> dict[str, bool]:
-    """Return the same alarms of a planned number of looks, of the last days, when n days are known."""
-    windows = [slice(REFERENCE), slice(n - RECENT, n)]
-    losses = [_losses(loss_sums[window]) for window in windows]
-    loss, _ = compare_losses(losses[0], losses[1], stream.grouping, stream.used, level)
+def as_planned(sums: list[PeriodSums], n: int, grouping: Grouping) -> dict[str, bool]:
+    """Return the alarms of the full comparison of the last days, a look each week, when n days are known."""
+    changes = compare_windows(sums[:REFERENCE], sums[n - RECENT : n], grouping, alpha=ALPHA, looks=len(WEEKS))
+    loss = changes.loss
     assert loss is not None
-    own = [PeriodMeans(np.full(len(each), float(N_ROWS)), each[:, :, None]) for each in (means[at] for at in windows)]
-    changed = compare_means(own[0], own[1], level).changed
     found = {"loss": loss.direction is not None, "cost": loss.costs_more.size > 0}
-    return found | {of: bool(each) for of, each in zip(OF, changed, strict=True)}
+    found |= {of: bool(each) for of, each in zip(OF, changes.means.changed, strict=True)}
+    return found | {"effect": bool(changes.changed.any()), "shift": bool(changes.shifted.any())}
+
+
+def without_responses(sums: list[PeriodSums], n: int, grouping: Grouping) -> dict[str, bool]:
+    """Return the alarms of the same looks at the same days, before their responses are known."""
+    found = _provisional(sums[:REFERENCE], sums[n - RECENT : n], grouping, len(WEEKS))
+    moved = found.prediction is not None and found.prediction.changed
+    shifted = bool(found.statistics["shifted"].any())
+    return {"broken": bool(found.broken), "expected": found.changed.size > 0, "prediction": moved, "shift": shifted}
 
 
 def level_of(kind: str, number: int) -> dict[str, Any]:
@@ -206,6 +215,7 @@ def level_of(kind: str, number: int) -> dict[str, Any]:
         change of the loss of a stream from that of its parts.
     """
     recorded = recorded_days(kind, number)
+    sums = [recorded.sums(day) for day in range(len(recorded.y))]
     rng = np.random.default_rng([*f"streams {kind}".encode(), number])
     n_days = REFERENCE + N_DAYS
     chosen = RECORDED * np.arange(n_days)[:, None] + rng.integers(RECORDED, size=(n_days, BATCH))
@@ -225,12 +235,10 @@ def level_of(kind: str, number: int) -> dict[str, Any]:
     for day in WEEKS:
         n = REFERENCE + day
         note("chart", day, [above_chart(values[:, stream, 0], n) for stream in range(BATCH)])
-        planned = [
-            as_planned(recorded, recorded.loss_sums[at], recorded.means[at], n, ALPHA / len(WEEKS))
-            for at in chosen.T[:PLANNED]
-        ]
-        for name in planned[0]:
-            note(f"planned, {name}", day, [each[name] for each in planned])
+        for looks, alarms in (("planned", as_planned), ("waiting", without_responses)):
+            found = [alarms([sums[k] for k in at], n, recorded.grouping) for at in chosen.T]
+            for name in found[0]:
+                note(f"{looks}, {name}", day, [each[name] for each in found])
         columns = [by_column(*_rows(recorded.X[at], n), len(WEEKS)) for at in chosen.T[:BY_COLUMN]]
         for k, name in enumerate(("psi", "ks")):
             note(name, day, [bool(each[k]) for each in columns])
@@ -275,7 +283,7 @@ def found_in(fault: str, number: int) -> dict[str, Any]:
 Looked = dict[str, tuple[bool, list[int] | None]]
 
 
-def _looked(stream: Stream, sums: list[Any], forecast: Array, n: int, delay: dict[str, int | None]) -> Looked:
+def _looked(stream: Stream, sums: list[PeriodSums], forecast: Array, n: int, delay: dict[str, int | None]) -> Looked:
     """Return whether each way of looking has an alarm when n days are known, and the features that it names first.
 
     What has found the fault is not asked again.
@@ -299,7 +307,12 @@ def _looked(stream: Stream, sums: list[Any], forecast: Array, n: int, delay: dic
         is_on = bool(features) or bool(changes.means.changed[OF.index("residual")]) or changes.loss.direction == "rose"
         found["planned"] = is_on, features
     if delay["waiting"] is None:
-        found["waiting"] = _waiting(stream, sums[:REFERENCE], recent)
+        provisional = _provisional(sums[:REFERENCE], recent, grouping, LOOKS)
+        broken = [grouping.names.index(name) for name in provisional.broken]
+        shifted = np.flatnonzero(provisional.statistics["shifted"]).tolist()
+        moved = provisional.prediction is not None and provisional.prediction.changed
+        is_on = bool(broken or shifted or moved or provisional.changed.size)
+        found["waiting"] = is_on, broken or shifted
     if delay["forecast"] is None:
         p = evidence_of(*_values(forecast[:, None], n)).p_values(upward=True)[0]
         found["forecast"] = bool(p[0] <= ALPHA / 2), None
@@ -311,22 +324,15 @@ def _looked(stream: Stream, sums: list[Any], forecast: Array, n: int, delay: dic
     return found
 
 
-def _waiting(stream: Stream, reference: list[Any], recent: list[Any]) -> tuple[bool, list[int]]:
-    """Return whether days tell anything without responses, and the features whose values may be broken, or shifted."""
-    from debias.results.windows import WindowOfPeriods
-
-    grouping = stream.grouping
+def _provisional(reference: list[PeriodSums], recent: list[PeriodSums], grouping: Grouping, looks: int) -> Provisional:
+    """Return what days tell without their responses."""
     windows = [WindowOfPeriods("", "", len(each), len(each) * N_ROWS) for each in (reference, recent)]
     times = [""] * len(recent)
-    found = compare_waiting(reference, recent, grouping, ALPHA / LOOKS, (windows[0], windows[1]), times)
-    broken: list[int] = []
-    if found.no_broken_because == NOT_LOOKED_FOR:
-        kept = [KeptWindow.of([each.kept for each in own], groups_of(len(own))) for own in (reference, recent)]
-        names = with_broken(found, stream.empty.ensemble, grouping, kept[0], kept[1]).broken
-        broken = [grouping.names.index(name) for name in names]
-    shifted = np.flatnonzero(found.statistics["shifted"]).tolist()
-    moved = found.prediction is not None and found.prediction.changed
-    return bool(broken or shifted or moved or found.changed.size), broken or shifted
+    found = compare_waiting(reference, recent, grouping, ALPHA / looks, (windows[0], windows[1]), times)
+    if found.no_broken_because != NOT_LOOKED_FOR:
+        return found
+    kept = [KeptWindow.of([each.kept for each in own], groups_of(len(own))) for own in (reference, recent)]
+    return with_broken(found, recent[0].ensemble, grouping, kept[0], kept[1])
 
 
 def _by_p_value(adjusted: Array, level: float) -> tuple[bool, list[int]]:
@@ -342,10 +348,6 @@ def _values(values: Array, n: int) -> tuple[PeriodValues, PeriodValues, list[str
         for each in (values[:REFERENCE], values[REFERENCE:n])
     ]
     return of_days[0], of_days[1], [""] * (n - REFERENCE)
-
-
-def _losses(sums: Array) -> PeriodLosses:
-    return PeriodLosses(sums, groups_of(len(sums)), len(sums), ("loss",), ())
 
 
 def _rows(X: Array, n: int) -> tuple[Array, Array]:

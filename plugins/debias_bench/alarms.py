@@ -24,7 +24,6 @@ from debias_bench.alarm_trials import (
     LATER,
     LOOKS,
     N_DAYS,
-    PLANNED,
     RECORDED,
     WATCHED,
     WEEKS,
@@ -45,6 +44,13 @@ ANY_LOOK = {
     "residual": "the mean residual",
     "response": "the mean response",
     "prediction": "the mean prediction",
+}
+AS_PLANNED = {**ANY_LOOK, "effect": "the response to a feature", "shift": "rows shifted at the splits of a feature"}
+WAITING = {
+    "broken": "values of a column are broken",
+    "expected": "a feature is expected to save more or less",
+    "prediction": "the mean prediction",
+    "shift": "rows shifted at the splits of a feature",
 }
 OTHERS = {"chart": "control chart of the loss", "psi": "PSI", "ks": "KS"}
 OF_WATCHED = {
@@ -89,7 +95,8 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"as in [the study of causes](loss-changes.md)), gets {N_ROWS} rows a day. The first {REFERENCE} days are the "
         f"reference. Every alarm has an error rate of {ALPHA:.0%} over all looks together.",
         f'*Any look*: `looks="any"`; looks on each of the first {DAILY} days, and on every {LATER}th day after that. '
-        f"*Planned*: the last {RECENT} days, a look each week, {len(WEEKS)} planned looks. *Control chart*: the mean "
+        f"*Planned*: the full comparison of the last {RECENT} days, a look each week, {len(WEEKS)} planned looks. "
+        "*Before the responses*: the same looks at days whose responses are not known yet. *Control chart*: the mean "
         f"loss of {RECENT} days is more than {CHART_LIMIT:g} standard errors above the reference, a look each week. "
         f"*PSI*: the population stability index of any column is above {LARGE_INDEX:g}; *KS*: any column differs "
         "by the test of Kolmogorov and Smirnov (Bonferroni over columns and looks), each week.",
@@ -97,13 +104,14 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "## Nothing is broken",
         f"Shares of streams with an alarm on any of {N_DAYS:,} days. The streams of a model are drawn from {RECORDED} "
         f"recorded days for each position, {BATCH} streams a model, so that any two share a sixth of their days; "
-        f"{PLANNED} of them have planned looks, and {BY_COLUMN} has PSI and KS. In () the standard error, from the "
+        f"{BY_COLUMN} of them has PSI and KS. In () the standard error, from the "
         f"differences between models. {_limits(trials)} The response depends on the columns as ever. "
         "Alarms that may tell the truth are in *italics*: with a season of a year, and with a drift, the mean response "
         "and the mean prediction do change, and so do the loss, its parts and the mean residual, because the model "
-        "errs more, and is more biased, on some rows than on others. Of a season of 30 days, a single week "
-        "differs from the reference, which has two whole seasons. Weekends change nothing in the columns, nor in "
-        "what is predicted.",
+        "errs more, and is more biased, on some rows than on others; the rows do shift, and what features are expected "
+        "to save does change. The response to a feature never changes, and no column is broken. Of a season of 30 "
+        "days, a single week differs from the reference, which has two whole seasons. Weekends change nothing in the "
+        "columns, nor in what is predicted.",
         _calm_table(trials),
         "## A fault on the 91st day",
         f"Streams of {END} days, a model each: the share with an alarm within the {END - FAULT} days of the fault, and "
@@ -134,15 +142,17 @@ def _scores(trials: list[dict[str, Any]], kind: str, name: str) -> list[dict[str
 
 
 OF_ROWS = ("loss", "cost", "residual", "response", "prediction")
+OF_COLUMNS = ("planned, shift", *(f"waiting, {name}" for name in WAITING if name != "broken"))
 TRUE_ALARMS = {
-    "month": (*(f"planned, {name}" for name in OF_ROWS if name != "residual"), "psi", "ks"),
-    "year": (*(f"{looks}, {name}" for looks in ("any", "planned") for name in OF_ROWS), *OTHERS),
-    "drift": (*(f"{looks}, {name}" for looks in ("any", "planned") for name in OF_ROWS), *OTHERS),
+    "month": (*(f"planned, {name}" for name in OF_ROWS if name != "residual"), *OF_COLUMNS, "psi", "ks"),
+    "year": (*(f"{looks}, {name}" for looks in ("any", "planned") for name in OF_ROWS), *OF_COLUMNS, *OTHERS),
+    "drift": (*(f"{looks}, {name}" for looks in ("any", "planned") for name in OF_ROWS), *OF_COLUMNS, *OTHERS),
 }
 """Alarms that tell the truth in streams in which nothing is broken."""
 OF_CALM = {
     **{f"any, {name}": f"any look: {what}" for name, what in ANY_LOOK.items()},
-    **{f"planned, {name}": f"planned: {what}" for name, what in ANY_LOOK.items()},
+    **{f"planned, {name}": f"planned: {what}" for name, what in AS_PLANNED.items()},
+    **{f"waiting, {name}": f"before the responses: {what}" for name, what in WAITING.items()},
     **OTHERS,
 }
 

@@ -73,12 +73,14 @@ def test_the_page_has_a_line_for_each_alarm_and_fault(monkeypatch):
     monkeypatch.setattr(alarm_trials, "WEEKS", range(7, 22, 7))
     monkeypatch.setattr(alarm_trials, "N_DAYS", 60)
     monkeypatch.setattr(alarm_trials, "BATCH", 2)
-    monkeypatch.setattr(alarm_trials, "PLANNED", 1)
     monkeypatch.setattr(alarm_trials, "LOOKED_AT", (FAULT, FAULT + 7))
     calm = {"design": "calm / nothing", "repeat": 0, "scores": alarm_trials.level_of("nothing", 1)}
     fault = {"design": "fault / to half", "repeat": 0, "scores": alarm_trials.found_in("to half", 1)}
     page = "\n\n".join(alarms.parts([calm, fault], 1))
     assert "any look: a feature costs more" in page
+    assert "planned: the response to a feature" in page
+    assert "before the responses: values of a column are broken" in page
+    assert set(calm["scores"]["first"]) == set(alarms.OF_CALM)
     assert "the effect of x0 falls to half" in page
     lines = alarms.lines([calm, fault])
     assert {line["setting"] for line in lines} == {"nothing changes", "the effect of x0 falls to half"}
