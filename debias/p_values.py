@@ -153,6 +153,32 @@ def holm_of_known(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return adjusted
 
 
+def passed_on(p: NDArray[np.float64], alpha: float) -> NDArray[np.bool_]:
+    """Return which hypotheses are rejected if alpha is divided evenly, and passes on from those that are rejected.
+
+    What a rejected one had goes to the next one that is not rejected, and after the last to the first. This fallback
+    procedure (Wiens and Dmitrienko 2005), as a graph (Bretz, Maurer, Brannath and Posch 2009), is family-wise under any
+    dependence.
+
+    Parameters
+    ----------
+    p : array of shape (n_hypotheses,)
+        In the order in which alpha passes on.
+    alpha : float
+
+    Returns
+    -------
+    array of bool of shape (n_hypotheses,)
+    """
+    share, is_open = np.full(p.size, alpha / max(p.size, 1)), np.ones(p.size, dtype=bool)
+    while (found := np.flatnonzero(is_open & (p <= share))).size:
+        is_open[found[0]] = False
+        rest = np.flatnonzero(is_open)
+        if rest.size:
+            share[rest[np.searchsorted(rest, found[0]) % rest.size]] += share[found[0]]
+    return ~is_open
+
+
 def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDArray[np.float64]:
     """Return Benjamini and Hochberg's (1995) adjusted p-values, or Benjamini and Yekutieli's (2001).
 

@@ -38,6 +38,34 @@ def test_step_down_max_is_the_definition():
     assert (expected >= p_values.permutation_p_values(z, null)).all()
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
+def test_alpha_that_passes_on_is_a_closed_test(n):
+    """A hypothesis is rejected if all intersections with it are, each at weights that pass over what it lacks."""
+    rng = np.random.default_rng(n)
+    numbers = set()
+    for _ in range(60):
+        p = rng.choice([1e-4, 1.0], n) * rng.uniform(0, 1, n) + rng.choice([0.0, 0.05 / n], n)
+        rejected = {}
+        for members in range(1, 2**n):
+            inside = [k for k in range(n) if members >> k & 1]
+            weight = dict.fromkeys(inside, 0)
+            for k in range(n):
+                weight[next((k + step) % n for step in range(n) if (k + step) % n in weight)] += 1
+            rejected[members] = any(p[k] <= 0.05 * weight[k] / n for k in inside)
+        expected = [all(value for members, value in rejected.items() if members >> k & 1) for k in range(n)]
+        found = p_values.passed_on(p, 0.05)
+        assert found.tolist() == expected
+        numbers.add(found.sum())
+    assert len(numbers) > 1
+
+
+def test_alpha_passes_on_by_hand():
+    """Of .06, each of three has .02: the second is rejected and the third gets .04, then the first .06."""
+    assert p_values.passed_on(np.array([0.05, 0.01, 0.04]), 0.06).tolist() == [True, True, True]
+    assert p_values.passed_on(np.array([0.03, 0.01, 0.05]), 0.06).tolist() == [False, True, False]
+    assert p_values.passed_on(np.array([]), 0.06).tolist() == []
+
+
 def test_adjustments_agree_with_scipy_and_by_hand():
     p = np.array([0.01, 0.04, 0.03, 0.005, 0.5, 0.5])
     np.testing.assert_allclose(p_values.false_discovery(p), false_discovery_control(p, method="bh"))

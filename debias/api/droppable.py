@@ -17,7 +17,7 @@ from debias.models.wrappers import is_one, names_of
 from debias.parallel import checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.droppable import Droppable
-from debias.results.vocabulary import DropStatus, RowsKind
+from debias.results.vocabulary import RowsKind
 from debias.retraining.drop_path import (
     DropPath,
     FewerFeatures,
@@ -136,11 +136,11 @@ def droppable(
     Notes
     -----
     Let d be the loss of a refit minus that of the model on a row, and g the loss of the best constant minus that of the
-    model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)`` at level `alpha`,
-    and so it does for all smaller sets. Tests in a fixed sequence, which ends at the first that does not reject, need
-    no correction (Maurer, Hothorn and Lehmacher 1995). The order of the features and the sizes come from the training
-    rows alone. For rankers, d and g are differences of the NDCG of a query, and a constant has the mean over all
-    orders; Cox models and forests of survival times are compared by concordance.
+    model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)``. The sets share
+    `alpha` evenly, and what a certified set had passes on to the next larger one (the fallback procedure: Wiens and
+    Dmitrienko 2005; Bretz et al. 2009). The order of the features and the sizes come from the training rows alone. For
+    rankers, d and g are differences of the NDCG of a query, and a constant has the mean over all orders; Cox models and
+    forests of survival times are compared by concordance.
 
     Examples
     --------
@@ -199,6 +199,7 @@ def droppable(
         lost=lost.estimate,
         low=lost.low,
         high=lost.high,
+        p_value=lost.p_value,
         needed=lost.needed,
         tolerance=float(tolerance),
         alpha=float(alpha),
@@ -221,8 +222,7 @@ def droppable(
         },
         warnings=tuple(problem.prepared.log.texts),
     )
-    n_certified = result.status.count(DropStatus.CERTIFIED)
-    return replace(result, model=refitted[n_certified - 1][1]) if n_certified else result
+    return result if result.certified is None else replace(result, model=refitted[result.certified][1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

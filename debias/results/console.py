@@ -311,7 +311,7 @@ def short_changes(changes: Changes) -> str:
 def short_droppable(result: Droppable) -> str:
     """Return what may be dropped, and the sets that were tried."""
     table = table_of_drops(result)
-    kept = [column for column in table.columns if column.name not in ("also_dropped", "rows_needed")]
+    kept = [column for column in table.columns if column.name not in ("also_dropped", "p_value", "rows_needed")]
     of = f"{counted(result.n_rows, 'held-out row')}, {result.performance.in_words()}"
     lines = [f"Features to drop from {escaped(result.settings['model'])}: {of}", *map(escaped, result.summary()[:2])]
     return _short(lines, Table(table.names, kept), result.sizes.size)

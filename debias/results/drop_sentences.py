@@ -59,9 +59,10 @@ def _of_refit(result: Droppable) -> str:
     if result.status[0] is DropStatus.HARMFUL:
         return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
     tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
+    allowed = f"{100 * result.tolerance:g}%"
     return (
-        f"{tried} is {listed(result.dropped(first))}. What the model without {_them(first)} loses of the gain of this "
-        f"model over a constant is not settled: it may be above {100 * result.tolerance:g}% {_bounds(result, first)}."
+        f"{tried} is {listed(result.dropped(first))}. Whether the model without {_them(first)} loses less than "
+        f"{allowed} of the gain of this model over a constant is not settled {_bounds(result, first)}."
     )
 
 
@@ -94,7 +95,7 @@ def _of_metric(result: Droppable) -> str:
 
 
 def _of_undecided(result: Droppable) -> list[str]:
-    """Tell which sets are undecided, what to do, and how many rows would decide the first that no bound decides."""
+    """Tell which sets are undecided, what to do, and how many rows would decide the first that has a number of them."""
     undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
     if not undecided:
         return []
@@ -104,9 +105,9 @@ def _of_undecided(result: Droppable) -> list[str]:
         "model has not seen."
     ]
     allowed = f"{100 * result.tolerance:g}% of the gain"
-    between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
-    if between:
-        first = between[0]
+    unknown = [k for k in undecided if result.low[k] <= result.tolerance]
+    if unknown:
+        first = unknown[0]
         needed = result.needed[first]
         side = "at most" if result.lost[first] < result.tolerance else "more than"
         if needed > MOST_NEEDED * result.n_independent:
@@ -119,20 +120,19 @@ def _of_undecided(result: Droppable) -> list[str]:
                 f"If the estimate for {_sets(result, [first])} is right, about {rounded_up(needed):,} {result.units} "
                 f"are needed to show that its refit loses {side} {allowed}."
             )
-    for name, others, next_step in (
-        (
-            "upper bound",
-            [k for k in undecided if result.high[k] < result.tolerance],
-            " To certify such a set, try it as the only one on other held-out rows.",
-        ),
-        ("lower bound", [k for k in undecided if result.low[k] > result.tolerance], ""),
-    ):
-        if others:
-            sentences.append(
-                f"The {name} of {_sets(result, others)} is on one side of the tolerance, but the tests ended before: "
-                "each sequence of tests ends at the first set that it does not decide, and so it needs no correction."
-                f"{next_step}"
-            )
+    below = [k for k in undecided if result.high[k] < result.tolerance]
+    if below:
+        sentences.append(
+            f"The upper bound of {_sets(result, below)} is below the tolerance, but it holds for one set alone, and "
+            f"all {result.sizes.size} sets share the error rate {result.alpha:g}. To certify such a set, try it as the "
+            "only one on other held-out rows."
+        )
+    above = [k for k in undecided if result.low[k] > result.tolerance]
+    if above:
+        sentences.append(
+            f"The lower bound of {_sets(result, above)} is above the tolerance, but the tests ended before: they begin "
+            "with the largest set and end at the first that they do not decide."
+        )
     return [" ".join(sentences)]
 
 

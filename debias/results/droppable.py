@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias.p_values import passed_on
 from debias.results import console, drop_sentences, stored
 from debias.results.base import ReportedResult
 from debias.results.fields import SCHEMA_VERSION
@@ -42,9 +43,12 @@ class Droppable(ReportedResult):
         Estimated share of the gain that the refit loses.
     low, high : array of shape (n_sets,)
         Its bounds, each one-sided with error rate `alpha`; infinite if there is none.
+    p_value : array of shape (n_sets,)
+        One-sided p-value of each set by itself: small if the refit loses less than the tolerance.
     needed : array of shape (n_sets,)
         Rows (blocks, queries) with which a test at the tolerance decides with probability .8, if the estimate is right;
-        infinite if the estimate is the tolerance.
+        infinite if the estimate is the tolerance. The level is ``alpha / n_sets`` to certify a set, which it has in any
+        case, and alpha to show a loss above the tolerance.
     tolerance, alpha : float
     performance : Performance
         How well the model predicts the rows, with all features.
@@ -89,6 +93,7 @@ class Droppable(ReportedResult):
     lost: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    p_value: NDArray[np.float64]
     needed: NDArray[np.float64]
     tolerance: float
     alpha: float
@@ -113,28 +118,27 @@ class Droppable(ReportedResult):
     def status(self) -> list[DropStatus]:
         """One status for each set.
 
-        - "certified": the refit loses less than the tolerance, and so do those of all smaller sets that were tried.
-          Each is tested at `alpha`, the smallest first, and the tests end at the first that does not show it. So any
-          set is certified by error with probability at most `alpha`.
-        - "do not drop together": the refit loses more than the tolerance, and so do those of all larger sets, tested in
-          the same way from the largest on.
+        - "certified": the refit loses less than the tolerance. All sets share `alpha`: each is tested at ``alpha /
+          n_sets``, and what a certified set had passes on to the next larger one. So any set is certified by error with
+          probability at most `alpha` (:func:`debias.p_values.passed_on`).
+        - "do not drop together": the refit loses more than the tolerance, and so do those of all larger sets. Each is
+          tested at `alpha`, the largest first, and the tests end at the first that does not show it.
         - "undecided": neither.
         """
-        n_certified, n_harmful = (
-            int(np.argmin([*shown, False])) for shown in (self.high < self.tolerance, (self.low > self.tolerance)[::-1])
-        )
-        n_undecided = self.sizes.size - n_certified - n_harmful
-        return (
-            [DropStatus.CERTIFIED] * n_certified
-            + [DropStatus.UNDECIDED] * n_undecided
-            + [DropStatus.HARMFUL] * n_harmful
-        )
+        is_certified = passed_on(self.p_value, self.alpha)
+        n_harmful = int(np.argmin([*(self.low > self.tolerance)[::-1], False]))
+        found = [DropStatus.CERTIFIED if each else DropStatus.UNDECIDED for each in is_certified]
+        return found[: len(found) - n_harmful] + [DropStatus.HARMFUL] * n_harmful
+
+    @property
+    def certified(self) -> int | None:
+        """Position of the largest set that is certified; None if there is none."""
+        return max((k for k, status in enumerate(self.status) if status is DropStatus.CERTIFIED), default=None)
 
     @property
     def size(self) -> int:
         """Number of features that may be dropped together; 0 if no set is certified."""
-        n_certified = self.status.count(DropStatus.CERTIFIED)
-        return int(self.sizes[n_certified - 1]) if n_certified else 0
+        return 0 if self.certified is None else int(self.sizes[self.certified])
 
     @property
     def features(self) -> list[str]:
@@ -149,9 +153,9 @@ class Droppable(ReportedResult):
 
     @property
     def decisions(self) -> dict[str, DropDecision]:
-        """One decision for each feature, by the status of the first set that has it, in the order of X.
+        """One decision for each feature, in the order of X: by the largest certified set, then by the first larger one.
 
-        - "drop": the set is certified. It holds for all features with this decision together.
+        - "drop": the largest certified set has the feature. It holds for all features with this decision together.
         - "keep": the refit without the set loses more than the tolerance. So are called the features that would be
           dropped after the largest set, if its refit loses that much. Alone a feature may still be useless.
         - "not settled": the set is undecided, so these rows cannot tell. Keep it, or pass more rows.
@@ -168,7 +172,7 @@ class Droppable(ReportedResult):
         found = dict.fromkeys(self.feature_names, beyond)
         for begin, end, status in zip((0, *self.sizes[:-1]), self.sizes, self.status, strict=True):
             found |= dict.fromkeys(self.order[begin:end], decision[status])
-        return found
+        return found | dict.fromkeys(self.features, DropDecision.DROP)
 
     @property
     def units(self) -> str:
@@ -197,15 +201,14 @@ class Droppable(ReportedResult):
 
         Columns: ``kept``, the number of features kept; ``also_dropped``, the features that the smaller set before does
         not have; the metric of the refit, called by its name; ``lost``, the share of the gain that the refit loses,
-        with ``lost_low`` and ``lost_high``, its one-sided bounds; ``rows_needed``, for an undecided set with bounds on
-        both sides of the tolerance the number of rows (of blocks or queries) that would decide if the estimate is
-        right, else NaN; and ``status``.
+        with ``lost_low`` and ``lost_high``, its one-sided bounds; ``p_value``, small if that is less than the
+        tolerance; ``rows_needed``, for an undecided set whose lower bound is below the tolerance the number of rows (of
+        blocks or queries) that would decide if the estimate is right, else NaN; and ``status``.
         """
         import pandas as pd
 
         undecided = np.array([status is DropStatus.UNDECIDED for status in self.status])
-        between = (self.low <= self.tolerance) & (self.tolerance <= self.high)
-        known = undecided & between & np.isfinite(self.needed)
+        known = undecided & (self.low <= self.tolerance) & np.isfinite(self.needed)
         added = zip((0, *self.sizes[:-1]), self.sizes, strict=True)
         return pd.DataFrame(
             {
@@ -215,6 +218,7 @@ class Droppable(ReportedResult):
                 "lost": self.lost,
                 "lost_low": self.low,
                 "lost_high": self.high,
+                "p_value": self.p_value,
                 "rows_needed": np.where(known, np.ceil(np.where(known, self.needed, 0.0)), np.nan),
                 "status": [status.value for status in self.status],
             },

@@ -48,6 +48,11 @@ def _result(result: Droppable, names: list[str]) -> Result:
         f"the refit without {listed(names, NAMED)} loses {result.lost[k]:z.1%} of the gain (lower bound {low}, upper "
         f"bound {high}, tolerance {100 * result.tolerance:g}%)"
     )
+    if status is DropStatus.UNDECIDED and result.high[k] < result.tolerance:
+        reason += (
+            f"; all {result.sizes.size} sets that were tried share the error rate {result.alpha:g}, and p = "
+            f"{result.p_value[k]:.2g} is too large"
+        )
     outcome = {
         DropStatus.CERTIFIED: GateStatus.PASSED,
         DropStatus.UNDECIDED: GateStatus.NOT_JUDGED,

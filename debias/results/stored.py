@@ -262,14 +262,16 @@ def check_read_droppable(result: Droppable, written: dict[str, Any]) -> None:
         raise Malformed(f"{', '.join(NUMBERS_OF_SETS)} do not have a number for each of sizes")
     if np.isnan(result.lost).any() or (result.low > result.lost).any() or (result.high < result.lost).any():
         raise Malformed("lost is not between low and high")
+    if not ((result.p_value >= 0) & (result.p_value <= 1)).all():
+        raise Malformed("p_value is not between 0 and 1")
     if not 0 < result.tolerance < 1 or not 0 < result.alpha < 1:
         raise Malformed("tolerance and alpha are not between 0 and 1")
     if result.performance.value is None:
         raise Malformed("performance has no value")
     if written["decisions"] not in (None, result.decisions):  # results of older versions have none
-        raise Malformed("decisions do not follow from low, high and tolerance")
+        raise Malformed("decisions do not follow from p_value, low and tolerance")
     if written["status"] != result.status or written["columns"] != result.columns:
-        raise Malformed("status and columns do not follow from low, high and tolerance")
+        raise Malformed("status and columns do not follow from p_value, low and tolerance")
 
 
 def _fields_by_scorer(plain: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -620,7 +622,7 @@ OF_CURVES: dict[str, Reader] = {
     "curves": list_of,
 }
 """of a partial dependence,"""
-NUMBERS_OF_SETS = ("lost", "low", "high", "needed")
+NUMBERS_OF_SETS = ("lost", "low", "high", "p_value", "needed")
 """Fields of features to drop with a number for each set that was tried, null where there is none."""
 OF_DROPPABLE: dict[str, Reader] = {
     "kind": text_of,

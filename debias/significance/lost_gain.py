@@ -1,4 +1,4 @@
-"""How much of the gain of a model another model loses: an estimate, its bounds, and the rows that would decide.
+"""How much of the gain of a model others lose: estimates, their bounds, tests, and the rows that would decide.
 
 With the losses of rows that no model has seen, let d be the loss of the other model minus that of the model, and g the
 loss of the best constant minus that of the model. The share of the gain that is lost is ``mean(d) / mean(g)``. At a
@@ -32,8 +32,13 @@ class LostGain(NamedTuple):
     """Lower bound: the share is below it with probability at most alpha. -inf if there is none."""
     high: Array
     """Upper bound: the share is above it with probability at most alpha. inf if there is none."""
+    p_value: Array
+    """One-sided, of the test that the share is below the tolerance. 1 if there are no bounds."""
     needed: Array
-    """Number of rows (of blocks) of which a test at the tolerance decides, if the estimate is right; inf for none."""
+    """Number of rows (of blocks) of which a test at the tolerance decides, if the estimate is right; inf for none.
+
+    A share below the tolerance is tested at alpha divided by the number of models, one above it at alpha.
+    """
 
 
 def lost_gain(
@@ -53,7 +58,7 @@ def lost_gain(
     tolerance : float
         The upper bound is below it if and only if the test at this tolerance rejects, and the same for the lower bound.
     alpha : float
-        Error rate of each bound.
+        Error rate of each bound, and of the tests of all models together.
 
     Returns
     -------
@@ -65,7 +70,7 @@ def lost_gain(
     >>> lost_gain(0.1 * gain[:, None], gain, np.ones(4), None, tolerance=0.2, alpha=0.05).high.round(3)
     array([0.1])
     """
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import ndtri, stdtr, stdtrit
 
     both = row_test(np.column_stack([risen, gain]), weight, blocks)
     n, deviation = both.n_independent, both.deviation * both.standard_error
@@ -83,6 +88,8 @@ def lost_gain(
         low, high = (b - reach) / a, (b + reach) / a
     above = d - tolerance * g
     squared = variance - 2 * tolerance * covariance + tolerance**2 * variance_of_gain
-    factor = (ndtri(1 - alpha) + ndtri(POWER)) ** 2
+    z = np.divide(above, np.sqrt(squared), out=np.copysign(np.inf, above), where=squared > 0)
+    p_value = np.where(np.isfinite(high), stdtr(n - 1, z), 1.0)
+    factor = (ndtri(1 - np.where(above < 0, alpha / d.size, alpha)) + ndtri(POWER)) ** 2
     needed = np.divide(n * factor * squared, above**2, out=np.full(d.size, np.inf), where=above != 0)
-    return LostGain(d / g, low, high, needed)
+    return LostGain(d / g, low, high, p_value, needed)

@@ -7,10 +7,12 @@ from dataclasses import replace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from debias import DebiasError, Droppable
 from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import PolicyError
+from debias.p_values import passed_on
 from debias.results import vocabulary
 from debias.results.performance import Performance, three_digits
 from debias.text import listed, rounded_up
@@ -45,6 +47,7 @@ def made(lost, reach, *, n_features=6, path="frozen", sizes=None, **changed):
         "lost": lost,
         "low": lost - reach,
         "high": lost + reach,
+        "p_value": ndtr((lost - 0.05) / reach * ndtri(0.95)),
         "needed": np.full(lost.size, 1234.5),
         "tolerance": 0.05,
         "alpha": 0.05,
@@ -80,20 +83,20 @@ def random_result(seed):
         needed=rng.exponential(20_000, n_sets),
         blocks=bool(rng.random() < 0.3),
         at_a_time=-(-n_features // 30),
-        tolerance=float(rng.choice([0.01, 0.05, 0.2])),
-        alpha=float(rng.choice([0.05, 0.1])),
     )
+    tolerance, alpha = float(rng.choice([0.01, 0.05, 0.2])), float(rng.choice([0.05, 0.1]))
+    p_value = ndtr((lost - tolerance) / reach * ndtri(1 - alpha))  # the bounds are where it is alpha
+    result = replace(result, tolerance=tolerance, alpha=alpha, p_value=p_value)
     if rng.random() < 0.2:
-        result = replace(result, low=np.full(n_sets, -np.inf), high=np.full(n_sets, np.inf))
+        without = {"low": np.full(n_sets, -np.inf), "high": np.full(n_sets, np.inf), "p_value": np.ones(n_sets)}
+        result = replace(result, **without)
     return result
 
 
 def statuses(result):
-    """The rule of a fixed sequence, set by set."""
+    """The rules of :attr:`Droppable.status`, set by set."""
     found = ["undecided"] * result.sizes.size
-    for k in range(result.sizes.size):
-        if not result.high[k] < result.tolerance:
-            break
+    for k in np.flatnonzero(passed_on(result.p_value, result.alpha)):
         found[k] = "certified"
     for k in reversed(range(result.sizes.size)):
         if not result.low[k] > result.tolerance:
@@ -107,14 +110,22 @@ def statuses(result):
     ("lost", "reach", "expected", "size"),
     [
         ([0.0, 0.01, 0.2], [0.01, 0.01, 0.1], ["certified", "certified", "do not drop together"], 2),
-        ([0.0, 0.06, 0.01, 0.2], [0.01] * 4, ["certified", "undecided", "undecided", "do not drop together"], 1),
-        ([0.04, 0.0], [0.02, 0.01], ["undecided", "undecided"], 0),
+        ([0.0, 0.06, 0.01, 0.2], [0.01] * 4, ["certified", "undecided", "certified", "do not drop together"], 3),
+        ([0.04, 0.0], [0.02, 0.01], ["undecided", "certified"], 2),
+        (
+            [0.038, 0.03],
+            [0.01, 0.01],
+            ["certified", "certified"],
+            2,
+        ),  # p = .024 and .0005: the first gets what it lacks
+        ([0.038, 0.06], [0.01, 0.01], ["certified", "undecided"], 1),
+        ([0.039, 0.06], [0.01, 0.01], ["undecided", "undecided"], 0),  # p = .035 is above alpha / 2
         ([0.2, 0.1, 0.3], [0.01, 0.06, 0.01], ["undecided", "undecided", "do not drop together"], 0),
         ([0.2, 0.3], [0.01, 0.01], ["do not drop together"] * 2, 0),
         ([0.05 - 0.01], [0.01], ["undecided"], 0),  # a bound at the tolerance is not below it
     ],
 )
-def test_the_tests_end_at_the_first_set_that_does_not_reject(lost, reach, expected, size):
+def test_sets_share_alpha_and_pass_it_on(lost, reach, expected, size):
     result = made(lost, reach)
     assert [status.value for status in result.status] == expected
     assert result.size == size
@@ -126,6 +137,9 @@ def test_statuses_are_those_of_the_rule():
     for seed in range(300):
         result = random_result(seed)
         assert [status.value for status in result.status] == statuses(result)
+        certified = [size for size, word in zip(result.sizes, statuses(result), strict=True) if word == "certified"]
+        assert result.size == max(certified, default=0)
+        assert {name for name, word in result.decisions.items() if word == "drop"} == set(result.features)
         found |= set(statuses(result))
         assert result.to_frame()["status"].tolist() == statuses(result)
     assert len(found) == 3
@@ -184,9 +198,9 @@ def expected_sentences(result):
     else:
         which = "set that was asked for" if result.path == "given" else "smallest set that was tried"
         sentences.append(
-            f"These rows certify no set of features to drop. The {which} is {listed(names(0))}. What the model without "
-            f"{it(0)} loses of the gain of this model over a constant is not settled: it may be above "
-            f"{100 * result.tolerance:g}% {bounds(result, 0)}."
+            f"These rows certify no set of features to drop. The {which} is {listed(names(0))}. Whether the model "
+            f"without {it(0)} loses less than {100 * result.tolerance:g}% of the gain of this model over a constant is "
+            f"not settled {bounds(result, 0)}."
         )
     metric, value, constant = result.performance.metric, result.performance.value, result.performance.constant
     parts = [f"{three_digits(value)} with all {n} features"]
@@ -208,8 +222,8 @@ def expected_sentences(result):
 
         what = "the set that was asked for" if result.path == "given" else sets(undecided)
         text = f"Undecided: {what}. Keep what only these drop, or pass more rows that the model has not seen."
-        between = [k for k in undecided if result.low[k] <= result.tolerance <= result.high[k]]
-        for k in between[:1]:
+        above = [k for k in undecided if result.low[k] > result.tolerance]
+        for k in [k for k in undecided if k not in above][:1]:
             if result.needed[k] > 100 * result.n_independent:
                 text += (
                     f" The estimate for {sets([k])} is so near to the tolerance that 100 times as many rows would "
@@ -224,16 +238,17 @@ def expected_sentences(result):
                     f" If the estimate for {sets([k])} is right, about {rounded_up(result.needed[k]):,} {units} are "
                     f"needed to show that its refit loses {side} {allowed}."
                 )
-        above = [k for k in undecided if result.low[k] > result.tolerance]
-        below = [k for k in undecided if k not in between and k not in above]
-        for name, which in (("upper", below), ("lower", above)):
-            if which:
-                text += (
-                    f" The {name} bound of {sets(which)} is on one side of the tolerance, but the tests ended before: "
-                    "each sequence of tests ends at the first set that it does not decide, and so it needs no "
-                    "correction."
-                )
-                text += " To certify such a set, try it as the only one on other held-out rows." * (name == "upper")
+        if below := [k for k in undecided if result.high[k] < result.tolerance]:
+            text += (
+                f" The upper bound of {sets(below)} is below the tolerance, but it holds for one set alone, and all "
+                f"{len(sizes)} sets share the error rate {result.alpha:g}. To certify such a set, try it as the only "
+                "one on other held-out rows."
+            )
+        if above:
+            text += (
+                f" The lower bound of {sets(above)} is above the tolerance, but the tests ended before: they begin "
+                "with the largest set and end at the first that they do not decide."
+            )
         sentences.append(text)
     if harmful and harmful[0] > 0:
         k = harmful[0]
@@ -278,7 +293,7 @@ def test_json_is_read_without_loss():
         assert again.to_json() == result.to_json()
         assert again.summary() == result.summary()
         assert again.model is None
-        for name in ("low", "high", "needed"):
+        for name in ("low", "high", "p_value", "needed"):
             np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
 
 
@@ -292,6 +307,9 @@ def test_json_is_read_without_loss():
         ({"sizes": [1, 3]}, "up to the length of order"),
         ({"lost": [0.1]}, "do not have a number for each"),
         ({"lost": [9.0, 0.1]}, "lost is not between low and high"),
+        ({"p_value": [0.0, 1.5]}, "p_value is not between 0 and 1"),
+        ({"p_value": [0.0, None]}, "p_value is not between 0 and 1"),
+        ({"p_value": [1.0, 1.0]}, "do not follow from p_value"),
         ({"tolerance": 0.0}, "tolerance and alpha"),
         ({"columns": ["f1"]}, "status and columns do not follow"),
         ({"status": ["undecided", "undecided"]}, "status and columns do not follow"),

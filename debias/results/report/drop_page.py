@@ -94,7 +94,8 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
                 "name": "features",
                 "heading": "Feature by feature",
                 "table": console.table_of_drop_decisions(result).to_html(),
-                "caption": "In the order in which features are dropped, by the first set above that has the feature. "
+                "caption": "In the order in which features are dropped: by the largest certified set, then by the "
+                "first larger set that has the feature. "
                 '"drop" holds for all these features together, with the model that was trained without them. "keep": '
                 "the model without this set, or without a smaller one of the path, loses more than the tolerance.",
             },
@@ -107,8 +108,8 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
 def _figure(result: Droppable, styles: Styles) -> dict[str, Any]:
     caption = (
         "Each point is one refitted model. Its line has the bounds of its metric, given the metric of the model with "
-        f"all features (diamond) and of {result.performance.reference}. A set is certified if its line ends on the "
-        "better side of the dashed line, and so do those of all smaller sets."
+        f"all features (diamond) and of {result.performance.reference}. The line of a certified set ends on the better "
+        "side of the dashed line. One that ends there is not always certified, because all sets share one error rate."
     )
     return picture(
         "drops",
@@ -130,9 +131,8 @@ def _reading(result: Droppable) -> tuple[tuple[str, str], ...]:
         ),
         (
             DropStatus.CERTIFIED.text.capitalize(),
-            "means that the tests show a loss below the tolerance, for this set and for all smaller ones. If a refit "
-            f"truly loses more, they show this wrongly with probability at most {100 * result.alpha:g}%, for all sets "
-            "together.",
+            "means that the test of this set shows a loss below the tolerance. If refits truly lose more, one is "
+            f"certified wrongly with probability at most {100 * result.alpha:g}%, for all sets together.",
         ),
         (
             DropStatus.UNDECIDED.text.capitalize(),
