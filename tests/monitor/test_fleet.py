@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import warnings
 from contextlib import closing
+from dataclasses import asdict
 from datetime import date, timedelta
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_the_error_rate_is_that_of_all_models(fleet):
     paths = [fleet / "moved.history", fleet / "same.history"]
     two = lines(debias.History.fleet(paths, **SETTINGS, looks=3))["moved"]
     (alone,) = debias.History.fleet(paths[0], **SETTINGS, looks=6).lines
-    assert two == alone
+    assert str(asdict(two)) == str(asdict(alone))  # not equal from Python 3.13 on, where a cost is NaN
     assert two.reasons
 
 

@@ -93,7 +93,7 @@ def test_twins_are_columns_of_high_rank_correlation(models):
     model = models("sklearn", "regression", n_estimators=3).fit(X, y)
     (prepared,) = prepared_members(Request.of(model, X, y, rows="oob"), [])
     found = drop_path.twins(prepared.rows, np.arange(4))
-    rho = spearmanr(prepared.rows.table.matrix(prepared.ensemble)).statistic
+    rho = spearmanr(prepared.rows.table.matrix(prepared.ensemble).astype(np.float64)).statistic
     assert {j: [t for t, _ in others] for j, others in found.items()} == {0: [1, 2], 1: [0, 2], 2: [0, 1], 3: []}
     for j, others in found.items():
         for t, left in others:

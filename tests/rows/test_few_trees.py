@@ -10,6 +10,7 @@ from debias.rows import few_trees
 from debias.rows.few_trees import sums_of_few_trees, trees_a_row
 from debias.trees.routing import raw_output, route
 from debias.trees.shapley import expected_output, shapley_sums, shapley_sums_of_trees
+from support.missing_values import needs_them_in_forests
 
 P, UNUSED, N_TREES = 6, 5, 12
 MODELS = {
@@ -36,7 +37,10 @@ def drawn(task, n, seed):
     return X, y.get(task, mean + noise)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=needs_them_in_forests if each == "missing values" else ()) for each in MODELS],
+)
 def case(request):
     model, task = MODELS[request.param]
     ensemble = extract(model.fit(*drawn(task, 400, 0)))

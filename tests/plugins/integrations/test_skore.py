@@ -50,7 +50,7 @@ def test_a_forest_is_audited_on_its_out_of_bag_rows(data):
 def test_a_booster_is_audited_on_the_test_rows(data, models):
     row, _ = found(models("xgboost", n_estimators=20), data)
     assert row["section"] == "tip"
-    assert "142 held-out rows" in row["explanation"]
+    assert re.search("142 (assumed )?held-out rows", row["explanation"])  # as far as the leaves prove it
 
 
 def test_it_passes_where_little_is_unsupported(data):
