@@ -95,8 +95,12 @@ def _of_metric(result: Droppable) -> str:
 
 
 def _of_undecided(result: Droppable) -> list[str]:
-    """Tell which sets are undecided, what to do, and how many rows would decide the first that has a number of them."""
-    undecided = [k for k, status in enumerate(result.status) if status is DropStatus.UNDECIDED]
+    """Tell which sets are undecided, what to do, and how many rows would decide the first that has a number of them.
+
+    Smaller sets than the one that is certified do not matter any more.
+    """
+    first_larger = 0 if result.certified is None else result.certified + 1
+    undecided = [k for k in range(first_larger, result.sizes.size) if result.status[k] is DropStatus.UNDECIDED]
     if not undecided:
         return []
     which = "the set that was asked for" if result.path == "given" else _sets(result, undecided)

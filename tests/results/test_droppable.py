@@ -171,7 +171,7 @@ def expected_sentences(result):
     sizes, allowed = frame.index.tolist(), f"{100 * result.tolerance:g}% of the gain"
     certified = [k for k, status in enumerate(found) if status == "certified"]
     harmful = [k for k, status in enumerate(found) if status == "do not drop together"]
-    undecided = [k for k, status in enumerate(found) if status == "undecided"]
+    undecided = [k for k, status in enumerate(found) if status == "undecided" and k > max(certified, default=-1)]
     n, sentences = len(result.feature_names), []
 
     def names(k):
