@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
-from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError, nearest
+from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError, UnsupportedModelError, nearest
 from debias.models.wrappers import unwrap
 from debias.monitor.records import HAS_MARGINS
 from debias.rows.pair_sums import refuse_other_losses
@@ -167,8 +168,21 @@ class OwnModel:
             The trees, with the names of the columns of X if the model stores none.
         X
             The first rows of the series.
+
+        Raises
+        ------
+        UnsupportedModelError
+            The columns that the trees see cannot be traced back to those of X.
         """
-        return self._member.at(Request.of(self._model, X).level_of_columns, None).grouping(None, ensemble)
+        request = Request.of(self._model, X)
+        (member,) = request.members
+        try:
+            return member.at(request.level_of_columns, None).grouping(None, ensemble)
+        except UnsupportedModelError as error:
+            reason = re.sub(r"\. Pass [^.]*level='model'.*", "", str(error))  # a history has no level
+            raise UnsupportedModelError(
+                f"{reason}. Keep a history of the model inside, and add the rows as the steps before it transform them"
+            ) from error
 
 
 @dataclass(frozen=True)

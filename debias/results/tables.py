@@ -37,6 +37,7 @@ HEADING = {
     "reported_unseen": "on unseen rows",
     "share": "debiased share",
     "standard_error": "standard error, splits fixed",
+    "p_value": "p",
     "p_adjusted": "adjusted p",
     "lowest_rank": "lowest rank",
     "highest_rank": "highest rank",

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -20,12 +21,13 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 from xgboost import XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
 from debias.early_stopping import STOPPED_EARLY
+from debias.errors import UnsupportedModelError
 from debias.monitor.records import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage
@@ -252,7 +254,7 @@ def test_models_that_were_stopped_early_are_no_warning_of_a_history(path, days):
     assert not any("early stopping)" in text for text in changes.warnings)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "forest", "classes", "pipeline", "responses"])
+@pytest.mark.parametrize("kind", ["classifier", "forest", "classes", "pipeline", "products", "responses"])
 def test_histories_of_other_models_hold_their_scores(kind, path, days):
     X, y = days(7, 400)
     new_X, new_y = days(8)
@@ -267,6 +269,9 @@ def test_histories_of_other_models_hold_their_scores(kind, path, days):
         X, new_X = (frame.assign(city=np.where(frame["noise"] > 0, "Rome", "Oslo")) for frame in (X, new_X))
         columns = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
         model = make_pipeline(columns, RandomForestRegressor(10, random_state=0)).fit(X, y)
+    elif kind == "products":  # which columns they are of is found by trying the rows
+        products = PolynomialFeatures(2, interaction_only=True, include_bias=False)
+        model = make_pipeline(products, RandomForestRegressor(10, random_state=0)).fit(X, y)
     elif kind == "responses":
         y, new_y = np.stack([y, -y], axis=1), np.stack([new_y, -new_y], axis=1)
         model = RandomForestRegressor(10, random_state=0).fit(X, y)
@@ -284,6 +289,15 @@ def test_histories_of_other_models_hold_their_scores(kind, path, days):
     errors = history.standard_errors()
     assert (errors.drop(columns="city", errors="ignore")[["a", "b"]] > 0).all(axis=None)
     assert kind != "pipeline" or errors["city"].isna().all()
+
+
+def test_columns_that_cannot_be_traced_are_refused_with_what_helps(path, days):
+    X, y = days(7, 200)
+    model = make_pipeline(PCA(2), RandomForestRegressor(5, random_state=0)).fit(X, y)
+    with pytest.raises(UnsupportedModelError, match="divided among them. Keep a history of the model inside, and add"):
+        debias.History(model, path).add(*days(8), at=1)
+    inside = debias.History(model[-1], path)
+    assert inside.add(model[0].transform(days(8)[0]), days(8)[1], at=1)
 
 
 def test_shifts_behind_steps_name_the_columns_of_the_user(path):
