@@ -157,7 +157,7 @@ class OwnModel:
         return log.texts + [HAS_MARGINS] * (passed.base_margin is not None) + estimated
 
     def _named(self, request: Request) -> NamedPairs:
-        return NamedPairs(self._member.at(request.level_of_columns, None), self._pairs)
+        return NamedPairs(_traced(request), self._pairs)
 
     def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
         """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.
@@ -174,15 +174,20 @@ class OwnModel:
         UnsupportedModelError
             The columns that the trees see cannot be traced back to those of X.
         """
-        request = Request.of(self._model, X)
-        (member,) = request.members
-        try:
-            return member.at(request.level_of_columns, None).grouping(None, ensemble)
-        except UnsupportedModelError as error:
-            reason = re.sub(r"\. Pass [^.]*level='model'.*", "", str(error))  # a history has no level
-            raise UnsupportedModelError(
-                f"{reason}. Keep a history of the model inside, and add the rows as the steps before it transform them"
-            ) from error
+        return _traced(Request.of(self._model, X)).grouping(None, ensemble)
+
+
+def _traced(request: Request) -> Member:
+    """Return the model with its columns, which some transformers tell only if they are tried on the rows."""
+    member = request.members[0].at(request.level_of_columns, None)
+    try:
+        member.columns  # noqa: B018  # it is computed here
+    except UnsupportedModelError as error:
+        reason = re.sub(r"\. Pass [^.]*level='model'.*", "", str(error))  # a history has no level
+        raise UnsupportedModelError(
+            f"{reason}. Keep a history of the model inside, and add the rows as the steps before it transform them"
+        ) from error
+    return member
 
 
 @dataclass(frozen=True)
