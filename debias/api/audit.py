@@ -34,6 +34,7 @@ from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
 from debias.scorers.unseen_error import unseen_figures
+from debias.significance.evidence import CONSTANT
 from debias.significance.member_rows import by_response
 from debias.significance.procedure import Tests
 from debias.warning_log import WarningLog
@@ -476,6 +477,8 @@ def _reported_unseen(
         return _ReportedUnseen(none_because="these are training rows")
     if prepared.member.positions is not None:
         return _ReportedUnseen(none_because="the model is one of several, and each has seen other rows")
+    if reason_of(tested) == CONSTANT:
+        return _ReportedUnseen(none_because="the response is the same in all of them")
     try:
         figures_on = figures_of(prepared.ensemble, importance)
         return _ReportedUnseen(*unseen_figures(figures_on, prepared.rows, prepared.grouping, reported))

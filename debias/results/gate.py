@@ -354,8 +354,6 @@ def _inflation(audit: Audit, limit: float) -> Result:
             f"the importance by {audit.reported_kind} is not known on these rows ({audit.no_unseen_because}), and the "
             "debiased share is in another unit"
         )
-    if not audit.tested:  # such as a response that is the same in all rows
-        return Result.of(rule, False, "none", allowed, str(audit.untested_because))
     excess = audit.inflation
     if excess is None:
         return unjudged.unjudged(f"no feature has an importance by {audit.reported_kind} above 0 on these rows")
