@@ -24,6 +24,8 @@ HOW_TO_DROP = (
     "debias.droppable answers that: it fits the model again without them, so it needs a model that can be fitted again."
 )
 
+NOTHING_ELSE = "This audit found nothing else to look at."
+
 
 def answers(audit: Audit) -> dict[str, list[str]]:
     """Return what an audit says to each of three questions.
@@ -74,8 +76,6 @@ def _drop(audit: Audit) -> list[str]:
 def _look_at(audit: Audit) -> list[str]:
     lines = to_look_at(audit) if audit.tested else [test_summary(audit)]
     n_warnings = len(audit.warnings)
-    return (
-        [*lines, f"There {'is' if n_warnings == 1 else 'are'} {counted(n_warnings, 'warning')}."]
-        if n_warnings
-        else lines
-    )
+    if n_warnings:
+        lines = [*lines, f"There {'is' if n_warnings == 1 else 'are'} {counted(n_warnings, 'warning')}."]
+    return lines or [NOTHING_ELSE]
