@@ -88,7 +88,9 @@ def _of_refit(result: Droppable) -> str:
     size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain of this model over a constant"
     again = "The model that was trained again without"
     if size:
-        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}."
+        dropped = set(result.features)
+        kept = _named([name for name in result.feature_names if name not in dropped])
+        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}. It keeps {kept}."
     first = int(result.sizes[0])
     if result.status[0] is DropStatus.HARMFUL:
         return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."

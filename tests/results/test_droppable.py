@@ -175,7 +175,8 @@ def expected_sentences(result):
         k = certified[-1]
         sentences.append(
             f"{sizes[k]} of {n} features may be dropped{together(k)}: {listed(names(k))}. The model that was trained "
-            f"again without {it(k)} loses at most {over} {bounds(result, k)}."
+            f"again without {it(k)} loses at most {over} {bounds(result, k)}. It keeps "
+            f"{listed([name for name in result.feature_names if name not in names(k)])}."
         )
     elif found[0] == "do not drop together":
         sentences.append(
