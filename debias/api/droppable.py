@@ -10,13 +10,16 @@ import numpy as np
 
 from debias._version import __version__
 from debias.api.prepared import PreparedRows, prepared_members
+from debias.api.row_facts import MOST_ALONE, shares_alone
 from debias.data.groups import Grouping
 from debias.data.table import Table, column_order, is_one_column
 from debias.errors import CompositionError, ProvenanceError, RowsError, UnsupportedModelError, nearest
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import checked, current, in_threads
 from debias.progress import with_progress
+from debias.results.drop_sentences import warnings_of_leaks
 from debias.results.droppable import Droppable
+from debias.results.sentences import leaks_among
 from debias.results.vocabulary import RowsKind
 from debias.retraining.drop_path import (
     DropPath,
@@ -33,6 +36,7 @@ from debias.rows.compared_losses import ComparedLosses, compared_losses, queries
 from debias.rows.effects import refuse_shared
 from debias.rows.performance import performance_of
 from debias.rows.request import Request
+from debias.significance.dependent_rows import warn_of_neighbours
 from debias.significance.lost_gain import lost_gain
 from debias.significance.row_test import ROUNDING, check_procedure, row_test
 from debias.text import listed
@@ -181,6 +185,7 @@ def droppable(
         n_fits += folds * (n_sizes if refit_path else 1)
     else:
         order = [names.index(name) for name in given]
+    problem.tell_leaks(order)
     refitted = current().map(lambda k: problem.refitted(order[: sizes[k]], k), range(n_sizes), "refits")
     rows_used = problem.rows
     lost = lost_gain(
@@ -308,6 +313,15 @@ class _Problem:
             )
         return gain
 
+    def tell_leaks(self, order: list[int]) -> None:
+        """Keep the warning of features that may leak the response, looked for among those that are dropped last."""
+        names, last_first = self.fewer.grouping.names, order[::-1]
+        kept = [k for k in range(len(names)) if k not in set(order)]
+        found = shares_alone(self.rows, self.feature, [*kept, *last_first][:MOST_ALONE])
+        leaks = leaks_among({names[k]: share for k, share in found.items()}, self.rows.n_evaluated)
+        for text in warnings_of_leaks(leaks):
+            self.prepared.log.add(text)
+
     def refitted(self, dropped: list[int], number: int) -> tuple[NDArray[np.float64], Any]:
         """Train the model without some features; return the loss of each held-out row, or query, and the refit."""
         fitted = self.fewer.fit(dropped, number)
@@ -349,6 +363,8 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
         refuse_class_weights(request.model, training)
     refuse_settings_of_columns(request.model)
     prepared.facts.warn_of_dependent_rows()
+    if rows.query is None:  # rows of one query are alike, and the tests are by query
+        warn_of_neighbours(rows, prepared.log, "bounds are too narrow, and sets are certified too often")
     at, columns = _columns(request.X, member, rows)
     grouping = Grouping.of(groups, columns)
     if len(grouping.names) < 2:

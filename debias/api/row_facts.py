@@ -30,6 +30,8 @@ from debias.significance.subjects_and_places import (
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
@@ -240,22 +242,10 @@ class FactsOfRows:
         """Return how much of y features explain by themselves, the most first; nothing if the scores are untested."""
         if scores.selected is None:
             return {}
-        response, table = self.rows.response, self.rows.table
-        rows = evenly_spaced(table.n_rows, MOST_ROWS)
-        if response.codes is not None:
-            y = np.eye(response.codes.max() + 1)[response.codes[rows]]
-        else:
-            numbers = response.values if response.target is None else response.target
-            assert numbers is not None
-            y = numbers[rows]
-        if not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
-            return {}
-        X, found = table.matrix(self.rows.ensemble, rows), dict[str, float]()
-        for k in np.argsort(-scores.values, kind="stable")[:MOST_ALONE]:
-            share = explained_alone(X[:, self.grouping.index == k], y)
-            if share is not None and share >= LEAST_ALONE:
-                found[self.grouping.names[k]] = share
-        return {EXPLAINED_ALONE: dict(sorted(found.items(), key=lambda each: -each[1]))}
+        largest = np.argsort(-scores.values, kind="stable")[:MOST_ALONE]
+        found = shares_alone(self.rows, self.grouping.index, largest)
+        alone = {self.grouping.names[k]: share for k, share in found.items() if share >= LEAST_ALONE}
+        return {EXPLAINED_ALONE: dict(sorted(alone.items(), key=lambda each: -each[1]))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,6 +300,37 @@ def _count_in_X(
     for k, name in enumerate(names):
         if name in position and name not in groups:
             n_values[k] = frame.iloc[:, position[name]].nunique()
+
+
+def shares_alone(rows: Rows, feature: NDArray[np.int64], which: Iterable[int]) -> dict[int, float]:
+    """Return the share of the variation of y that each of some features explains by itself, as far as it is known.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of many, some are looked at.
+    feature : array of int64 of shape (n_columns,)
+        Feature of each column that the trees see.
+    which : iterable of int
+        The features.
+
+    Returns
+    -------
+    dict of int to float
+    """
+    response, table = rows.response, rows.table
+    looked_at = evenly_spaced(table.n_rows, MOST_ROWS)
+    if response.codes is not None:
+        y = np.eye(response.codes.max() + 1)[response.codes[looked_at]]
+    else:
+        numbers = response.values if response.target is None else response.target
+        assert numbers is not None
+        y = numbers[looked_at]
+    if not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
+        return {}
+    X = table.matrix(rows.ensemble, looked_at)
+    found = {int(k): explained_alone(X[:, feature == k], y) for k in which}
+    return {k: share for k, share in found.items() if share is not None}
 
 
 def explained_alone(columns: NDArray[np.floating[Any]], y: NDArray[np.float64]) -> float | None:

@@ -18,29 +18,33 @@ if TYPE_CHECKING:
 
 KEEP, DROP, LOOK_AT = "Keep", "Drop", "Look at"
 MOST_NAMED = 10
-"""An answer names at most this many features."""
+"""An answer names at most this many features, by default."""
 HOW_TO_DROP = (
     "This audit does not say which features may go. "
     "debias.droppable answers that: it fits the model again without them, so it needs a model that can be fitted again."
 )
 
+NOTHING_ELSE = "This audit found nothing else to look at."
 
-def answers(audit: Audit) -> dict[str, list[str]]:
+
+def answers(audit: Audit, most_named: int = MOST_NAMED) -> dict[str, list[str]]:
     """Return what an audit says to each of three questions.
 
     Parameters
     ----------
     audit : Audit
+    most_named : int
+        An answer names at most this many features to keep.
 
     Returns
     -------
     dict of str to list of str
         Sentences by question: "Keep", "Drop", "Look at".
     """
-    return {KEEP: _keep(audit), DROP: _drop(audit), LOOK_AT: _look_at(audit)}
+    return {KEEP: _keep(audit, most_named), DROP: _drop(audit), LOOK_AT: _look_at(audit)}
 
 
-def _keep(audit: Audit) -> list[str]:
+def _keep(audit: Audit, most_named: int) -> list[str]:
     if not audit.tested:
         return ["No feature was tested, so this audit does not say which features matter."]
     names = audit.tested_scores.feature_names
@@ -48,7 +52,7 @@ def _keep(audit: Audit) -> list[str]:
     by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
     lines = ["This audit found no feature that matters by itself. That is no reason to drop all of them."]
     if informative.any():
-        kept = enumerated([names[k] for k in by_share if informative[k]], MOST_NAMED)
+        kept = enumerated([names[k] for k in by_share if informative[k]], most_named)
         are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
         what_holds = f"what the model does with {them} holds on rows that it has not seen"
         lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}: {what_holds}{condition(audit, named=False)}."]
@@ -62,7 +66,7 @@ def _keep(audit: Audit) -> list[str]:
     ]
     if unused:
         them = "it" if len(unused) == 1 else "them"
-        named = enumerated(unused, MOST_NAMED)
+        named = enumerated(unused, most_named)
         lines.append(f"The response also depends on {named}. What this model does with {them} is not confirmed.")
     return lines
 
@@ -74,8 +78,6 @@ def _drop(audit: Audit) -> list[str]:
 def _look_at(audit: Audit) -> list[str]:
     lines = to_look_at(audit) if audit.tested else [test_summary(audit)]
     n_warnings = len(audit.warnings)
-    return (
-        [*lines, f"There {'is' if n_warnings == 1 else 'are'} {counted(n_warnings, 'warning')}."]
-        if n_warnings
-        else lines
-    )
+    if n_warnings:
+        lines = [*lines, f"There {'is' if n_warnings == 1 else 'are'} {counted(n_warnings, 'warning')}."]
+    return lines or [NOTHING_ELSE]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.answers import answers
+from debias.results.answers import MOST_NAMED, answers
 from debias.results.fields import SCHEMA_VERSION
 from debias.results.sentences import doubts, headline
 from debias.results.vocabulary import Verdict
@@ -18,12 +18,25 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4000
 """The JSON of a brief is not longer than this, unless its sentences alone are."""
+NAMED = (MOST_NAMED, 3, 1)
+"""Answers name so many features, or fewer if names are long, so that there is room for some numbers."""
+LEAST_FEATURES = 3
 COLUMNS = ("reported", "share", "z", "p_adjusted", "verdict", "dependence")
 """Columns of the table of an audit that are in a brief, as far as it has them."""
 
 
 def brief(audit: Audit) -> dict[str, Any]:
     """Return the short form of an audit: sentences, and the features with the largest shares that have room."""
+    plain: dict[str, Any] = {}
+    for most_named in NAMED:
+        plain = _with(audit, most_named)
+        if len(plain["features"]) >= LEAST_FEATURES or not plain["n_features_left_out"]:
+            break
+    return plain
+
+
+def _with(audit: Audit, most_named: int) -> dict[str, Any]:
+    """Return the short form whose answers name at most so many features."""
     frame, scores, performance = audit.to_frame(), audit.tested_scores, audit.performance
     columns = [name for name in COLUMNS if name in frame]
     verdicts = {verdict.value: int(audit.which(verdict).sum()) for verdict in Verdict}
@@ -40,7 +53,7 @@ def brief(audit: Audit) -> dict[str, Any]:
             "better_than_constant": performance.better_than_constant,
         },
         "headline": [*doubts(audit), headline(audit)],
-        "answers": answers(audit),
+        "answers": answers(audit, most_named),
         "verdicts": {name: number for name, number in verdicts.items() if number},
         "error_rate": {name: scores.details.get("test", {}).get(name) for name in ("error", "alpha")},
         "columns": ["feature", *columns],

@@ -8,11 +8,18 @@ import numpy as np
 
 from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.results.performance import three_digits
+from debias.results.sentences import told_of_leaks, units_alike
 from debias.results.vocabulary import DropStatus
-from debias.text import counted, listed, rounded_up
+from debias.text import counted, escaped, listed, rounded_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from debias.results.droppable import Droppable
+
+
+OF_A_LEAK = "If so, take it out and train the model again, before you drop others."
+OF_LEAKS = "If so, take them out and train the model again, before you drop others."
 
 
 def headline(result: Droppable) -> str:
@@ -20,16 +27,22 @@ def headline(result: Droppable) -> str:
     size, first = result.size, int(result.sizes[0])
     if size:
         of_all = f"of {counted(len(result.feature_names), 'feature')}"
-        return f"{size:,} {of_all} may be dropped{_together(size)}: {listed(result.dropped(size))}."
+        return f"{size:,} {of_all} may be dropped{_together(size)}: {_named(result.dropped(size))}."
     if result.status[0] is DropStatus.HARMFUL:
-        return f"Do not drop {listed(result.dropped(first))}{_together(first)}."
+        return f"Do not drop {_named(result.dropped(first))}{_together(first)}."
     return "These rows certify no set of features to drop."
 
 
 def summary(result: Droppable) -> list[str]:
     """Return the sentences of :meth:`Droppable.summary`."""
-    sentences = [headline(result), _of_refit(result), *of_stopping(result), _of_metric(result)]
-    sentences += [*_of_undecided(result), *_of_harmful(result), _of_order(result)]
+    sentences = [headline(result), _of_refit(result), *of_stopping(result), *of_leaks(result)]
+    sentences += [
+        *_of_alike(result),
+        _of_metric(result),
+        *_of_undecided(result),
+        *_of_harmful(result),
+        _of_order(result),
+    ]
     if result.at_a_time > 1:
         sentences.append(
             f"There are many features, so {result.at_a_time} were dropped at a time, and not one by one. Another order "
@@ -49,19 +62,42 @@ def of_stopping(result: Droppable) -> list[str]:
     ]
 
 
+def warnings_of_leaks(leaks: Mapping[str, float]) -> list[str]:
+    """Return what is told of features that may leak the response: a model with a leak seems to need nothing else."""
+    return [f"{sentence} {OF_A_LEAK if len(leaks) == 1 else OF_LEAKS}" for sentence in told_of_leaks(leaks)]
+
+
+def of_leaks(result: Droppable) -> list[str]:
+    """Return the warnings of features that may leak the response."""
+    return [text for text in result.warnings if text.endswith((OF_A_LEAK, OF_LEAKS))]
+
+
+def _of_alike(result: Droppable) -> list[str]:
+    """Return that units which the tests take as independent are alike, if a warning says so."""
+    alike = units_alike(result.warnings)
+    if alike is None:
+        return []
+    return [
+        f"The tests take {alike} as independent, but a warning says that some are alike. If they depend on one "
+        "another, the bounds are too narrow, and nothing here is certified: pass blocks."
+    ]
+
+
 def _of_refit(result: Droppable) -> str:
     """Return what the refit of the headline loses."""
     size, allowed = result.size, f"{100 * result.tolerance:g}% of the gain of this model over a constant"
     again = "The model that was trained again without"
     if size:
-        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}."
+        dropped = set(result.features)
+        kept = _named([name for name in result.feature_names if name not in dropped])
+        return f"{again} {_them(size)} loses at most {allowed} {_bounds(result, size)}. It keeps {kept}."
     first = int(result.sizes[0])
     if result.status[0] is DropStatus.HARMFUL:
         return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
     tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
     allowed = f"{100 * result.tolerance:g}%"
     return (
-        f"{tried} is {listed(result.dropped(first))}. Whether the model without {_them(first)} loses less than "
+        f"{tried} is {_named(result.dropped(first))}. Whether the model without {_them(first)} loses less than "
         f"{allowed} of the gain of this model over a constant is not settled {_bounds(result, first)}."
     )
 
@@ -154,7 +190,7 @@ def _of_harmful(result: Droppable) -> list[str]:
     size = int(result.sizes[harmful[0]])
     dropped = result.dropped(size)
     more = ", and the same holds for the larger sets" if len(harmful) > 1 else ""
-    few = listed(dropped) if size <= MOST_DROPPED_NAMED else f"the first {size:,} features of the order"
+    few = _named(dropped) if size <= MOST_DROPPED_NAMED else f"the first {size:,} features of the order"
     return [
         f"Do not drop {few} together: that loses more than {100 * result.tolerance:g}% of the gain "
         f"{_bounds(result, size)}{more}. This does not say what some of them alone cost."
@@ -186,3 +222,7 @@ def _them(number: int) -> str:
 
 def _together(number: int) -> str:
     return "" if number == 1 else " together"
+
+
+def _named(names: Sequence[str]) -> str:
+    return listed([escaped(name) for name in names])

@@ -156,11 +156,18 @@ def test_summary(audit: Audit) -> str:
         they = "It has" if n_noise == 1 else "Together they have"
         sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")
     sentences.append(f"Test: {test_description(audit)}.")
-    alike = [text for text in audit.warnings if _ALIKE in text]
+    alike = units_alike(audit.warnings)
     if alike:
-        unit = "blocks" if alike[0].startswith("consecutive blocks") else "rows"
-        sentences.append(f"It takes {unit} as independent, but a warning says that some are alike.")
+        sentences.append(f"It takes {alike} as independent, but a warning says that some are alike.")
     return " ".join(sentences)
+
+
+def units_alike(warnings: Sequence[str]) -> str | None:
+    """Return "rows" or "blocks", of which a warning says that some are alike; None if there is no such warning."""
+    alike = [text for text in warnings if _ALIKE in text]
+    if not alike:
+        return None
+    return "blocks" if alike[0].startswith("consecutive blocks") else "rows"
 
 
 def verdict_count(audit: Audit | FoldsAudit, verdict: Verdict = Verdict.INDISTINGUISHABLE) -> str:
@@ -314,14 +321,24 @@ def of_untested(features: Mapping[str, str]) -> list[str]:
 
 def possible_leaks(audit: Audit) -> dict[str, float]:
     """Return the features that may leak the response, with the share of its variation that each explains by itself."""
-    if (audit.tested_scores.n_rows or 0) < ROWS_TO_JUDGE:
-        return {}
     alone = audit.tested_scores.details.get(EXPLAINED_ALONE) or {}
-    return {name: share for name, share in alone.items() if share >= LEAK}
+    return leaks_among(alone, audit.tested_scores.n_rows or 0)
+
+
+def leaks_among(alone: Mapping[str, float], n_rows: int) -> dict[str, float]:
+    """Return the features that may leak the response, the most likely first; none if there are too few rows to tell."""
+    if n_rows < ROWS_TO_JUDGE:
+        return {}
+    likely_first = sorted(alone.items(), key=lambda each: -each[1])
+    return {name: share for name, share in likely_first if share >= LEAK}
 
 
 def _leak(audit: Audit) -> list[str]:
-    leaks = possible_leaks(audit)
+    return told_of_leaks(possible_leaks(audit))
+
+
+def told_of_leaks(leaks: Mapping[str, float]) -> list[str]:
+    """Return the sentence on features that may leak the response, with the share that each explains by itself."""
     if not leaks:
         return []
     if len(leaks) == 1:

@@ -44,8 +44,8 @@ is about 10. On held-out rows in blocks of 10, noise was informative in .071 (SE
 .05 (docs/significance.md)."""
 
 
-def warn_of_neighbours(rows: Rows, log: WarningLog) -> None:
-    """Warn if consecutive rows (blocks) have similar responses and similar features."""
+def warn_of_neighbours(rows: Rows, log: WarningLog, consequence: str = "noise is called informative too often") -> None:
+    """Warn if consecutive rows (blocks) have similar responses and similar features, which has a consequence."""
     ensemble = rows.ensemble
     used = _examined(rows)
     y, X = coded_response(rows)[used], rows.table.matrix(ensemble, used).astype(np.float64)
@@ -70,7 +70,7 @@ def warn_of_neighbours(rows: Rows, log: WarningLog) -> None:
     log.warn(
         f"consecutive {unit} are alike: they have similar responses and similar values of {name}{others}, as in a time "
         f"series, or if several rows are of one subject or place. P-values treat {unit} as independent. If they are "
-        "not, noise is called informative too often. Similarity reaches over about "
+        f"not, {consequence}. Similarity reaches over about "
         f"{counted(reach, 'row')}: pass blocks in debias.Dataset(X, y, blocks=...), of {BLOCK_OF_REACHES * reach:,} "
         f"consecutive rows or more{unseen}. If "
         "independent rows were sorted by a column, they may be alike for this reason only"

@@ -410,3 +410,38 @@ def weak(n, seed):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n, 10)), columns=[f"x{k}" for k in range(10)])
     return X, X.to_numpy() @ 0.8 ** np.arange(10) + rng.normal(size=n)
+
+
+def test_a_column_made_from_the_response_is_told_before_all_others_are_dropped():
+    X, y = drawn()
+    with_leak = X.assign(leak=2 * y + 0.01 * np.random.default_rng(5).normal(size=y.size))
+    model = XGBRegressor(**BOOSTER).fit(with_leak[:400], y[:400])
+    audited = debias.audit(model, with_leak[400:], y[400:], train=(with_leak[:400], y[:400]))
+    (of_audit,) = [line for line in audited.summary() if "may be a leak" in line]
+    for columns in (None, ["a", "b"], ["leak", "a"]):
+        found = asked(model, with_leak, y, columns=columns)
+        (told,) = [line for line in found.summary() if "may be a leak" in line]
+        assert told == f"{of_audit} If so, take it out and train the model again, before you drop others."
+    few = debias.droppable(
+        model, with_leak[400:425], y[400:425], train=(with_leak[:400], y[:400]), columns=["a"], tolerance=0.2
+    )
+    assert not any("may be a leak" in line for line in few.summary())  # as in audits, of fewer than 30 rows
+
+
+def test_no_column_is_called_a_leak_without_one(result):
+    assert not any("may be" in line and "leak" in line for line in result.summary())
+
+
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")
+def test_rows_of_subjects_are_told_unless_they_are_passed_in_blocks():
+    rng = np.random.default_rng(6)
+    subject = np.repeat(np.arange(200), 5)
+    X = pd.DataFrame(rng.normal(size=(200, 5))[subject] + 0.1 * rng.normal(size=(1000, 5)), columns=NAMES)
+    y = (2 * X["a"] + X["b"] + rng.normal(size=200)[subject] + 0.3 * rng.normal(size=1000)).to_numpy()
+    model = XGBRegressor(**BOOSTER).fit(X[:500], y[:500])
+    with pytest.warns(debias.DebiasWarning, match="consecutive rows are alike.*sets are certified too often"):
+        found = asked(model, X, y, n_train=500, columns=["noise 1"])
+    assert any("The tests take rows as independent" in line for line in found.summary())
+    held_out = Dataset(X[500:], y[500:], blocks=subject[500:])
+    in_blocks = debias.droppable(model, held_out, train=(X[:500], y[:500]), columns=["noise 1"])
+    assert not any("alike" in text for text in [*in_blocks.warnings, *in_blocks.summary()])

@@ -14,6 +14,7 @@ from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import PolicyError
 from debias.p_values import passed_on
 from debias.results import vocabulary
+from debias.results.drop_sentences import warnings_of_leaks
 from debias.results.performance import Performance, three_digits
 from debias.text import listed, rounded_up
 from results.test_short_text import fits
@@ -188,7 +189,8 @@ def expected_sentences(result):
         k = certified[-1]
         sentences.append(
             f"{sizes[k]} of {n} features may be dropped{together(k)}: {listed(names(k))}. The model that was trained "
-            f"again without {it(k)} loses at most {over} {bounds(result, k)}."
+            f"again without {it(k)} loses at most {over} {bounds(result, k)}. It keeps "
+            f"{listed([name for name in result.feature_names if name not in names(k)])}."
         )
     elif found[0] == "do not drop together":
         sentences.append(
@@ -440,3 +442,37 @@ def test_rows_that_may_have_chosen_the_number_of_trees_are_a_sentence_not_only_a
     assert "nothing here is certified: pass others." in lines[0]
     assert lines[0] in found.to_html()
     assert not any("early stopping" in line for line in made([-0.01], [0.01], warnings=("another",)).summary())
+
+
+def test_features_that_may_be_leaks_are_told_once_and_first_of_what_to_do():
+    told = warnings_of_leaks({"visits": 0.999, "date": 0.96})
+    assert warnings_of_leaks({}) == []
+    assert told[0].startswith("Some features each explain at least 95%")
+    assert told[0].endswith("If so, take them out and train the model again, before you drop others.")
+    found = made([-0.01, 0.2], [0.01, 0.01], warnings=(*told, "another warning"))
+    assert [line for line in found.summary() if "leak" in line] == told
+    page = re.sub(r"\s+", " ", found.to_html())
+    assert page.count(told[0]) == 1
+    assert page.count("another warning") == 1
+
+
+@pytest.mark.parametrize("unit", ["rows", "blocks"])
+def test_rows_that_are_alike_are_a_sentence_not_only_a_warning(unit):
+    text = f"consecutive {unit} are alike: they have similar responses and similar values of x"
+    found = made([-0.01, 0.2], [0.01, 0.01], warnings=("another warning", text))
+    (told,) = [line for line in found.summary() if "alike" in line]
+    assert told.startswith(f"The tests take {unit} as independent, but a warning says that some are alike")
+    assert "nothing here is certified: pass blocks." in told
+    assert not any("alike" in line for line in made([-0.01], [0.01], warnings=("another",)).summary())
+
+
+def test_names_in_sentences_cannot_change_the_lines_around_them():
+    names = ("\x1b[31mred", "two\nlines", "f2", "f3", "f4", "f5")
+    for lost in ([-0.01], [0.3], [0.05]):
+        changed = {"feature_names": names, "members": tuple((name,) for name in names), "order": names[:1]}
+        sentences = replace(made(lost, [0.01]), **changed).summary()
+        assert "\\x1b[31mred" in " ".join(sentences)
+        assert all(line.isprintable() for line in sentences)
+    together = replace(made([0.0, 0.3], [0.01, 0.01]), **(changed | {"order": names[:2]})).summary()
+    assert any("two\\nlines together" in line for line in together)
+    assert all(line.isprintable() for line in together)

@@ -178,6 +178,17 @@ def test_a_brief_keeps_its_schema_and_its_numbers_are_those_of_the_table():
                     assert entry[column] == (None if np.isnan(value) else pytest.approx(value, rel=0.0051))
 
 
+def test_long_names_that_are_not_ascii_leave_room_for_numbers():
+    names = [f"очень длинное имя столбца номер {k}" for k in range(20)]
+    audit = made(names, seed=1, informative=[1] * 14 + [0] * 6)
+    assert len(json.dumps(answers(audit)).encode()) > MOST_BYTES / 2
+    plain = audit.to_dict(brief=True)
+    assert len(json.dumps(plain)) < 4000
+    assert len(plain["features"]) >= 3
+    assert plain["answers"]["Keep"][0].endswith("holds on rows that it has not seen.")
+    assert "and 11 more are informative" in plain["answers"]["Keep"][0]
+
+
 def test_thirty_features_are_in_a_brief_and_in_20_kilobytes_of_json():
     audit = with_dependence(made([f"column_{k}" for k in range(30)], n_permutations=199), 0)
     assert audit.to_dict(brief=True)["n_features_left_out"] <= 5

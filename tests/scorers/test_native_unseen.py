@@ -254,6 +254,7 @@ def test_noise_is_reported_and_has_nothing_on_unseen_rows(make):
         (xgb, {"objective": "reg:absoluteerror"}, "number", "the loss absolute_error"),
         (xgb, {"booster": "dart", "rate_drop": 0.5}, "number", "scaled after their growth"),
         (xgb, {"reg_alpha": 3.0}, "number", "do not follow from its leaves"),
+        (lgb, {"boosting_type": "dart", "importance_type": "gain"}, "number", "scaled after their growth"),
         (lgb, {"objective": "l1", "importance_type": "gain"}, "number", "the loss absolute_error"),
         (cat, {"grow_policy": "Depthwise"}, "number", "symmetric trees only"),
         (cat, {"kind": "Classifier"}, "three", "cannot compute the importance 'prediction values change'"),

@@ -129,6 +129,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         notes=_notes(model, leaves_changed) + objective.notes,
         trees_a_round=text.n_outputs,
         sampled_share=text.sampled_share,
+        rescaled=text.settings.get("boosting") == "dart",
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),
         **lines,

@@ -80,7 +80,7 @@ def drop_page(result: Droppable, title: str | None = None) -> str:
             ("held-out rows", f"{result.n_rows:,}"),
             ("tolerance", f"{100 * result.tolerance:g}% of the gain"),
         ],
-        warnings=result.warnings,
+        warnings=[text for text in result.warnings if text not in sentences],
         figures=[_figure(result, styles)],
         tables=[
             {
