@@ -289,7 +289,7 @@ def parts(trials: Trials, repeats: int) -> list[str]:
         "rows and test rows.",
         f"{len(trials)} trials: {n_sets} of {len(DATA_SETS)} data sets, {len(MODELS)} models (XGBoost and LightGBM "
         f"with 100 trees, a forest of 50), up to {repeats} division{'s' if repeats > 1 else ''}; at most {N_TRAIN} "
-        f"training, {N_HELD_OUT} held-out and {N_TEST} test rows. The features that a way keeps are those of a new "
+        f"training, {N_HELD_OUT} held-out and {N_TEST:,} test rows. The features that a way keeps are those of a new "
         "model, trained on the training rows. *Dropped*: share of the features. *Lost*: rise of the loss on the test "
         "rows, in % of what the model with all features predicts better than a constant; " + EXPLAINED,
         f"*Written by the runner; {machine_line()}.*",
