@@ -131,9 +131,10 @@ def _of_metric(result: Droppable) -> str:
 
 
 def _of_undecided(result: Droppable) -> list[str]:
-    """Tell which sets are undecided, what to do, and how many rows would decide the first that has a number of them.
+    """Tell which sets are undecided, what to do, and how many rows would decide one of them.
 
-    Smaller sets than the one that is certified do not matter any more.
+    That is the set that could be certified with the fewest rows, or else the first. Smaller sets than the one that is
+    certified do not matter any more.
     """
     first_larger = 0 if result.certified is None else result.certified + 1
     undecided = [k for k in range(first_larger, result.sizes.size) if result.status[k] is DropStatus.UNDECIDED]
@@ -147,17 +148,18 @@ def _of_undecided(result: Droppable) -> list[str]:
     allowed = f"{100 * result.tolerance:g}% of the gain"
     unknown = [k for k in undecided if result.low[k] <= result.tolerance]
     if unknown:
-        first = unknown[0]
-        needed = result.needed[first]
-        side = "at most" if result.lost[first] < result.tolerance else "more than"
+        below_it = [k for k in unknown if result.lost[k] < result.tolerance]
+        nearest = min(below_it, key=lambda k: result.needed[k]) if below_it else unknown[0]
+        needed = result.needed[nearest]
+        side = "at most" if result.lost[nearest] < result.tolerance else "more than"
         if needed > MOST_NEEDED * result.n_independent:
             sentences.append(
-                f"The estimate for {_sets(result, [first])} is so near to the tolerance that {MOST_NEEDED} times as "
+                f"The estimate for {_sets(result, [nearest])} is so near to the tolerance that {MOST_NEEDED} times as "
                 "many rows would probably not decide."
             )
         else:
             sentences.append(
-                f"If the estimate for {_sets(result, [first])} is right, about {rounded_up(needed):,} {result.units} "
+                f"If the estimate for {_sets(result, [nearest])} is right, about {rounded_up(needed):,} {result.units} "
                 f"are needed to show that its refit loses {side} {allowed}."
             )
     below = [k for k in undecided if result.high[k] < result.tolerance]

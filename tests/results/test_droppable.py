@@ -225,7 +225,11 @@ def expected_sentences(result):
         what = "the set that was asked for" if result.path == "given" else sets(undecided)
         text = f"Undecided: {what}. Keep what only these drop, or pass more rows that the model has not seen."
         above = [k for k in undecided if result.low[k] > result.tolerance]
-        for k in [k for k in undecided if k not in above][:1]:
+        unknown = [k for k in undecided if k not in above]
+        unknown.sort(
+            key=lambda k: (result.lost[k] >= result.tolerance, result.needed[k] * (result.lost[k] < result.tolerance))
+        )
+        for k in unknown[:1]:
             if result.needed[k] > 100 * result.n_independent:
                 text += (
                     f" The estimate for {sets([k])} is so near to the tolerance that 100 times as many rows would "
