@@ -74,8 +74,8 @@ UNSTABLE = 0.5
 """and below this they rank them differently."""
 NO_VERDICTS = "No feature was tested: this audit shows scores but no verdicts."
 _EXCESS = "more than 1 percentage point above it"
-_ALIKE = "are alike: they have similar responses"
-"""The warnings of dependent rows say this."""
+_ALIKE = ("are alike: they have similar responses", " of the rows repeat the values of another row in ")
+"""The warnings of dependent rows say one of these."""
 
 
 def summary(audit: Audit) -> list[str]:
@@ -164,7 +164,7 @@ def test_summary(audit: Audit) -> str:
 
 def units_alike(warnings: Sequence[str]) -> str | None:
     """Return "rows" or "blocks", of which a warning says that some are alike; None if there is no such warning."""
-    alike = [text for text in warnings if _ALIKE in text]
+    alike = [text for text in warnings if any(words in text for words in _ALIKE)]
     if not alike:
         return None
     return "blocks" if alike[0].startswith("consecutive blocks") else "rows"

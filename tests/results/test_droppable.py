@@ -470,6 +470,12 @@ def test_rows_that_are_alike_are_a_sentence_not_only_a_warning(unit):
     assert not any("alike" in line for line in made([-0.01], [0.01], warnings=("another",)).summary())
 
 
+def test_rows_that_repeat_others_are_a_sentence_too():
+    text = "86% of the rows repeat the values of another row in columns 'a', 'c', which are otherwise nearly unique. If"
+    (told,) = [line for line in made([-0.01], [0.01], warnings=(text,)).summary() if "alike" in line]
+    assert told.startswith("The tests take rows as independent, but a warning says that some are alike")
+
+
 def test_names_in_sentences_cannot_change_the_lines_around_them():
     names = ("\x1b[31mred", "two\nlines", "f2", "f3", "f4", "f5")
     for lost in ([-0.01], [0.3], [0.05]):
