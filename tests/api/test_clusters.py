@@ -76,6 +76,8 @@ def test_a_cluster_is_tested_as_a_group_and_adjusted_with_all_other_hypotheses(c
         of_rest = null[:, order[place:]].max(axis=1)
         largest = max(largest, (1 + (of_rest >= z[k] - 1e-9).sum()) / (1 + N_DRAWN))
         expected[k] = largest
+    sets = [{name} for name in alone.feature_names] + [set(each.features) for each in found.clusters]
+    expected = np.array([min(p for p, part in zip(expected, sets, strict=True) if part <= whole) for whole in sets])
     told = [*found.scores.p_adjusted, *(each.p_adjusted for each in found.clusters)]
     np.testing.assert_allclose(told, expected, atol=1e-12)
     np.testing.assert_array_equal([*found.scores.selected, *(c.selected for c in found.clusters)], expected <= 0.05)
@@ -83,6 +85,23 @@ def test_a_cluster_is_tested_as_a_group_and_adjusted_with_all_other_hypotheses(c
     assert [each.share for each in found.clusters] == pytest.approx(
         [max(each.score, 0) / positive for each in found.clusters]
     )
+
+
+def test_a_cluster_is_informative_if_a_part_of_it_is():
+    """Noise beside a strong feature can hide it in the score of the cluster; the cluster has its information."""
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=200)
+    X = pd.DataFrame({f"x{k}": base + 0.7 * rng.normal(size=200) for k in range(6)})
+    y = X["x0"] - base + 0.8 * rng.normal(size=200)
+    forest = RandomForestRegressor(30, max_features=1, min_samples_leaf=20, random_state=0, n_jobs=1).fit(X, y)
+    found = debias.clusters(forest, X, y, rows="oob", n_permutations=N_DRAWN, least_likeness=0.3)
+    p_of = dict(zip(found.scores.feature_names, found.scores.p_adjusted, strict=True))
+    parts = {frozenset([name]): p for name, p in p_of.items()}
+    for each in found.clusters:
+        inside = [p for part, p in parts.items() if part < set(each.features)]
+        assert each.p_adjusted <= min(inside)
+        parts[frozenset(each.features)] = each.p_adjusted
+    assert found.scores.selected.any()
 
 
 def test_held_out_rows_are_tested_by_residuals_and_groups_alike():
