@@ -223,7 +223,8 @@ def twins(rows: Rows, feature: NDArray[np.int64]) -> dict[int, list[tuple[int, f
 
     single = np.flatnonzero(np.bincount(feature)[feature] == 1)
     matrix = rows.table.matrix(rows.ensemble, evenly_spaced(rows.n_rows, MOST_ROWS))[:, single]
-    ranks = rankdata(np.where(np.isnan(matrix), -np.inf, matrix), axis=0)  # missing values are one value of their own
+    values = np.where(np.isnan(matrix), -np.inf, matrix).astype(np.float64)  # SciPy 1.18 gives ranks the type of values
+    ranks = rankdata(values, axis=0)  # missing values are one value of their own
     deviation = ranks - ranks.mean(axis=0)
     length = np.sqrt((deviation**2).sum(axis=0))
     scaled = np.divide(deviation, length, out=np.zeros_like(deviation), where=length > 0)
