@@ -55,7 +55,8 @@ class Cluster:
     score, share : float
         Sum of the scores of the features; max(score, 0) as a share of the sum of all positive scores of features.
     z, p_adjusted : float
-        Statistic of the test; p-value adjusted for all features and all clusters together.
+        Statistic of the test; p-value adjusted for all features and all clusters together, the smallest of its own and
+        of those of its parts.
     selected : bool
         Whether p_adjusted is at most the error rate.
     """
