@@ -30,7 +30,7 @@ def headline(result: Droppable) -> str:
         return f"{size:,} {of_all} may be dropped{_together(size)}: {_named(result.dropped(size))}."
     if result.status[0] is DropStatus.HARMFUL:
         return f"Do not drop {_named(result.dropped(first))}{_together(first)}."
-    return "These rows certify no set of features to drop."
+    return "It is not shown that any features may be dropped."
 
 
 def summary(result: Droppable) -> list[str]:
@@ -94,11 +94,11 @@ def _of_refit(result: Droppable) -> str:
     first = int(result.sizes[0])
     if result.status[0] is DropStatus.HARMFUL:
         return f"{again} {_them(first)} loses more than {allowed} {_bounds(result, first)}."
-    tried = "The set that was asked for" if result.path == "given" else "The smallest set that was tried"
+    tried = "The set that was asked for" if result.path == "given" else "The smallest set that was dropped"
     allowed = f"{100 * result.tolerance:g}%"
     return (
         f"{tried} is {_named(result.dropped(first))}. Whether the model without {_them(first)} loses less than "
-        f"{allowed} of the gain of this model over a constant is not settled {_bounds(result, first)}."
+        f"{allowed} of the gain of this model over a constant is not known {_bounds(result, first)}."
     )
 
 
@@ -141,10 +141,8 @@ def _of_undecided(result: Droppable) -> list[str]:
     if not undecided:
         return []
     which = "the set that was asked for" if result.path == "given" else _sets(result, undecided)
-    sentences = [
-        f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep what only these drop, or pass more rows that the "
-        "model has not seen."
-    ]
+    keep = "these features" if result.certified is None else "the features that no certified set has"
+    sentences = [f"{DropStatus.UNDECIDED.text.capitalize()}: {which}. Keep {keep}, or pass more held-out rows."]
     allowed = f"{100 * result.tolerance:g}% of the gain"
     unknown = [k for k in undecided if result.low[k] <= result.tolerance]
     if unknown:
@@ -160,14 +158,13 @@ def _of_undecided(result: Droppable) -> list[str]:
         else:
             sentences.append(
                 f"If the estimate for {_sets(result, [nearest])} is right, about {rounded_up(needed):,} {result.units} "
-                f"are needed to show that its refit loses {side} {allowed}."
+                f"in all are needed to show that its refit loses {side} {allowed}."
             )
     below = [k for k in undecided if result.high[k] < result.tolerance]
     if below:
         sentences.append(
-            f"The upper bound of {_sets(result, below)} is below the tolerance, but it holds for one set alone, and "
-            f"all {result.sizes.size} sets share the error rate {result.alpha:g}. To certify such a set, try it as the "
-            "only one on other held-out rows."
+            f"The upper bound of {_sets(result, below)} is below the tolerance. That would do for the only set, but "
+            f"{result.sizes.size} sets were tried. To certify one, try it as the only set on other held-out rows."
         )
     above = [k for k in undecided if result.low[k] > result.tolerance]
     if above:

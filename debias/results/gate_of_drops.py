@@ -50,7 +50,7 @@ def _result(result: Droppable, names: list[str]) -> Result:
     )
     if status is DropStatus.UNDECIDED and result.high[k] < result.tolerance:
         reason += (
-            f"; all {result.sizes.size} sets that were tried share the error rate {result.alpha:g}, and p = "
+            f"; {result.sizes.size} sets were tried and share the error rate {result.alpha:g}, for which p = "
             f"{result.p_value[k]:.2g} is too large"
         )
     outcome = {

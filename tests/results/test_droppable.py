@@ -198,11 +198,11 @@ def expected_sentences(result):
             f"than {over} {bounds(result, 0)}."
         )
     else:
-        which = "set that was asked for" if result.path == "given" else "smallest set that was tried"
+        which = "set that was asked for" if result.path == "given" else "smallest set that was dropped"
         sentences.append(
-            f"These rows certify no set of features to drop. The {which} is {listed(names(0))}. Whether the model "
+            f"It is not shown that any features may be dropped. The {which} is {listed(names(0))}. Whether the model "
             f"without {it(0)} loses less than {100 * result.tolerance:g}% of the gain of this model over a constant is "
-            f"not settled {bounds(result, 0)}."
+            f"not known {bounds(result, 0)}."
         )
     metric, value, constant = result.performance.metric, result.performance.value, result.performance.constant
     parts = [f"{three_digits(value)} with all {n} features"]
@@ -223,7 +223,8 @@ def expected_sentences(result):
             return f"the {'sets' if len(each) > 1 else 'set'} of {listed(each)} {noun}"
 
         what = "the set that was asked for" if result.path == "given" else sets(undecided)
-        text = f"Undecided: {what}. Keep what only these drop, or pass more rows that the model has not seen."
+        keep = "the features that no certified set has" if certified else "these features"
+        text = f"Undecided: {what}. Keep {keep}, or pass more held-out rows."
         above = [k for k in undecided if result.low[k] > result.tolerance]
         unknown = [k for k in undecided if k not in above]
         unknown.sort(
@@ -241,14 +242,13 @@ def expected_sentences(result):
                 side = "at most" if result.lost[k] < result.tolerance else "more than"
                 assert frame["rows_needed"].iloc[k] == np.ceil(result.needed[k])
                 text += (
-                    f" If the estimate for {sets([k])} is right, about {rounded_up(result.needed[k]):,} {units} are "
-                    f"needed to show that its refit loses {side} {allowed}."
+                    f" If the estimate for {sets([k])} is right, about {rounded_up(result.needed[k]):,} {units} in all "
+                    f"are needed to show that its refit loses {side} {allowed}."
                 )
         if below := [k for k in undecided if result.high[k] < result.tolerance]:
             text += (
-                f" The upper bound of {sets(below)} is below the tolerance, but it holds for one set alone, and all "
-                f"{len(sizes)} sets share the error rate {result.alpha:g}. To certify such a set, try it as the only "
-                "one on other held-out rows."
+                f" The upper bound of {sets(below)} is below the tolerance. That would do for the only set, but "
+                f"{len(sizes)} sets were tried. To certify one, try it as the only set on other held-out rows."
             )
         if above:
             text += (
@@ -280,7 +280,7 @@ def test_every_sentence_follows_from_the_table():
         assert ("were dropped at a time" in rest) == (result.at_a_time > 1)
         assert (f"{result.n_fits} models were trained" in rest) == (result.path != "given")
         assert rest.endswith("if these rows were not used before to choose features or settings.")
-    for beginning in ("these rows certify", "undecided the sets of", "undecided the set of"):
+    for beginning in ("it is not shown that any", "undecided the sets of", "undecided the set of"):
         assert any(kind.startswith(beginning) for kind in kinds), beginning
 
 
@@ -288,7 +288,9 @@ def test_a_sentence_never_says_that_a_set_is_certified_which_is_not():
     for seed in range(300):
         result = random_result(seed)
         text = " ".join(result.summary())
-        assert ("may be dropped" in text) == ("certified" in statuses(result))
+        assert ("may be dropped" in text.replace("any features may be dropped", "")) == (
+            "certified" in statuses(result)
+        )
         assert "safe" not in text
 
 
