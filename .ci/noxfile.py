@@ -13,8 +13,8 @@
 
 Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
 ``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-- ci`` stands for those that
-``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A
-session whose Python is not installed is skipped.
+``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A session whose Python is not
+installed is skipped.
 """
 
 import os
@@ -51,7 +51,7 @@ CI = {
 """What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
 
 On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models and
-tables; of the wheel, one test of each room, beside what a user does. Once a week the sessions run whole.
+tables; of the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
 """
 WHOLE = ("-m", "not slow and not integration", *CORE)
 """All tests of the core but the slow ones."""

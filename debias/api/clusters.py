@@ -177,10 +177,10 @@ def _tested(prepared: PreparedRows, procedure: Procedure, least_likeness: float)
         z[[n + k for k in columns]], null[:, [n + k for k in columns]] = together.z[at], together.null[:, at]
 
     p_adjusted = p_values.step_down_max(z, null)
-    for k, node in enumerate(tested):  # a part that carries information shows that the whole does, smaller ones first
-        inside = set(members[node])
-        parts = [n + j for j in range(k) if set(members[tested[j]]) < inside]
-        p_adjusted[n + k] = p_adjusted[[n + k, *parts, *inside]].min()
+    place = {node: k for k, node in enumerate([*range(n), *tested])}
+    for node in tested:  # a part that carries information shows that the whole does; parts come before the whole
+        parts = linkage[node - n, :2].astype(int).tolist()
+        p_adjusted[place[node]] = min(p_adjusted[place[each]] for each in (node, *parts))
     selected = p_adjusted <= procedure.alpha
     total = float(np.maximum(scores.values, 0.0).sum()) or 1.0
     found = []

@@ -21,9 +21,8 @@ mean, as for quantiles or Huber's loss, M depends on y too, so that a drift of X
 A model that misses a part of an interaction has errors that drift with X. So the test is not of an exact zero: a change
 is called one if the slope changed by more than `least`.
 
-The file is longer than others: all estimates, errors and tests of a comparison follow from the same sums.
-
-Over 500 lines: the steps of one comparison, which share the nodes, weights and groups of both windows.
+Over 500 lines: all estimates, errors and tests of a comparison follow from the same sums, with the nodes, weights and
+groups of both windows.
 """
 
 from __future__ import annotations

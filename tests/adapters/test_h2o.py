@@ -1,6 +1,7 @@
 """Tests of the adapter of H2O-3: MOJOs that H2O wrote, with its own leaves and predictions, and MOJOs made by hand.
 
-tests/old_files/make_h2o.py made the files and wrote down what H2O answers.
+tests/old_files/make_h2o.py made the files and wrote down what H2O answers. Over 500 lines: all tests share these files,
+and one session of H2O.
 """
 
 from __future__ import annotations
