@@ -104,7 +104,8 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "## Nothing is broken",
         f"Shares of streams with an alarm on any of {N_DAYS:,} days. The streams of a model are drawn from {RECORDED} "
         f"recorded days for each position, {BATCH} streams a model, so that any two share a sixth of their days; "
-        f"{BY_COLUMN} of them has PSI and KS. In () the standard error, from the "
+        f"{BY_COLUMN} of them has PSI and KS, and {CALM['month'].checked} have planned looks and "
+        "looks before the responses (all of them where nothing changes). In () the standard error, from the "
         f"differences between models. {_limits(trials)} The response depends on the columns as ever. "
         "Alarms that may tell the truth are in *italics*: with a season of a year, and with a drift, the mean response "
         "and the mean prediction do change, and so do the loss, its parts and the mean residual, because the model "
