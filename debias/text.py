@@ -111,6 +111,22 @@ def shortened(name: str, longest: int = LONGEST) -> str:
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
+def without_white_space(name: str) -> str:
+    """Return a name with "_" for each white space, as LightGBM stores it.
+
+    Examples
+    --------
+    >>> without_white_space("worst area")
+    'worst_area'
+    """
+    return re.sub(r"\s", "_", name)
+
+
+def spelled_alike(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether names are equal, or differ only in what a library makes of white space."""
+    return list(map(without_white_space, names)) == list(map(without_white_space, others))
+
+
 def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Index[Any]:
     """Return names as a pandas index: of strings, or of objects if a name has lone surrogates."""
     import pandas as pd

@@ -416,7 +416,7 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     RowsError
         Columns are missing; the message names them, and those that the model does not know.
     """
-    wanted = list(ensemble.feature_names)
+    wanted = [ensemble.stored_name(name) for name in ensemble.feature_names]
     known = set(wanted)
     have = [] if names is None else [ensemble.stored_name(name) for name in names]
     # Names that a library made up may be real names, if X has all of them.

@@ -117,9 +117,11 @@ class Member:
     def ensemble(self) -> TreeEnsemble:
         """The trees of the model; raises an UnsupportedModelError if no adapter recognises it."""
         ensemble = trees_of(self.model)
-        if self.layers or self.feature_names is None or ensemble.named:
+        if self.layers:
             return ensemble
-        return ensemble.renamed(self.feature_names)
+        if ensemble.named:
+            return ensemble.named_as_in(names_of_columns(self.X) or ())
+        return ensemble if self.feature_names is None else ensemble.renamed(self.feature_names)
 
     @cached_property
     def columns(self) -> Grouping | None:

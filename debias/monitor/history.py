@@ -26,7 +26,7 @@ from debias.results.any_look import ANY
 from debias.rows.passed_rows import PassedRows
 from debias.rows.period_sums import KEPT_ROWS, LOSS_ROWS, MOST_KEPT
 from debias.significance.change import LEAST
-from debias.text import counted, escaped
+from debias.text import counted, escaped, spelled_alike
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -865,7 +865,7 @@ class History:
 
 
 def _refuse_other_names(before: tuple[str, ...], names: tuple[str, ...]) -> None:
-    if names != before:
+    if not spelled_alike(names, before):
         raise HistoryError(
             f"these rows have the columns {', '.join(names)}, and the rows added before have {', '.join(before)}. The "
             "model stores no feature names, so columns are identified by position: pass the same names in the same "

@@ -28,7 +28,7 @@ from debias.rows.node_sums import KEPT, added, refuse_impossible
 from debias.rows.pair_sums import OF_PAIRS, PairSums, are_possible
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage, seal, unseal
-from debias.text import counted, listed
+from debias.text import counted, listed, spelled_alike
 from debias.trees.ensemble import NODE_ARRAYS, OTHER_ARRAYS, TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 
@@ -714,7 +714,13 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
                 f"another model in {target.content.path}"
             )
         one, other = source.trees(series), target.trees(own)
-        if one.ensemble.feature_names != other.ensemble.feature_names or one.grouping.names != other.grouping.names:
+        if not all(
+            spelled_alike(names, others)
+            for names, others in (
+                (one.ensemble.feature_names, other.ensemble.feature_names),
+                (one.grouping.names, other.grouping.names),
+            )
+        ):
             raise HistoryError(
                 f"the columns of {series.label!r} have other names in {source.content.path} than in "
                 f"{target.content.path}, so their scores cannot be put side by side"

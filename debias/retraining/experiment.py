@@ -14,7 +14,7 @@ from debias.data.chosen_rows import originals, permuted_response, row_positions,
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.data.row_order import require_pairs
-from debias.data.table import Table, names_of_columns
+from debias.data.table import names_of_columns
 from debias.errors import CompositionError, RowsError, with_article
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from debias.hooks.contracts import Scorer
     from debias.results.scores import Scores
-    from debias.trees.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,15 +362,9 @@ def _columns_of(member: Member, X: Any) -> tuple[str, ...]:
     """Return names of the columns that a member is trained on: as X has them, where there are no others."""
     if member.feature_names is not None:
         return member.feature_names
-    return _names_in(X, member.ensemble) if member.ensemble.named else tuple(map(str, as_frame(X).columns))
-
-
-def _names_in(X: Any, ensemble: TreeEnsemble) -> tuple[str, ...]:
-    """Return the names of the features as X has them, where the library stores others."""
-    if ensemble.spaces_in_names:
-        return ensemble.feature_names
-    name_in_X = {ensemble.stored_name(name): name for name in Table(X).names or ()}
-    return tuple(name_in_X.get(name, name) for name in ensemble.feature_names)
+    if member.ensemble.named:
+        return member.ensemble.named_as_in(names_of_columns(X) or ()).feature_names
+    return tuple(map(str, as_frame(X).columns))
 
 
 def require_training(model: Any, part: Part) -> None:

@@ -296,7 +296,9 @@ class NodeSums(NodeTotals):
         if state["n"].shape != leaf.shape:
             raise RowsError("node sums of two different ensembles cannot be added")
         names = tuple(state["names"].tolist())
-        if not self.ensemble.named and state["totals"][0]:
+        if self.ensemble.named:
+            self.ensemble = self.ensemble.named_as_in(names)
+        elif state["totals"][0]:
             if self.n_rows and names != self.ensemble.feature_names:
                 raise RowsError(_other_names(names, self.ensemble.feature_names))
             if names != self.ensemble.feature_names:

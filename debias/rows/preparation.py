@@ -313,9 +313,15 @@ def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDAr
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, TreeEnsemble]:
-    """Return X in the column order of the model, and the ensemble with the names of X if the model stores none."""
-    table = Table(X).aligned_to(ensemble, log)
-    if ensemble.named or table.names is None:
+    """Return X in the column order of the model, and the ensemble with the names of X if the model stores none.
+
+    Names of the model stand in X's spelling, where the library replaces white space.
+    """
+    given = Table(X)
+    table = given.aligned_to(ensemble, log)
+    if ensemble.named:
+        return table, ensemble.named_as_in(given.names or ())
+    if table.names is None:
         return table, ensemble
     return table, ensemble if table.names == ensemble.feature_names else ensemble.renamed(table.names)
 

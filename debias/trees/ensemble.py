@@ -5,7 +5,6 @@ The file is long because every array is described here, and checked here before 
 
 from __future__ import annotations
 
-import re
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -18,10 +17,13 @@ from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
 from debias.lines_note import LINES
 from debias.parallel import over_parts, worth
+from debias.text import without_white_space
 from debias.trees.leaf_lines import check_leaf_lines
 from debias.trees.routing import Bins
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from debias.trees.objectives import Objective
@@ -450,6 +452,19 @@ class TreeEnsemble:
         object.__setattr__(other, "feature_names", names)
         return other
 
+    def named_as_in(self, names: Iterable[str]) -> TreeEnsemble:
+        """Return the same trees with the names of a table, where the library replaces white space in names.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of the columns of the table, in any order. A feature without a column keeps its name.
+        """
+        if self.spaces_in_names:
+            return self
+        name_in_table = {self.stored_name(name): name for name in names}
+        return self.renamed(tuple(name_in_table.get(self.stored_name(name), name) for name in self.feature_names))
+
     def with_leaf_weights(self, weight: NDArray[np.float64]) -> TreeEnsemble:
         """Return the same trees with training weights of the leaves, for a format that stores none.
 
@@ -480,7 +495,7 @@ class TreeEnsemble:
 
     def stored_name(self, name: str) -> str:
         """Return the name of a column as the library stores it."""
-        return name if self.spaces_in_names else re.sub(r"\s", "_", name)
+        return name if self.spaces_in_names else without_white_space(name)
 
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""

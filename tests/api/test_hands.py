@@ -19,7 +19,7 @@ import xgboost
 from lightgbm import LGBMRegressor
 from scipy.sparse import csr_matrix, dok_matrix
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor, VotingRegressor
 from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -330,3 +330,33 @@ def test_tab_completes_public_names_and_what_results_offer(models):
     of_audit = {completer.complete("audit.", k) for k in range(200)} - {None}
     assert {"audit.to_frame()", "audit.to_html(", "audit.summary()"} <= of_audit
     assert not any("._" in each for each in of_audit)
+
+
+SPACED = X_TEST.set_axis([f"{name} of blood" if name.startswith("s") else name for name in X], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["booster", "pipeline", "vote"])
+def test_columns_are_called_as_x_calls_them_though_lightgbm_replaces_blanks(kind):
+    training = X_TRAIN.set_axis(SPACED.columns, axis=1)
+    booster = MAKERS["LightGBM"]()
+    made = {
+        "booster": booster,
+        "pipeline": Pipeline([("scale", StandardScaler().set_output(transform="pandas")), ("model", booster)]),
+        "vote": VotingRegressor([("booster", booster), ("forest", forest())]),
+    }
+    model = made[kind].fit(training, Y_TRAIN)
+    audit = debias.audit(model, SPACED, Y_TEST, rows="held-out")
+    assert set(audit.to_frame().index) == set(SPACED)
+    assert audit.explain("s5 of blood")[0].startswith("s5 of blood has")
+    grouped = debias.audit(model, SPACED, Y_TEST, rows="held-out", groups={"blood": ["s1 of blood", "s5 of blood"]})
+    assert "blood" in grouped.to_frame().index
+
+
+def test_columns_with_the_names_of_lightgbm_itself_keep_them():
+    model = MAKERS["LightGBM"]().fit(X_TRAIN.set_axis(SPACED.columns, axis=1), Y_TRAIN)
+    expected = debias.score(model, SPACED, Y_TEST, rows="held-out")
+    underscored = SPACED.set_axis([name.replace(" ", "_") for name in SPACED], axis=1)
+    found = debias.score(model, underscored, Y_TEST, rows="held-out")
+    assert (found.feature_names[4], expected.feature_names[4]) == ("s1_of_blood", "s1 of blood")
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(debias.score(model, SPACED.to_numpy(), Y_TEST, rows="held-out").values, found.values)
