@@ -127,6 +127,8 @@ ROWS = {
     ),
 }
 """What is passed as model, X and y. Of two patterns the first is of a model, the second of a pipeline."""
+OF_SCIKIT_LEARN = "X does not have valid feature names"
+"""A warning of pipelines of scikit-learn 1.7 about frames of polars 2, also when they predict."""
 
 
 @pytest.mark.parametrize("movement", ROWS)
@@ -145,7 +147,7 @@ def test_rows_as_hands_pass_them(name, movement, models):
         except (debias.DebiasError, TypeError) as error:
             told = str(error)
         else:
-            told = "\n".join(str(each.message) for each in caught)
+            told = "\n".join(str(each.message) for each in caught if OF_SCIKIT_LEARN not in str(each.message))
             scores = [each.to_frame()["mdi_oob"].to_numpy() for each in (found, expected)]
             assert movement == "train and test together" or np.array_equal(*scores)
     if said is None:

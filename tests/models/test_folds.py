@@ -294,7 +294,7 @@ def test_a_search_is_trained_again_with_the_weights_of_the_training_rows(data, n
 
 def test_a_search_that_cannot_be_trained_again_is_refused_with_the_fold_and_the_reason(data):
     class Unweighted(DecisionTreeRegressor):
-        def fit(self, X, y):
+        def fit(self, X, y, check_input=True):  # scikit-learn 1.7 needs the second argument
             return super().fit(X, y)
 
     found = GridSearchCV(Unweighted(), {}, cv=3).fit(*data)
