@@ -29,7 +29,7 @@ from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
-from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, RowsKind
+from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, UNUSED, RowsKind
 from debias.rows.request import Request
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
@@ -529,18 +529,24 @@ def _without_untestable(
     """Return tested scores without a verdict on the features at whose splits all rows take the same side.
 
     Their scores are 0 with every response, so they say nothing about whether the feature matters. A feature without
-    splits is tested: the model does not use it.
+    splits is tested: the model does not use it. The details name these.
     """
     if scores.selected is None:
         return scores
     names = scores.feature_names
-    n_splits, n_dividing = np.zeros((2, len(names)), dtype=np.int64)
+    n_splits, n_dividing, n_lines = np.zeros((3, len(names)), dtype=np.int64)
     for prepared in members:
         ensemble = prepared.ensemble
         divides = (prepared.rows.node_sums.n[ensemble.children] > 0).all(axis=1)
         group = prepared.grouping.index[ensemble.feature[ensemble.splits]]
         n_splits += np.bincount(group, minlength=len(names))
         n_dividing += np.bincount(group[divides], minlength=len(names))
+        if ensemble.line_feature is not None:
+            n_lines += np.bincount(prepared.grouping.index[ensemble.line_feature], minlength=len(names))
+    is_used = (n_splits > 0) | (n_lines > 0)
+    unused = [names[k] for k in np.flatnonzero(~is_used)]
+    if unused and not any(" + " in names[k] for k in np.flatnonzero(is_used)):  # a sum "a + b" uses a and b
+        scores = replace(scores, details={**scores.details, UNUSED: unused})
     reasons = {}
     for k in np.flatnonzero((n_splits > 0) & (n_dividing == 0) & (scores.values == 0)):
         number = None if n_values is None else int(n_values[k])

@@ -21,6 +21,7 @@ from debias.results.scores import Scores
 from debias.results.vocabulary import (
     DEPENDENCE,
     ERROR_RATE_OF_INFLATION,
+    UNUSED,
     Dependence,
     Finding,
     Verdict,
@@ -284,13 +285,27 @@ class Audit(ReportedResult):
         "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
         unconfirmed": the response depends on the feature, but what this model does with it is not more than noise on
         these rows (indistinguishable, but dependent). "unconfirmed alone": these rows do not show a use that holds,
-        and no dependence, or dependence was not tested (:attr:`dependence` says which). "untested".
+        and no dependence, or dependence was not tested (:attr:`dependence` says which). "not used": the same, and no
+        tree splits on the feature (:attr:`unused_features`). "untested".
         """
         dependence = self.dependence or [Dependence.UNTESTED] * self.share.size
-        return [
+        findings = [
             _NOT_INFORMATIVE[found] if verdict is Verdict.INDISTINGUISHABLE else _FINDINGS[verdict]
             for verdict, found in zip(self.verdict, dependence, strict=True)
         ]
+        unused, names = set(self.unused_features), self.tested_scores.feature_names
+        return [
+            Finding.UNUSED if name in unused and found is Finding.UNCONFIRMED else found
+            for name, found in zip(names, findings, strict=True)
+        ]
+
+    @property
+    def unused_features(self) -> list[str]:
+        """The features that no tree of the model splits on, so that its predictions do not depend on them.
+
+        Empty if there are none, if nothing was tested, and in results of versions that did not look for them.
+        """
+        return list(self.tested_scores.details.get(UNUSED, []))
 
     @property
     def rest(self) -> Rest | None:

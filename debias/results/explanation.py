@@ -47,6 +47,11 @@ def _verdict(audit: Audit, k: int) -> str:
     scores, verdict = audit.tested_scores, audit.verdict[k]
     if verdict is Verdict.UNTESTED:
         return f"It was not tested: {audit.untested_features[scores.feature_names[k]]}."
+    if scores.feature_names[k] in audit.unused_features:
+        return (
+            "No tree splits on it: the predictions of this model do not depend on it. A model that is trained again "
+            "may use it."
+        )
     test, numbers = scores.details.get("test", {}), []
     if scores.z is not None:
         numbers.append(f"z {scores.z[k]:z.2f}")
@@ -72,12 +77,13 @@ def _dependence(audit: Audit, k: int) -> str:
     number = "" if p_adjusted is None else f" (adjusted p {_p(p_adjusted[k])})"
     if audit.dependence[k] is Dependence.NOT_DETECTED:
         return f"No dependence of the response on it was detected in the nodes of the trees{number}."
-    unused = (
+    is_used = audit.tested_scores.feature_names[k] not in audit.unused_features
+    although = (
         ", although what this model does with it is not confirmed"
-        if audit.verdict[k] is Verdict.INDISTINGUISHABLE
+        if is_used and audit.verdict[k] is Verdict.INDISTINGUISHABLE
         else ""
     )
-    return f"The response depends on it in the nodes of the trees{number}{unused}."
+    return f"The response depends on it in the nodes of the trees{number}{although}."
 
 
 def _nearly_the_same(audit: Audit, feature: str) -> list[str]:

@@ -99,6 +99,7 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
+        *_unused(audit),
         *to_look_at(audit),
         *_losing(audit),
         *_before_a_selection(audit),
@@ -290,6 +291,18 @@ def of_rest(audit: Audit) -> list[str]:
     return [
         f"Even together {them} are not confirmed in this model ({p}). This does not prove that they carry no "
         "information."
+    ]
+
+
+def _unused(audit: Audit) -> list[str]:
+    """Return which features no tree splits on."""
+    unused = audit.unused_features
+    if not unused:
+        return []
+    they = "it" if len(unused) == 1 else "them"
+    return [
+        f"No tree splits on {enumerated(unused, MOST_IN_HEADLINE)}: the predictions of this model do not depend on "
+        f"{they}. A model that is trained again may use {they}."
     ]
 
 

@@ -43,7 +43,7 @@ from debias.results.folds_loss import FoldsLoss
 from debias.results.performance import NearDuplicates, Performance, Recalibration
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
-from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, RowsKind, Verdict
+from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, UNUSED, RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -714,6 +714,7 @@ def check_audit(audit: Audit) -> None:
     _check_test(tested, at)
     _check_alone(tested, at)
     _check_twins(tested, at)
+    _check_unused(tested, at)
     _check_near_duplicates(audit)
     if audit.performance is not None:
         audit.performance.check()
@@ -787,6 +788,14 @@ def _check_twins(tested: Scores, at: str) -> None:
     free = {name for name, yes in zip(tested.feature_names, found, strict=True) if not yes}
     if any(len(each.features) < 2 or not free.issuperset(each.features) for each in sets):
         raise DebiasError(f"{at}.details.{TWINS} has sets that are not of two or more features that were not found")
+
+
+def _check_unused(tested: Scores, at: str) -> None:
+    """Raise unless the features that no tree splits on are a list of features, each once."""
+    unused = tested.details.get(UNUSED, [])
+    is_list = isinstance(unused, list) and all(isinstance(name, str) for name in unused)
+    if not is_list or not set(unused) <= set(tested.feature_names) or len(set(unused)) < len(unused):
+        raise DebiasError(f"{at}.details.{UNUSED} is not a list of features, each of them once")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

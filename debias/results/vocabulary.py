@@ -26,6 +26,8 @@ ERROR_RATE_OF_INFLATION = 0.05
 """The false discovery rate of features that are reported too high."""
 TWINS = "unconfirmed_twins"
 """There: sets of features that are not confirmed alone and whose columns are nearly the same."""
+UNUSED = "unused_features"
+"""There: features that no tree splits on, and that no line in a leaf has."""
 UNSEEN = "unseen_categories"
 """There: share of the rows with a category that the model never saw, by column that has any."""
 REPEATED = "repeated_rows"
@@ -111,13 +113,15 @@ class Dependence(Word):
 class Finding(Word):
     """What both tests together say about a feature: whether the model uses it, and whether the response depends on it.
 
-    The first test found nothing alone in the two in the middle. The test of dependence found that the response is
-    related to the feature; or it found nothing either, or was not made, which its own column tells.
+    The first test found nothing alone in the three in the middle. The test of dependence found that the response is
+    related to the feature; or it found nothing either, or was not made, which its own column tells. If no tree splits
+    on a feature, there was nothing to find.
     """
 
     CONFIRMED = "used and confirmed"
     RELATED = "related, use unconfirmed"
     UNCONFIRMED = "unconfirmed alone"
+    UNUSED = "not used"
     UNTESTED = "untested"
 
 
@@ -234,6 +238,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
         Finding.RELATED: Display("related, use unconfirmed", colour=BLUE, mark="◐"),
         Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
+        Finding.UNUSED: Display("not used", colour=GREY, mark="○"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
     },
     Confirmation: {

@@ -69,11 +69,20 @@ def not_tested(facts, k, reason):
     assert facts.audit.untested_because == reason
 
 
-def of_dependence(facts, k, p, unused):
+def unused(facts, k):
+    scores = facts.tested_scores
+    assert scores.feature_names[k] in scores.details["unused_features"]
+    dependence = facts.audit.dependence
+    related = dependence is not None and dependence[k] == "dependent"
+    assert facts.audit.finding[k] == ("related, use unconfirmed" if related else "not used")
+
+
+def of_dependence(facts, k, p, unconfirmed):
     scores = facts.audit.scores["honest_effects"]
     assert scores.selected[k]
     p_of(scores, k, p)
-    assert (unused is not None) == (facts.audit.verdict[k] == "indistinguishable")
+    is_used = facts.tested_scores.feature_names[k] not in facts.tested_scores.details.get("unused_features", ())
+    assert (unconfirmed is not None) == (is_used and facts.audit.verdict[k] == "indistinguishable")
 
 
 def of_no_dependence(facts, k, p):
@@ -111,6 +120,8 @@ PATTERNS = {
     r"It is (informative|not confirmed alone)(?: \((.*)\))?(, (?:if|but) [a-z ]+)?\.( This alone is no reason "
     r"to drop it\.)?": verdict,
     r"It was not tested: (.+)\.": not_tested,
+    r"No tree splits on it: the predictions of this model do not depend on it\. A model that is trained again may use "
+    r"it\.": unused,
     r"The response depends on it in the nodes of the trees(?: \(adjusted p (.+?)\))?(, although what "
     r"this model does with it is not confirmed)?\.": of_dependence,
     r"No dependence of the response on it was detected in the nodes of the trees(?: \(adjusted p (.+)\))?\.": (

@@ -244,6 +244,14 @@ def twins(facts, names, more_than, correlation, least, together, how_many):
     assert (how_many == "Neither") == (len(each["features"]) == 2)
 
 
+def unused_features(facts, names, them, again):
+    unused = facts.tested_scores.details["unused_features"]
+    named(names, unused, most=5)
+    assert (facts.table.loc[unused, "finding"] != "used and confirmed").all()
+    assert (facts.table.loc[unused, "mdi_oob"] == 0).all()
+    assert them == again == ("it" if len(unused) == 1 else "them")
+
+
 def more_near_duplicates(facts, n, noun, verb):
     assert whole(n) == len(facts.audit.near_duplicates) - 3
     assert (noun, verb) == (("set", "is") if n == "1" else ("sets", "are"))
@@ -416,6 +424,8 @@ SUMMARY = {
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\) and have "
     rf"({PERCENT}) of the debiased scores together\. (Neither|None of them) is confirmed alone\. debias\.clusters "
     r"tests such features together\.": twins,
+    r"No tree splits on (.+): the predictions of this model do not depend on (it|them)\. A model that is trained again "
+    r"may use (it|them)\.": unused_features,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
     r"There are ([\d,]+) features for ([\d,]+) rows\. Out-of-bag rows cannot show a selection of columns by y: if "
     r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
@@ -594,6 +604,7 @@ def expected(facts):
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
     n_leaks = len(alone_at_least(facts))
+    kinds += ["unused_features"] * ("unused_features" in facts.tested_scores.details)
     kinds += ["leak"] * (n_leaks == 1) + ["leaks"] * (n_leaks > 1)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
     kinds += ["twins"] * min(3, len(notable_twins(facts)))

@@ -37,6 +37,7 @@ def drawn(seed):
     if scores.selected is not None:
         scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
         scores = replace(scores, details={**scores.details, **_twins(np.random.default_rng([seed, 5]), scores)})
+        scores = replace(scores, details={**scores.details, **_unused(np.random.default_rng([seed, 7]), scores, z)})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:
@@ -66,6 +67,14 @@ def _twins(rng, scores):
         sets.append({"features": [names[k] for k in taken], "correlation": float(rng.choice([0.951, 0.994, 0.996, 1]))})
         names = [name for k, name in enumerate(names) if k not in taken]
     return {"unconfirmed_twins": sets} if sets else {}
+
+
+def _unused(rng, scores, z):
+    """Return that no tree splits on some of the features without a score; nothing as in older audits."""
+    without_score = (scores.values == 0) & (z == 0) & ~scores.selected
+    names = [name for name, none in zip(scores.feature_names, without_score, strict=True) if none]
+    unused = [name for name in names if rng.random() < 0.5]
+    return {"unused_features": unused} if unused else {}
 
 
 def _explained_alone(seed, scores):

@@ -1,0 +1,114 @@
+"""An audit names the features that no tree of the model splits on, and no others."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMRegressor
+from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from xgboost import XGBRegressor
+
+import debias
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(600, 3)), columns=list("abc"))
+X["twin"] = X["a"] + 0.1 * RNG.normal(size=600)
+X["constant"] = 1.0
+Y = 2 * X["a"] + X["b"] + RNG.normal(size=600)
+TRAIN, TEST = slice(0, 300), slice(300, 600)
+
+
+def audited(model, columns=("a", "b", "c", "constant"), **how):
+    table = X[list(columns)]
+    model.fit(table[TRAIN], Y[TRAIN])
+    return debias.audit(model, table[TEST], Y[TEST], rows="held-out", random_state=0, **how)
+
+
+def without_splits(model, names):
+    """By the library: features whose number of splits is 0 in all trees."""
+    used = {names[k] for tree in model.estimators_ for k in tree.tree_.feature if k >= 0}
+    return [name for name in names if name not in used]
+
+
+def test_a_constant_column_is_not_used_and_the_model_predicts_the_same_whatever_it_is():
+    model = RandomForestRegressor(20, max_depth=2, random_state=0)
+    audit = audited(model, X.columns)
+    assert audit.unused_features == without_splits(model, list(X))
+    assert "constant" in audit.unused_features
+    other = X.assign(constant=RNG.normal(size=600))
+    np.testing.assert_array_equal(model.predict(X), model.predict(other))
+    finding = audit.to_frame()["finding"]
+    assert (finding[audit.unused_features] == "not used").all()
+    assert (finding == "not used").sum() == len(audit.unused_features)
+    assert audit.explain("constant")[1].startswith("No tree splits on it: ")
+
+
+def test_all_columns_of_a_group_must_be_unused():
+    model = XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1)
+    assert audited(model, groups={"both": ["a", "constant"]}).unused_features == []
+    assert audited(model).unused_features == ["constant"]
+
+
+def test_a_vote_uses_what_any_of_its_models_uses():
+    stump = {"max_depth": 1, "random_state": 0}
+    vote = VotingRegressor([("one", RandomForestRegressor(2, **stump)), ("two", RandomForestRegressor(30, **stump))])
+    audit = audited(vote, X.columns)
+    names, (one, two) = list(X), vote.estimators_
+    alone = [without_splits(model, names) for model in (one, two)]
+    assert audit.unused_features == [name for name in names if name in alone[0] and name in alone[1]]
+    assert len(alone[0]) > len(audit.unused_features) > 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1),
+        LGBMRegressor(n_estimators=10, num_leaves=4, linear_tree=True, verbose=-1, n_jobs=1),
+        make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=2, random_state=0)),
+    ],
+    ids=["XGBoost", "lines in leaves", "pipeline"],
+)
+def test_values_of_unused_features_do_not_matter_and_those_of_others_do(model):
+    audit = audited(model)
+    assert "constant" in audit.unused_features
+    table = X[["a", "b", "c", "constant"]]
+    for name in table:
+        other = table.assign(**{name: RNG.normal(size=len(table))})
+        assert np.array_equal(model.predict(other), model.predict(table)) == (name in audit.unused_features)
+
+
+def test_nothing_is_said_where_a_sum_of_columns_is_used():
+    model = make_pipeline(
+        PolynomialFeatures(2, include_bias=False), XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1)
+    )
+    audit = audited(model)
+    assert any(" + " in name for name in audit.to_frame().index)
+    assert audit.unused_features == []
+
+
+def test_a_related_feature_that_is_not_used_stays_related():
+    model = RandomForestRegressor(30, max_depth=1, max_features=None, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    audit = debias.audit(model, X[TRAIN], Y[TRAIN], random_state=0)
+    assert {"b", "twin"} & set(audit.unused_features)
+    for name, finding, dependence in audit.to_frame()[["finding", "dependence"]].itertuples():
+        if name in audit.unused_features:
+            assert finding == ("related, use unconfirmed" if dependence == "dependent" else "not used")
+
+
+def test_without_a_test_nothing_is_said():
+    audit = audited(XGBRegressor(n_estimators=5, n_jobs=1), test=None)
+    assert audit.unused_features == []
+
+
+def test_a_file_keeps_them_and_a_wrong_one_is_refused(tmp_path):
+    audit = audited(XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1))
+    audit.to_json(tmp_path / "audit.json")
+    assert debias.Audit.from_json(tmp_path / "audit.json").unused_features == ["constant"]
+    stored = (tmp_path / "audit.json").read_text()
+    for wrong in ('["other"]', '["constant", "constant"]', '"constant"', "[1]"):
+        changed = stored.replace('"unused_features": ["constant"]', f'"unused_features": {wrong}')
+        assert changed != stored
+        (tmp_path / "wrong.json").write_text(changed)
+        with pytest.raises(debias.DebiasError, match="unused_features is not a list of features"):
+            debias.Audit.from_json(tmp_path / "wrong.json")
