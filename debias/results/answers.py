@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.results.sentences import condition, enumerated, of_rest, test_summary, to_look_at
-from debias.results.vocabulary import Dependence, Verdict
+from debias.results.sentences import condition, enumerated, of_rest, of_unused, test_summary, to_look_at
+from debias.results.vocabulary import Finding, Verdict
 from debias.text import counted
 
 if TYPE_CHECKING:
@@ -56,23 +56,20 @@ def _keep(audit: Audit, most_named: int) -> list[str]:
         are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
         what_holds = f"what the model does with {them} holds on rows that it has not seen"
         lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}: {what_holds}{condition(audit, named=False)}."]
-    verdict = audit.verdict
-    unused = [
-        names[k]
-        for k in by_share
-        if verdict[k] is Verdict.INDISTINGUISHABLE
-        and audit.dependence is not None
-        and audit.dependence[k] is Dependence.DEPENDENT
-    ]
-    if unused:
-        them = "it" if len(unused) == 1 else "them"
-        named = enumerated(unused, most_named)
-        lines.append(f"The response also depends on {named}. What this model does with {them} is not confirmed.")
+    findings = audit.finding
+    for finding, what in (
+        (Finding.RELATED, "What this model does with {them} is not confirmed."),
+        (Finding.RELATED_UNUSED, "This model does not use {them}."),
+    ):
+        related = [names[k] for k in by_share if findings[k] is finding]
+        if related:
+            them = "it" if len(related) == 1 else "them"
+            lines.append(f"The response also depends on {enumerated(related, most_named)}. {what.format(them=them)}")
     return lines
 
 
 def _drop(audit: Audit) -> list[str]:
-    return [HOW_TO_DROP, *of_rest(audit)]
+    return [HOW_TO_DROP, *of_unused(audit), *of_rest(audit)]
 
 
 def _look_at(audit: Audit) -> list[str]:

@@ -45,6 +45,8 @@ _NOT_INFORMATIVE = {
     Dependence.UNTESTED: Finding.UNCONFIRMED,
 }
 """and about an indistinguishable one by the test of dependence."""
+_NOT_USED = {Finding.RELATED: Finding.RELATED_UNUSED, Finding.UNCONFIRMED: Finding.UNUSED}
+"""and if no tree splits on it."""
 NOT_COMPUTED = "the reported importance was not computed on these rows"
 
 
@@ -285,8 +287,8 @@ class Audit(ReportedResult):
         "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
         unconfirmed": the response depends on the feature, but what this model does with it is not more than noise on
         these rows (indistinguishable, but dependent). "unconfirmed alone": these rows do not show a use that holds,
-        and no dependence, or dependence was not tested (:attr:`dependence` says which). "not used": the same, and no
-        tree splits on the feature (:attr:`unused_features`). "untested".
+        and no dependence, or dependence was not tested (:attr:`dependence` says which). "related, not used"
+        and "not used": the same two, where no tree splits on the feature (:attr:`unused_features`). "untested".
         """
         dependence = self.dependence or [Dependence.UNTESTED] * self.share.size
         findings = [
@@ -295,7 +297,7 @@ class Audit(ReportedResult):
         ]
         unused, names = set(self.unused_features), self.tested_scores.feature_names
         return [
-            Finding.UNUSED if name in unused and found is Finding.UNCONFIRMED else found
+            _NOT_USED.get(found, found) if name in unused else found
             for name, found in zip(names, findings, strict=True)
         ]
 

@@ -99,7 +99,7 @@ def summary(audit: Audit) -> list[str]:
         *of_stopping(audit),
         headline(audit),
         *of_rest(audit),
-        *_unused(audit),
+        *of_unused(audit),
         *to_look_at(audit),
         *_losing(audit),
         *_before_a_selection(audit),
@@ -276,7 +276,7 @@ def _permutations(test: Mapping[str, Any], where: str = "") -> str:
 def of_rest(audit: Audit) -> list[str]:
     """Return whether the features that are not confirmed alone carry information together."""
     rest = audit.rest
-    if rest is None:
+    if rest is None or set(rest.features) <= set(audit.unused_features):
         return []
     others = "other " if audit.which(Verdict.INFORMATIVE).any() else ""
     them = f"the {others}{len(rest.features):,} {'tested ' if audit.untested_features else ''}features"
@@ -294,7 +294,7 @@ def of_rest(audit: Audit) -> list[str]:
     ]
 
 
-def _unused(audit: Audit) -> list[str]:
+def of_unused(audit: Audit) -> list[str]:
     """Return which features no tree splits on."""
     unused = audit.unused_features
     if not unused:
@@ -461,12 +461,19 @@ def _dependence(audit: Audit) -> list[str]:
     count = "the only feature" if len(names) == 1 else f"{len(dependent):,} of {len(names):,} features"
     sentence = f"The response depends on {count} (combined test, the same error rate{in_trees})"
     verdict = dict(zip(names, audit.verdict, strict=True))
-    unused = [name for name in dependent if verdict[name] is Verdict.INDISTINGUISHABLE]
-    if not unused:
-        return [f"{sentence}."]
-    named = in_a_row([escaped(name) for name in unused], MOST_NAMED)
-    them = "one" if len(unused) == 1 else f"{len(unused):,}"
-    return [f"{sentence}. What this model does with {them} of them is not confirmed: {named}."]
+    not_found = [name for name in dependent if verdict[name] is Verdict.INDISTINGUISHABLE]
+    unused = [name for name in not_found if name in audit.unused_features]
+    unconfirmed = [name for name in not_found if name not in audit.unused_features]
+    sentences = [sentence]
+    for found, begin, end in (
+        (unconfirmed, "What this model does with", "of them is not confirmed"),
+        (unused, "This model does not use", "of them"),
+    ):
+        if found:
+            number = "one" if len(found) == 1 else f"{len(found):,}"
+            named = in_a_row([escaped(name) for name in found], MOST_NAMED)
+            sentences.append(f"{begin} {number} {end}: {named}")
+    return [". ".join(sentences) + "."]
 
 
 def _lines_tested(test: Mapping[str, Any]) -> str:

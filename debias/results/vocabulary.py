@@ -113,13 +113,14 @@ class Dependence(Word):
 class Finding(Word):
     """What both tests together say about a feature: whether the model uses it, and whether the response depends on it.
 
-    The first test found nothing alone in the three in the middle. The test of dependence found that the response is
-    related to the feature; or it found nothing either, or was not made, which its own column tells. If no tree splits
-    on a feature, there was nothing to find.
+    The first test found nothing alone in those in the middle: the model uses the feature, or no tree splits on it. The
+    test of dependence found that the response is related to the feature; or it found nothing either, or was not made,
+    which its own column tells.
     """
 
     CONFIRMED = "used and confirmed"
     RELATED = "related, use unconfirmed"
+    RELATED_UNUSED = "related, not used"
     UNCONFIRMED = "unconfirmed alone"
     UNUSED = "not used"
     UNTESTED = "untested"
@@ -237,6 +238,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     Finding: {
         Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
         Finding.RELATED: Display("related, use unconfirmed", colour=BLUE, mark="◐"),
+        Finding.RELATED_UNUSED: Display("related, not used", colour=BLUE, mark="◔"),
         Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
         Finding.UNUSED: Display("not used", colour=GREY, mark="○"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),

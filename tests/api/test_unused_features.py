@@ -87,13 +87,25 @@ def test_nothing_is_said_where_a_sum_of_columns_is_used():
     assert audit.unused_features == []
 
 
-def test_a_related_feature_that_is_not_used_stays_related():
+def test_a_related_feature_that_no_tree_splits_on_is_told_as_such():
     model = RandomForestRegressor(30, max_depth=1, max_features=None, random_state=0).fit(X[TRAIN], Y[TRAIN])
     audit = debias.audit(model, X[TRAIN], Y[TRAIN], random_state=0)
-    assert {"b", "twin"} & set(audit.unused_features)
-    for name, finding, dependence in audit.to_frame()[["finding", "dependence"]].itertuples():
-        if name in audit.unused_features:
-            assert finding == ("related, use unconfirmed" if dependence == "dependent" else "not used")
+    table = audit.to_frame()
+    related = table.index[(table["dependence"] == "dependent") & table.index.isin(audit.unused_features)]
+    assert {"b", "twin"} & set(related)
+    assert (table.loc[related, "finding"] == "related, not used").all()
+    [told] = [line for line in audit.summary() if line.startswith("The response depends on ")]
+    number = "one" if len(related) == 1 else len(related)
+    assert told.endswith(f"This model does not use {number} of them: {', '.join(related)}.")
+    assert audit.explain(related[0])[2].startswith("The response depends on it in the nodes of the trees (adjusted p ")
+
+
+def test_unused_features_are_not_said_to_be_tested_together():
+    audit = audited(XGBRegressor(n_estimators=3, max_depth=1, n_jobs=1))
+    summary = audit.summary()
+    assert audit.unused_features == ["b", "c", "constant"]
+    assert not any("ogether the other" in line for line in summary)
+    assert sum(line.startswith("No tree splits on b, c and constant: ") for line in summary) == 1
 
 
 def test_without_a_test_nothing_is_said():

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from debias.results.answers import DROP, KEEP, LOOK_AT, NOTHING_ELSE, answers
@@ -23,10 +22,25 @@ def kept(facts, names, verb, them, condition):
     headline_condition(facts, condition)
 
 
+def related(facts):
+    """Features that the response depends on and that are not informative: those that no tree splits on, and others."""
+    if "dependence" not in facts.table:
+        return [], []
+    found = facts.table.index[(facts.verdict == "indistinguishable") & (facts.table["dependence"] == "dependent")]
+    unused = facts.tested_scores.details.get("unused_features", [])
+    return [name for name in found if name in unused], [name for name in found if name not in unused]
+
+
 def little_used(facts, names, them):
-    of_interest = facts.table[(facts.verdict == "indistinguishable") & (facts.table["dependence"] == "dependent")]
-    named(names, list(of_interest.index), most=10)
-    assert them == ("it" if len(of_interest) == 1 else "them")
+    unconfirmed = related(facts)[1]
+    named(names, unconfirmed, most=10)
+    assert them == ("it" if len(unconfirmed) == 1 else "them")
+
+
+def unused(facts, names, them):
+    not_used = related(facts)[0]
+    named(names, not_used, most=10)
+    assert them == ("it" if len(not_used) == 1 else "them")
 
 
 def none_kept(facts):
@@ -57,6 +71,7 @@ PATTERNS = {
         r"(.+) (is|are) informative: what the model does with (it|them) holds on rows that it has not seen"
         r"(, (?:if|but) [a-z ]+)?\.": kept,
         r"The response also depends on (.+)\. What this model does with (it|them) is not confirmed\.": little_used,
+        r"The response also depends on (.+)\. This model does not use (it|them)\.": unused,
         re.escape(ALONE): none_kept,
         re.escape(NOT_TESTED): not_tested,
     },
@@ -89,11 +104,9 @@ def test_every_answer_is_true_of_the_table():
                 [(check, match)] = fitting
                 check(facts, *match.groups())
                 used[check.__name__] += 1
-        of_rest = "dependence" in facts.table and (
-            (facts.verdict == "indistinguishable") & (facts.table["dependence"] == "dependent")
-        )
-        assert len(told[KEEP]) == 1 + bool(np.any(of_rest))
-        assert len(told[DROP]) == 1 + (audit.rest is not None)
+        assert len(told[KEEP]) == 1 + sum(map(bool, related(facts)))
+        rest_is_used = audit.rest is not None and not set(audit.rest.features) <= set(audit.unused_features)
+        assert len(told[DROP]) == 1 + rest_is_used + bool(audit.unused_features)
     assert min(used[f.__name__] for each in PATTERNS.values() for f in each.values()) > 1, used
 
 

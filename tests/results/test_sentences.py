@@ -599,7 +599,7 @@ def expected(facts):
         return ["not_tested", "scored_on", *too_high(facts)]
     n_sets = len(facts.audit.near_duplicates or ())
     kinds = ["what_matters" if facts.informative else "nothing_matters"]
-    if len(facts.noise) > 1:
+    if len(facts.noise) > 1 and not set(facts.noise) <= set(facts.tested_scores.details.get("unused_features", [])):
         p = facts.rest.get("p_value")
         of_p = "informative_rest" if p is not None and p <= facts.test["alpha"] else "unconfirmed_rest"
         kinds.append("untested_rest" if p is None else of_p)
