@@ -303,8 +303,9 @@ class Audit(ReportedResult):
 
     @property
     def unused_features(self) -> list[str]:
-        """The features that no tree of the model splits on, so that its predictions do not depend on them.
+        """The features that no tree of the model splits on.
 
+        Its predictions do not depend on them, unless a step before the trees fills in other columns from them.
         Empty if there are none, if nothing was tested, and in results of versions that did not look for them.
         """
         return list(self.tested_scores.details.get(UNUSED, []))

@@ -48,10 +48,7 @@ def _verdict(audit: Audit, k: int) -> str:
     if verdict is Verdict.UNTESTED:
         return f"It was not tested: {audit.untested_features[scores.feature_names[k]]}."
     if scores.feature_names[k] in audit.unused_features:
-        return (
-            "No tree splits on it: the predictions of this model do not depend on it. A model that is trained again "
-            "may use it."
-        )
+        return "No tree of this model splits on it. A model that is trained again may use it."
     test, numbers = scores.details.get("test", {}), []
     if scores.z is not None:
         numbers.append(f"z {scores.z[k]:z.2f}")

@@ -299,11 +299,9 @@ def of_unused(audit: Audit) -> list[str]:
     unused = audit.unused_features
     if not unused:
         return []
-    they = "it" if len(unused) == 1 else "them"
-    return [
-        f"No tree splits on {enumerated(unused, MOST_IN_HEADLINE)}: the predictions of this model do not depend on "
-        f"{they}. A model that is trained again may use {they}."
-    ]
+    them = "it" if len(unused) == 1 else "them"
+    named = enumerated(unused, MOST_IN_HEADLINE)
+    return [f"No tree of this model splits on {named}. A model that is trained again may use {them}."]
 
 
 def _twins(audit: Audit) -> list[str]:

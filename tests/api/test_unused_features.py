@@ -41,7 +41,7 @@ def test_a_constant_column_is_not_used_and_the_model_predicts_the_same_whatever_
     finding = audit.to_frame()["finding"]
     assert (finding[audit.unused_features] == "not used").all()
     assert (finding == "not used").sum() == len(audit.unused_features)
-    assert audit.explain("constant")[1].startswith("No tree splits on it: ")
+    assert audit.explain("constant")[1].startswith("No tree of this model splits on it.")
 
 
 def test_all_columns_of_a_group_must_be_unused():
@@ -105,7 +105,7 @@ def test_unused_features_are_not_said_to_be_tested_together():
     summary = audit.summary()
     assert audit.unused_features == ["b", "c", "constant"]
     assert not any("ogether the other" in line for line in summary)
-    assert sum(line.startswith("No tree splits on b, c and constant: ") for line in summary) == 1
+    assert sum(line.startswith("No tree of this model splits on b, c and constant.") for line in summary) == 1
 
 
 def test_without_a_test_nothing_is_said():

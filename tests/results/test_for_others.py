@@ -120,7 +120,7 @@ PATTERNS = {
     r"It is (informative|not confirmed alone)(?: \((.*)\))?(, (?:if|but) [a-z ]+)?\.( This alone is no reason "
     r"to drop it\.)?": verdict,
     r"It was not tested: (.+)\.": not_tested,
-    r"No tree splits on it: the predictions of this model do not depend on it\. A model that is trained again may use "
+    r"No tree of this model splits on it\. A model that is trained again may use "
     r"it\.": unused,
     r"The response depends on it in the nodes of the trees(?: \(adjusted p (.+?)\))?(, although what "
     r"this model does with it is not confirmed)?\.": of_dependence,

@@ -244,12 +244,12 @@ def twins(facts, names, more_than, correlation, least, together, how_many):
     assert (how_many == "Neither") == (len(each["features"]) == 2)
 
 
-def unused_features(facts, names, them, again):
+def unused_features(facts, names, them):
     unused = facts.tested_scores.details["unused_features"]
     named(names, unused, most=5)
     assert (facts.table.loc[unused, "finding"] != "used and confirmed").all()
     assert (facts.table.loc[unused, "mdi_oob"] == 0).all()
-    assert them == again == ("it" if len(unused) == 1 else "them")
+    assert them == ("it" if len(unused) == 1 else "them")
 
 
 def more_near_duplicates(facts, n, noun, verb):
@@ -424,7 +424,7 @@ SUMMARY = {
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\) and have "
     rf"({PERCENT}) of the debiased scores together\. (Neither|None of them) is confirmed alone\. debias\.clusters "
     r"tests such features together\.": twins,
-    r"No tree splits on (.+): the predictions of this model do not depend on (it|them)\. A model that is trained again "
+    r"No tree of this model splits on (.+)\. A model that is trained again "
     r"may use (it|them)\.": unused_features,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
     r"There are ([\d,]+) features for ([\d,]+) rows\. Out-of-bag rows cannot show a selection of columns by y: if "
