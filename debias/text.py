@@ -111,20 +111,20 @@ def shortened(name: str, longest: int = LONGEST) -> str:
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
-def without_white_space(name: str) -> str:
-    """Return a name with "_" for each white space, as LightGBM stores it.
+def without_blanks(name: str) -> str:
+    """Return a name with "_" for each blank, as LightGBM stores it; it keeps other white space.
 
     Examples
     --------
-    >>> without_white_space("worst area")
+    >>> without_blanks("worst area")
     'worst_area'
     """
-    return re.sub(r"\s", "_", name)
+    return name.replace(" ", "_")
 
 
 def spelled_alike(names: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether names are equal, or differ only in what a library makes of white space."""
-    return list(map(without_white_space, names)) == list(map(without_white_space, others))
+    """Whether names are equal, or differ only in what LightGBM makes of blanks."""
+    return list(map(without_blanks, names)) == list(map(without_blanks, others))
 
 
 def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Index[Any]:

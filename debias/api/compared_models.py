@@ -17,7 +17,7 @@ from debias.hooks.expressions import scorer
 from debias.models.known_labels import known_labels
 from debias.models.wrappers import is_one, members_in_words
 from debias.results.model_comparison import ModelComparison
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import RowsKind, loss_in_words
 from debias.rows.loss_parts import metric_of
 from debias.rows.performance import Measure
 from debias.rows.request import Request
@@ -77,8 +77,9 @@ def compared_models(model: Any, baseline: Any, X: Any, y: Any, settings: dict[st
         new.rows.weight[used],
         None if blocks is None else blocks[used],
     )
+    warnings = _warnings(old, new)
     return ModelComparison(
-        metric=new.metric,
+        metric=loss_in_words(new.metric, warnings),
         feature_names=found.feature_names,
         only_in=found.only_in,
         loss=found.loss,
@@ -95,7 +96,7 @@ def compared_models(model: Any, baseline: Any, X: Any, y: Any, settings: dict[st
             "baseline_version": old.ensemble.version,
             "debias_version": __version__,
         },
-        warnings=_warnings(old, new),
+        warnings=warnings,
     )
 
 

@@ -440,8 +440,7 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     repeated = next((name for k, name in enumerate(have) if position[name] != k and name in known), None)
     if repeated is not None:
         raise RowsError(
-            f"several columns of X have the name {repeated!r} after white space is replaced, as the model does: "
-            "rename them"
+            f"several columns of X have the name {repeated!r} after blanks are replaced, as the model does: rename them"
         )
     return [position[name] for name in wanted]
 

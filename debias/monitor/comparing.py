@@ -26,6 +26,7 @@ from debias.monitor.times import (
 from debias.results.changes import Changes
 from debias.results.fleet import MIXED_MARGINS, MORE_FAULTS
 from debias.results.provisional import NOT_LOOKED_FOR
+from debias.results.vocabulary import loss_in_words
 from debias.results.windows import MeanOfPeriods, WindowOfPeriods
 from debias.significance.change import ENOUGH_PERIODS, compare_windows, groups_of
 from debias.significance.loss_causes import KeptWindow, with_causes
@@ -249,14 +250,15 @@ class Comparison:
             return Changes(not_compared_because=because, **facts)
         source.notes.clear()
         comparison = compare_windows(_Rows(source, before), _Rows(source, after), source.grouping, **settings)
-        means = comparison.means
+        means, loss = comparison.means, comparison.loss
+        warnings = (*comparison.warnings, *_of_rows(source.notes, source.periods, [*before, *after]))
         return Changes(
             statistics={name: getattr(comparison, name) for name in Changes.STATISTICS},
             splits=comparison.shift_split,
             method=comparison.method,
-            warnings=(*comparison.warnings, *_of_rows(source.notes, source.periods, [*before, *after])),
+            warnings=warnings,
             repeated=comparison.repeated,
-            loss=comparison.loss,
+            loss=None if loss is None else replace(loss, metric=loss_in_words(loss.metric, warnings)),
             no_loss_because=comparison.no_loss_because,
             pairs=comparison.pairs,
             means=tuple(

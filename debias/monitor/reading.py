@@ -213,15 +213,16 @@ class NamedPairs:
             A name is that of no column.
         """
         grouping = self.member.grouping(None, ensemble)
-        place = {name: k for k, name in enumerate(grouping.names)}
-        for name in (name for pair in self.pairs for name in pair):
+        place = {ensemble.stored_name(name): k for k, name in enumerate(grouping.names)}
+        pairs = [tuple(map(ensemble.stored_name, pair)) for pair in self.pairs]
+        for name in (name for pair in pairs for name in pair):
             if name not in place:
                 raise HistoryError(
                     f"interactions= names {name!r}, which is no column.{nearest(name, grouping.names)} There are: "
                     f"{listed(grouping.names)}"
                 )
-        pairs = sorted({tuple(sorted(place[name] for name in pair)) for pair in self.pairs})
-        return grouping.index, np.array(pairs, dtype=np.int64)
+        positions = sorted({tuple(sorted(place[name] for name in pair)) for pair in pairs})
+        return grouping.index, np.array(positions, dtype=np.int64)
 
 
 def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:

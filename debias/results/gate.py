@@ -26,8 +26,9 @@ from debias.results.gate_outcome import (
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, on_unseen_rows, reports_anything
 from debias.results.stored import check_audit
+from debias.results.untested import FEATURES
 from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
-from debias.text import counted, few_digits, listed, p_value_in_words
+from debias.text import counted, few_digits, listed, p_value_in_words, without_blanks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     _require_usable("the audit", audit, type(audit))
     if baseline is not None:
         _require_usable("the baseline", baseline, type(audit))
+        baseline = _spelled_as(audit.tested_scores.feature_names, baseline)
     if rules.needs_baseline:
         _require_comparable(rules.needs_baseline, audit, baseline)
     results = tuple(_results(audit, rules, baseline))
@@ -100,6 +102,23 @@ def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
             "an audit of training rows cannot pass a gate: on them noise looks important. "
             "Audit rows the model has not seen"
         )
+
+
+def _spelled_as(names: tuple[str, ...], baseline: Audit) -> Audit:
+    """Return the baseline with these names of its features, where they differ only in what LightGBM makes of blanks."""
+    spelling = {without_blanks(name): name for name in names}
+
+    def spelled(name: str) -> str:
+        return spelling.get(without_blanks(name), name)
+
+    tested = baseline.tested_scores
+    found = tuple(map(spelled, tested.feature_names))
+    if found == tested.feature_names or len(set(found)) < len(found):
+        return baseline
+    untested = {spelled(name): reason for name, reason in baseline.untested_features.items()}
+    of_untested = {FEATURES: untested} if untested else {}
+    tested = replace(tested, feature_names=found, details={**tested.details, **of_untested})
+    return replace(baseline, scores={**baseline.scores, baseline.tested_scorer: tested})
 
 
 def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from debias.results.gate_of_loss import RULE, result_of_loss
 from debias.results.gate_outcome import NAMED, Gate, Result, result_of_absent, warnings_of_absent
 from debias.results.policy import ALL, ModelsPolicy
-from debias.results.vocabulary import GateStatus, ModelVerdict
+from debias.results.vocabulary import OF_TREES, GateStatus, ModelVerdict
 from debias.text import counted, escaped, listed, told_apart, with_sign
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ def _of_losses(comparison: ModelComparison, rules: ModelsPolicy) -> Iterator[Res
 def _loss(comparison: ModelComparison, limit: float) -> Result:
     """Check whether the model has a higher loss than the baseline, by more than a limit and beyond chance."""
     loss, cost = comparison.loss, comparison.statistics["cost"]
+    if comparison.metric.endswith(OF_TREES):
+        reason = "the loss of the calibrated model is not computed, only that of its trees before calibration"
+        return Result(RULE, GateStatus.NOT_JUDGED, with_sign(loss.change), f"<= {limit:g}", reason)
     if comparison.alike:
         reason = f"both models have the same {escaped(comparison.metric)} in every row"
         return Result(RULE, GateStatus.PASSED, "+0", f"<= {limit:g}", reason)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#707070"
 """Of the palette of Okabe and Ito. A mark goes with every colour, so no meaning depends on colour alone."""
@@ -16,6 +19,8 @@ BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#707070"
 BEFORE_CALIBRATION = "scores are of the trees before their probabilities are calibrated"
 """In `warnings`: the note about the models inside a calibrated classifier. How well the trees predict by themselves is
 then not how well the model does."""
+OF_TREES = " before calibration"
+"""Ends the name of a loss of such trees."""
 DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 EXPLAINED_ALONE = "explained_alone"
@@ -44,6 +49,11 @@ PROVEN_HELD_OUT = "proven held-out"
 """Status of the test rows of a fold if their model was trained on other rows, and this is proven."""
 UNPROVEN = ("cannot be told", LIKE_TRAINING)
 """Statuses of held-out rows that may contain training rows."""
+
+
+def loss_in_words(metric: str, warnings: Iterable[str]) -> str:
+    """Return the name of a loss: "log loss before calibration" if the warnings have the note about such trees."""
+    return metric + OF_TREES if any(BEFORE_CALIBRATION in text for text in warnings) else metric
 
 
 @dataclass(frozen=True)

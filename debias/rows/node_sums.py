@@ -297,7 +297,7 @@ class NodeSums(NodeTotals):
             raise RowsError("node sums of two different ensembles cannot be added")
         names = tuple(state["names"].tolist())
         if self.ensemble.named:
-            self.ensemble = self.ensemble.named_as_in(names)
+            self.ensemble = self.ensemble if self.n_rows else self.ensemble.named_as_in(names)
         elif state["totals"][0]:
             if self.n_rows and names != self.ensemble.feature_names:
                 raise RowsError(_other_names(names, self.ensemble.feature_names))

@@ -315,7 +315,7 @@ def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDAr
 def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, TreeEnsemble]:
     """Return X in the column order of the model, and the ensemble with the names of X if the model stores none.
 
-    Names of the model stand in X's spelling, where the library replaces white space.
+    Names of the model stand in X's spelling, where the library replaces blanks.
     """
     given = Table(X)
     table = given.aligned_to(ensemble, log)

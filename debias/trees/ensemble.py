@@ -17,7 +17,7 @@ from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
 from debias.lines_note import LINES
 from debias.parallel import over_parts, worth
-from debias.text import without_white_space
+from debias.text import without_blanks
 from debias.trees.leaf_lines import check_leaf_lines
 from debias.trees.routing import Bins
 
@@ -128,7 +128,7 @@ class TreeEnsemble:
         Precision in which the library adds up the values of the trees; float64 by default. The output of the trees must
         equal that of the library up to rounding errors of this precision.
     spaces_in_names : bool
-        False if the library stores an underscore for each white space in a column's name (LightGBM).
+        False if the library stores an underscore for each blank in a column's name (LightGBM).
     missing_value : float
         Value that the model treats as missing in addition to NaN; NaN if there is none.
     narrowed_kinds : str
@@ -453,7 +453,7 @@ class TreeEnsemble:
         return other
 
     def named_as_in(self, names: Iterable[str]) -> TreeEnsemble:
-        """Return the same trees with the names of a table, where the library replaces white space in names.
+        """Return the same trees with the names of a table, where the library replaces blanks in names.
 
         Parameters
         ----------
@@ -495,7 +495,7 @@ class TreeEnsemble:
 
     def stored_name(self, name: str) -> str:
         """Return the name of a column as the library stores it."""
-        return name if self.spaces_in_names else without_white_space(name)
+        return name if self.spaces_in_names else without_blanks(name)
 
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy.stats import t
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
@@ -366,3 +367,23 @@ def _parts(model, rows, columns):
 
 def _some(parts, at):
     return RowLosses(parts.feature_names, parts.loss[at], parts.base[at], parts.saved[at], parts.used)
+
+
+def test_a_loss_before_calibration_is_called_so_and_passes_no_gate(tmp_path):
+    X, y = draw(0, 900)
+    answers = np.where(y > 0, "yes", "no")
+    booster = LGBMClassifier(n_estimators=60, verbose=-1, n_jobs=1).fit(X[:600], answers[:600])
+    calibrated = CalibratedClassifierCV(booster, cv=3, ensemble=False).fit(X[:600], answers[:600])
+    X, answers = X[600:], answers[600:]
+    found = debias.compare(calibrated, X, answers, baseline=booster)
+    assert found.loss.after == pytest.approx(log_loss(answers, booster.predict_proba(X)))
+    assert abs(found.loss.after - log_loss(answers, calibrated.predict_proba(X))) > 0.01
+    assert found.headline.startswith("Both models have the same log loss before calibration in every row: ")
+    [result] = found.check({"max_loss_increase": 0.0}).results
+    assert (result.status, found.check({"max_loss_increase": 0.0}).status) == ("not judged", "not judged")
+    assert "before calibration" in result.reason
+    history = debias.History(calibrated, tmp_path / "a.history")
+    for day in range(6):
+        part = slice(50 * day, 50 * day + 50)
+        history.add(X[part], answers[part], at=day + 1, rows="held-out")
+    assert history.changes(2).loss.metric == "log loss before calibration"

@@ -90,7 +90,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
             "is a mean of lines: train it without linear_tree, or with another boosting"
         )
     base = np.zeros(text.n_outputs) if averaged else take_base(text)
-    trees, names = text.trees, text.head["feature_names"].split()
+    trees, names = text.trees, text.head["feature_names"].split(" ")
     value = trees.value[:, None]
     if text.is_forest and not averaged:
         value /= len(trees) // text.n_outputs  # margins are means over trees: divide, so that they become sums

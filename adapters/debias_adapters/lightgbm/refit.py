@@ -79,7 +79,7 @@ def refit_booster(
         settings["seed"] = seed
     X = checked(X)
     response = np.asarray(y)  # with numpy 2, LightGBM 4.3 does not take lists
-    names = "auto" if hasattr(X, "columns") else text.head["feature_names"].split()
+    names = "auto" if hasattr(X, "columns") else text.head["feature_names"].split(" ")
     data = lightgbm.Dataset(
         X,
         response,
@@ -148,7 +148,7 @@ def _categorical(text: ModelText, X: Any) -> Any:
     if text.pandas_categories and hasattr(X, "dtypes") and hasattr(X, "iloc"):
         return "auto"
     positions = [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k]
-    names = text.head["feature_names"].split()
+    names = text.head["feature_names"].split(" ")
     if not positions or X.shape[1] == len(names):
         return positions or "auto"
     if not hasattr(X, "columns"):
