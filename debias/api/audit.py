@@ -545,7 +545,7 @@ def _without_untestable(
             n_lines += np.bincount(prepared.grouping.index[ensemble.line_feature], minlength=len(names))
     is_used = (n_splits > 0) | (n_lines > 0)
     unused = [names[k] for k in np.flatnonzero(~is_used)]
-    if unused and not any(" + " in names[k] for k in np.flatnonzero(is_used)):  # a sum "a + b" uses a and b
+    if unused and all(prepared.member.has_plain_columns for prepared in members):
         scores = replace(scores, details={**scores.details, UNUSED: unused})
     reasons = {}
     for k in np.flatnonzero((n_splits > 0) & (n_dividing == 0) & (scores.values == 0)):

@@ -21,6 +21,7 @@ from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.preparation import prepare_data
+from debias.text import spelled_alike
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -166,10 +167,13 @@ def shared_names(members: list[Member], found: list[tuple[str, ...]]) -> tuple[s
     UnsupportedModelError
         The members have different features, so that numbers of one cannot be added to those of another.
     """
-    names = found[0]
+    # Of rows without names, LightGBM has its own spelling.
+    names = next(
+        (each for each, member in zip(found, members, strict=True) if member.ensemble.spaces_in_names), found[0]
+    )
     if len(members) > 1 and all(map(_made_up, members, found)) and len(set(map(len, found))) == 1:
         return tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
-    if any(others != names for others in found):
+    if not all(spelled_alike(names, others) for others in found):
         raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
     return names
 

@@ -329,7 +329,7 @@ def _aligned(frame: pd.DataFrame, ensemble: TreeEnsemble, has_names: bool) -> pd
     if order is not None:
         warn_of_unknown(names, order, WarningLog())
         frame = frame.iloc[:, order]
-    names_of_model = list(ensemble.feature_names)
+    names_of_model = list(ensemble.named_as_in(names or ()).feature_names)
     rename = (ensemble.named or not has_names) and list(frame.columns) != names_of_model
     return frame.set_axis(names_of_model, axis=1) if rename else frame
 

@@ -102,6 +102,19 @@ class Member:
     notes_of_margin: tuple[str, ...] = ()
 
     @property
+    def has_plain_columns(self) -> bool:
+        """Whether each column of the trees is one column of X.
+
+        A column that is made of several uses them all. What the steps of a pipeline make a column of may have been
+        tried on these rows, and be otherwise on others.
+        """
+        if self.layers:
+            return False
+        known = set(self.ensemble.feature_names)
+        parts = (name.split(" + ") for name in known if " + " in name)  # as the adapter of CatBoost names combinations
+        return not any(known.issuperset(each) for each in parts)
+
+    @property
     def told(self) -> tuple[str, ...]:
         """The warnings about the models around it, for readers of its scores."""
         ensemble = self.ensemble

@@ -343,7 +343,10 @@ class History:
         with self._writing() as records:
             series = records.series_of(digest)
             if series is None:
-                trees = packed_trees(digest, sums.ensemble, self._own.grouping(sums.ensemble, X))
+                others = records.content.series()
+                names = records.trees(others[-1]).ensemble.feature_names if others else ()
+                ensemble = sums.ensemble.named_as_in(names)  # one spelling in one file
+                trees = packed_trees(digest, ensemble, self._own.grouping(ensemble, X))
                 series = records.add_series(digest, self._label, trees)
             self._refuse_other_label(series)
             _refuse_other_names(records.trees(series).ensemble.feature_names, sums.ensemble.feature_names)

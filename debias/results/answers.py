@@ -59,7 +59,7 @@ def _keep(audit: Audit, most_named: int) -> list[str]:
     findings = audit.finding
     for finding, what in (
         (Finding.RELATED, "What this model does with {them} is not confirmed."),
-        (Finding.RELATED_UNUSED, "This model does not use {them}."),
+        (Finding.RELATED_UNUSED, "No tree splits on {them}."),
     ):
         related = [names[k] for k in by_share if findings[k] is finding]
         if related:

@@ -287,8 +287,9 @@ class Audit(ReportedResult):
         "used and confirmed": the model uses the feature in a way that holds on unseen rows (informative). "related, use
         unconfirmed": the response depends on the feature, but what this model does with it is not more than noise on
         these rows (indistinguishable, but dependent). "unconfirmed alone": these rows do not show a use that holds,
-        and no dependence, or dependence was not tested (:attr:`dependence` says which). "related, not used"
-        and "not used": the same two, where no tree splits on the feature (:attr:`unused_features`). "untested".
+        and no dependence, or dependence was not tested (:attr:`dependence` says which). "related, no
+        splits" and "no splits": the same two, where no tree splits on the feature (:attr:`unused_features`).
+        "untested".
         """
         dependence = self.dependence or [Dependence.UNTESTED] * self.share.size
         findings = [
@@ -303,10 +304,10 @@ class Audit(ReportedResult):
 
     @property
     def unused_features(self) -> list[str]:
-        """The features that no tree of the model splits on.
+        """The features that no tree of the model splits on, so that its predictions do not depend on them.
 
-        Its predictions do not depend on them, unless a step before the trees fills in other columns from them.
-        Empty if there are none, if nothing was tested, and in results of versions that did not look for them.
+        Empty if there are none, if nothing was tested, behind the steps of a pipeline, if columns of the trees are
+        combinations of several, and in results of versions that did not look for them.
         """
         return list(self.tested_scores.details.get(UNUSED, []))
 

@@ -106,12 +106,13 @@ def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
 
 def _spelled_as(names: tuple[str, ...], baseline: Audit) -> Audit:
     """Return the baseline with these names of its features, where they differ only in what LightGBM makes of blanks."""
-    spelling = {without_blanks(name): name for name in names}
+    tested = baseline.tested_scores
+    before = set(tested.feature_names)
+    spelling = {without_blanks(name): name for name in names if name not in before}
 
     def spelled(name: str) -> str:
-        return spelling.get(without_blanks(name), name)
+        return name if name in names else spelling.get(without_blanks(name), name)
 
-    tested = baseline.tested_scores
     found = tuple(map(spelled, tested.feature_names))
     if found == tested.feature_names or len(set(found)) < len(found):
         return baseline

@@ -465,7 +465,7 @@ def _dependence(audit: Audit) -> list[str]:
     sentences = [sentence]
     for found, begin, end in (
         (unconfirmed, "What this model does with", "of them is not confirmed"),
-        (unused, "This model does not use", "of them"),
+        (unused, "No tree splits on", "of them"),
     ):
         if found:
             number = "one" if len(found) == 1 else f"{len(found):,}"

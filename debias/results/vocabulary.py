@@ -123,16 +123,16 @@ class Dependence(Word):
 class Finding(Word):
     """What both tests together say about a feature: whether the model uses it, and whether the response depends on it.
 
-    The first test found nothing alone in those in the middle: the model uses the feature, or no tree splits on it. The
+    The first test found nothing alone in those in the middle: trees split on the feature, or none does. The
     test of dependence found that the response is related to the feature; or it found nothing either, or was not made,
     which its own column tells.
     """
 
     CONFIRMED = "used and confirmed"
     RELATED = "related, use unconfirmed"
-    RELATED_UNUSED = "related, not used"
+    RELATED_UNUSED = "related, no splits"
     UNCONFIRMED = "unconfirmed alone"
-    UNUSED = "not used"
+    UNUSED = "no splits"
     UNTESTED = "untested"
 
 
@@ -248,9 +248,9 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     Finding: {
         Finding.CONFIRMED: Display("used and confirmed", colour=BLUE, mark="●"),
         Finding.RELATED: Display("related, use unconfirmed", colour=BLUE, mark="◐"),
-        Finding.RELATED_UNUSED: Display("related, not used", colour=BLUE, mark="◔"),
+        Finding.RELATED_UNUSED: Display("related, no splits", colour=BLUE, mark="◔"),
         Finding.UNCONFIRMED: Display("unconfirmed alone", colour=VERMILION, mark="✕"),
-        Finding.UNUSED: Display("not used", colour=GREY, mark="○"),
+        Finding.UNUSED: Display("no splits", colour=GREY, mark="○"),
         Finding.UNTESTED: Display("untested", colour=GREY, mark="■"),
     },
     Confirmation: {

@@ -19,6 +19,7 @@ from debias.rows.node_totals import NodeTotals
 from debias.rows.pair_sums import OF_PAIRS, added_pairs
 from debias.rows.preparation import batch_rows
 from debias.rows.sealed import Damage, Foreign, OtherVersion, Sealed, seal
+from debias.text import spelled_alike
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLogOnce
@@ -121,9 +122,9 @@ class NodeSums(NodeTotals):
         before = self.ensemble.feature_names
         rows = batch_rows(self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=True)
         rows.refuse_faulty()
-        if self.n_rows and rows.ensemble.feature_names != before:
+        if self.n_rows and not spelled_alike(rows.ensemble.feature_names, before):
             raise RowsError(_other_names(rows.ensemble.feature_names, before))
-        self.ensemble = rows.ensemble
+        self.ensemble = rows.ensemble.named_as_in(before) if self.n_rows else rows.ensemble
         self.add_rows(rows)
 
     def add_rows(self, rows: Rows) -> None:

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
+from xgboost import XGBRegressor
 
 import debias
 
@@ -56,3 +58,49 @@ def test_a_baseline_with_the_stored_names_is_compared(model):
     [ranks] = [result for result in gate.results if result.rule == "max_rank_change"]
     assert ranks.reason == "compared 3 features that both models have"
     assert not any("only in the baseline" in text for text in gate.warnings)
+
+
+def test_an_exact_name_of_the_baseline_wins():
+    both = X.assign(worst_area=RNG.normal(size=900))
+    old, new = (XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1).fit(t[TRAIN], Y[TRAIN]) for t in (X, both))
+    baseline = debias.audit(old, X[TEST], Y[TEST], rows="held-out", random_state=0)
+    audit = debias.audit(new, both[TEST], Y[TEST], rows="held-out", random_state=0)
+    gate = audit.check({"max_verdict_changes": 1}, baseline=baseline)
+    assert not any("worst_area" in result.reason for result in gate.results)
+    assert any("worst_area" in text and "new in this model" in text for text in gate.warnings)
+
+
+def test_node_sums_take_rows_named_either_way(model):
+    sums, others = debias.NodeSums(model), debias.NodeSums(model)
+    for k, part in enumerate((slice(400, 600), slice(600, 900))):
+        sums.update((X, STORED)[k][part], Y[part])
+        others.update(X[part], Y[part])
+    assert sums.ensemble.feature_names == tuple(X)
+    for name, array in others.state().items():
+        np.testing.assert_array_equal(sums.state()[name], array)
+
+
+def test_scorers_of_data_have_the_names_of_x(model):
+    assert debias.score(model, X[TEST], Y[TEST], "guide").feature_names == tuple(X)
+
+
+def test_a_vote_on_rows_without_names_is_scored():
+    vote = VotingRegressor(
+        [
+            ("hist", HistGradientBoostingRegressor(max_iter=5)),
+            ("booster", LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1)),
+        ]
+    ).fit(X[TRAIN], Y[TRAIN])
+    found = debias.score(vote, X[TEST].to_numpy(), Y[TEST].to_numpy(), rows="held-out")
+    np.testing.assert_array_equal(found.values, debias.score(vote, X[TEST], Y[TEST], rows="held-out").values)
+
+
+def test_versions_of_a_model_in_one_file_have_one_spelling(model, tmp_path):
+    other = LGBMRegressor(n_estimators=30, verbose=-1, n_jobs=1).fit(X[TRAIN], Y[TRAIN])
+    path = tmp_path / "a.history"
+    for each, label, rows in ((model, "v1", STORED), (other, "v2", X)):
+        history = debias.History(each, path, label=label)
+        for k in range(4):
+            part = slice(400 + 100 * k, 500 + 100 * k)
+            history.add(rows[part], Y[part], at=k + 1, rows="held-out")
+        assert list(history.scores().columns) == list(STORED)

@@ -39,8 +39,8 @@ def test_a_constant_column_is_not_used_and_the_model_predicts_the_same_whatever_
     other = X.assign(constant=RNG.normal(size=600))
     np.testing.assert_array_equal(model.predict(X), model.predict(other))
     finding = audit.to_frame()["finding"]
-    assert (finding[audit.unused_features] == "not used").all()
-    assert (finding == "not used").sum() == len(audit.unused_features)
+    assert (finding[audit.unused_features] == "no splits").all()
+    assert (finding == "no splits").sum() == len(audit.unused_features)
     assert audit.explain("constant")[1].startswith("No tree of this model splits on it.")
 
 
@@ -65,9 +65,9 @@ def test_a_vote_uses_what_any_of_its_models_uses():
     [
         XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1),
         LGBMRegressor(n_estimators=10, num_leaves=4, linear_tree=True, verbose=-1, n_jobs=1),
-        make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=2, random_state=0)),
+        RandomForestRegressor(5, max_depth=2, random_state=0),
     ],
-    ids=["XGBoost", "lines in leaves", "pipeline"],
+    ids=["XGBoost", "lines in leaves", "forest"],
 )
 def test_values_of_unused_features_do_not_matter_and_those_of_others_do(model):
     audit = audited(model)
@@ -78,13 +78,19 @@ def test_values_of_unused_features_do_not_matter_and_those_of_others_do(model):
         assert np.array_equal(model.predict(other), model.predict(table)) == (name in audit.unused_features)
 
 
-def test_nothing_is_said_where_a_sum_of_columns_is_used():
-    model = make_pipeline(
-        PolynomialFeatures(2, include_bias=False), XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1)
-    )
-    audit = audited(model)
-    assert any(" + " in name for name in audit.to_frame().index)
-    assert audit.unused_features == []
+@pytest.mark.parametrize(
+    "step", [StandardScaler(), PolynomialFeatures(2, include_bias=False)], ids=["scaled", "products"]
+)
+@pytest.mark.parametrize("groups", [None, {"first": ["a"]}], ids=["columns", "groups"])
+def test_nothing_is_said_behind_steps_whose_columns_may_be_otherwise_on_other_rows(step, groups):
+    booster = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1)
+    assert audited(make_pipeline(step, booster), groups=groups).unused_features == []
+
+
+def test_a_name_with_a_plus_is_no_combination():
+    table = X[["a", "b", "constant"]].set_axis(["A + B", "b", "constant"], axis=1)
+    model = XGBRegressor(n_estimators=3, max_depth=1, n_jobs=1).fit(table[TRAIN], Y[TRAIN])
+    assert debias.audit(model, table[TEST], Y[TEST], rows="held-out").unused_features == ["b", "constant"]
 
 
 def test_a_related_feature_that_no_tree_splits_on_is_told_as_such():
@@ -93,10 +99,10 @@ def test_a_related_feature_that_no_tree_splits_on_is_told_as_such():
     table = audit.to_frame()
     related = table.index[(table["dependence"] == "dependent") & table.index.isin(audit.unused_features)]
     assert {"b", "twin"} & set(related)
-    assert (table.loc[related, "finding"] == "related, not used").all()
+    assert (table.loc[related, "finding"] == "related, no splits").all()
     [told] = [line for line in audit.summary() if line.startswith("The response depends on ")]
     number = "one" if len(related) == 1 else len(related)
-    assert told.endswith(f"This model does not use {number} of them: {', '.join(related)}.")
+    assert told.endswith(f"No tree splits on {number} of them: {', '.join(related)}.")
     assert audit.explain(related[0])[2].startswith("The response depends on it in the nodes of the trees (adjusted p ")
 
 

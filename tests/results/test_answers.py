@@ -71,7 +71,7 @@ PATTERNS = {
         r"(.+) (is|are) informative: what the model does with (it|them) holds on rows that it has not seen"
         r"(, (?:if|but) [a-z ]+)?\.": kept,
         r"The response also depends on (.+)\. What this model does with (it|them) is not confirmed\.": little_used,
-        r"The response also depends on (.+)\. This model does not use (it|them)\.": unused,
+        r"The response also depends on (.+)\. No tree splits on (it|them)\.": unused,
         re.escape(ALONE): none_kept,
         re.escape(NOT_TESTED): not_tested,
     },

@@ -74,7 +74,7 @@ def unused(facts, k):
     assert scores.feature_names[k] in scores.details["unused_features"]
     dependence = facts.audit.dependence
     related = dependence is not None and dependence[k] == "dependent"
-    assert facts.audit.finding[k] == ("related, not used" if related else "not used")
+    assert facts.audit.finding[k] == ("related, no splits" if related else "no splits")
 
 
 def of_dependence(facts, k, p, unconfirmed):
