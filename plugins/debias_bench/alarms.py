@@ -47,7 +47,7 @@ ANY_LOOK = {
 }
 AS_PLANNED = {**ANY_LOOK, "effect": "the response to a feature", "shift": "rows shifted at the splits of a feature"}
 WAITING = {
-    "broken": "values of a column are broken",
+    "broken": "values of a column changed or are broken",
     "expected": "a feature is expected to save more or less",
     "prediction": "the mean prediction",
     "shift": "rows shifted at the splits of a feature",
@@ -109,9 +109,9 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"differences between models. {_limits(trials)} The response depends on the columns as ever. "
         "Alarms that may tell the truth are in *italics*: with a season of a year, and with a drift, the mean response "
         "and the mean prediction do change, and so do the loss, its parts and the mean residual, because the model "
-        "errs more, and is more biased, on some rows than on others; the rows do shift, and what features are expected "
-        "to save does change. The response to a feature never changes, and no column is broken. Of a season of 30 "
-        "days, a single week differs from the reference, which has two whole seasons. Weekends change nothing in the "
+        "errs more, and is more biased, on some rows than on others; the rows do shift, the values of x1 (and x0) do "
+        "change, and so does what features are expected to save. The response to a feature never changes. Of a season "
+        "of 30 days, a single week differs from the reference, which has two whole seasons. Weekends change nothing in the "
         "columns, nor in what is predicted.",
         _calm_table(trials),
         "## A fault on the 91st day",
@@ -143,7 +143,7 @@ def _scores(trials: list[dict[str, Any]], kind: str, name: str) -> list[dict[str
 
 
 OF_ROWS = ("loss", "cost", "residual", "response", "prediction")
-OF_COLUMNS = ("planned, shift", *(f"waiting, {name}" for name in WAITING if name != "broken"))
+OF_COLUMNS = ("planned, shift", *(f"waiting, {name}" for name in WAITING))
 TRUE_ALARMS = {
     "month": (*(f"planned, {name}" for name in OF_ROWS if name != "residual"), *OF_COLUMNS, "psi", "ks"),
     "year": (*(f"{looks}, {name}" for looks in ("any", "planned") for name in OF_ROWS), *OF_COLUMNS, *OTHERS),
