@@ -111,8 +111,8 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "and the mean prediction do change, and so do the loss, its parts and the mean residual, because the model "
         "errs more, and is more biased, on some rows than on others; the rows do shift, the values of x1 (and x0) do "
         "change, and so does what features are expected to save. The response to a feature never changes. Of a season "
-        "of 30 days, a single week differs from the reference, which has two whole seasons. Weekends change nothing in the "
-        "columns, nor in what is predicted.",
+        "of 30 days, a single week differs from the reference, which has two whole seasons. Weekends change nothing in "
+        "the columns, nor in what is predicted.",
         _calm_table(trials),
         "## A fault on the 91st day",
         f"Streams of {END} days, a model each: the share with an alarm within the {END - FAULT} days of the fault, and "
