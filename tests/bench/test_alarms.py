@@ -79,7 +79,7 @@ def test_the_page_has_a_line_for_each_alarm_and_fault(monkeypatch):
     page = "\n\n".join(alarms.parts([calm, fault], 1))
     assert "any look: a feature costs more" in page
     assert "planned: the response to a feature" in page
-    assert "before the responses: values of a column are broken" in page
+    assert "before the responses: values of a column changed or are broken" in page
     assert set(calm["scores"]["first"]) == set(alarms.OF_CALM)
     assert "the effect of x0 falls to half" in page
     lines = alarms.lines([calm, fault])
