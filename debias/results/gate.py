@@ -107,11 +107,11 @@ def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
 def _spelled_as(names: tuple[str, ...], baseline: Audit) -> Audit:
     """Return the baseline with these names of its features, where they differ only in what LightGBM makes of blanks."""
     tested = baseline.tested_scores
-    before = set(tested.feature_names)
+    before, known = set(tested.feature_names), set(names)
     spelling = {without_blanks(name): name for name in names if name not in before}
 
     def spelled(name: str) -> str:
-        return name if name in names else spelling.get(without_blanks(name), name)
+        return name if name in known else spelling.get(without_blanks(name), name)
 
     found = tuple(map(spelled, tested.feature_names))
     if found == tested.feature_names or len(set(found)) < len(found):
