@@ -87,6 +87,13 @@ def test_nothing_is_said_behind_steps_whose_columns_may_be_otherwise_on_other_ro
     assert audited(make_pipeline(step, booster), groups=groups).unused_features == []
 
 
+def test_nothing_is_said_where_a_column_is_a_combination_of_others_as_those_of_catboost():
+    table = X[["a", "b", "constant"]].assign(**{"a + b": X["a"] + X["b"]})
+    model = XGBRegressor(n_estimators=3, max_depth=1, n_jobs=1).fit(table[TRAIN], Y[TRAIN])
+    assert model.get_booster().get_score().keys() <= {"a", "a + b"}
+    assert debias.audit(model, table[TEST], Y[TEST], rows="held-out").unused_features == []
+
+
 def test_a_name_with_a_plus_is_no_combination():
     table = X[["a", "b", "constant"]].set_axis(["A + B", "b", "constant"], axis=1)
     model = XGBRegressor(n_estimators=3, max_depth=1, n_jobs=1).fit(table[TRAIN], Y[TRAIN])
