@@ -72,8 +72,8 @@ WHOLE_AND_HALVES = 3
 """The first looks at a model."""
 OF_THE_WHOLE = 0.5
 """Part of the level that is used for the model as a whole; the rest is for its halves and quarters."""
-FEW_ROWS = 0.4
-"""Number of rows per row a tree was grown on; with fewer, the overlap of trees is estimated from pairs of rows."""
+LEAVES_A_ROW = 5
+"""If two trees have more pairs of leaves for each row, the overlap of trees is estimated from pairs of rows."""
 LEAVES_TO_CROSS = 250_000
 """The same if two trees have more pairs of leaves."""
 ROWS_TO_PAIR = 500
@@ -581,8 +581,8 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     # Evenly spaced among all pairs of trees.
     pairs = list(islice(every, 0, None, max(1, n_trees * (n_trees - 1) // 2 // n_pairs)))
     # Few rows leave most pairs of leaves empty and hide the overlap.
-    few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
-    if few or any(a.group.size * b.group.size > LEAVES_TO_CROSS for (a, _), (b, _) in pairs):
+    most = min(LEAVES_A_ROW * n_rows, LEAVES_TO_CROSS)
+    if any(a.group.size * b.group.size > most for (a, _), (b, _) in pairs):
         return 1 / (own * _repetition(counted))
     shared = []
     for (a, of_a), (b, of_b) in pairs:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
 from scipy.stats import binom
-from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 from xgboost import Booster, XGBClassifier, XGBRegressor
 
@@ -244,3 +244,17 @@ def test_overfitted_classifiers_do_not_take_fresh_rows_for_training_rows(seed):
     assert recognition(continued, fresh_X, fresh_y).p_fresh > 0.01
     for seen_X, seen_y in ((X, y), (other_X, other_y)):
         assert recognition(continued, seen_X, seen_y).largely_training
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n_rows", [54, 90])
+def test_few_fresh_rows_in_many_leaves_are_not_called_training_rows(n_rows):
+    """With 40 leaves a tree, and fewer rows than pairs of leaves, the overlap of trees cannot be counted."""
+    rng, p_fresh = np.random.default_rng(0), []
+    for _ in range(100):
+        X = rng.normal(size=(200 + n_rows, 5))
+        y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X))
+        forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
+        p_fresh.append(recognition(forest.fit(X[:200], y[:200]), X[200:], y[200:]).p_fresh)
+    # The probability that is stated, 1 %, and two standard errors. It was .15 and .125 where the overlap was counted.
+    assert np.mean(np.array(p_fresh) < 0.01) <= 0.01 + 2 * np.sqrt(0.01 * 0.99 / 100)
