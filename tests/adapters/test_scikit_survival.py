@@ -351,6 +351,7 @@ def test_a_refit_without_a_seed_is_the_same_model(kind):
     np.testing.assert_array_equal(debias.refit(fitted(kind), X, y).predict(X), fitted(kind).predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:The copy keyword is deprecated")  # of scikit-survival, with pandas 3.0
 def test_pipelines_searches_and_scorers_are_unwrapped():
     from sksurv.datasets import load_whas500
     from sksurv.metrics import as_concordance_index_ipcw_scorer

@@ -508,7 +508,7 @@ def test_recalibrated_probabilities_are_those_of_largest_likelihood(n_classes, o
     assert found.raised == pytest.approx(of(found.power, np.zeros(n_classes)), rel=1e-5)
     if n_classes == 2:
         log_odds = (log_p[:, 1] - log_p[:, 0])[:, None]
-        regression = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(log_odds, codes, sample_weight=weight)
+        regression = LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(log_odds, codes, sample_weight=weight)
         assert found.power_of_both == pytest.approx(regression.coef_[0, 0], rel=1e-3)
         assert found.both == pytest.approx(of(regression.coef_[0, 0], [0, regression.intercept_[0]]), rel=1e-5)
     named = 1 if n_classes == 2 else np.abs(share @ (probability - one_hot)).argmax()
