@@ -255,12 +255,13 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
     )
     numbers: dict[str, Any] = {
         name: np.where(at >= 0, np.append(getattr(test, name), np.nan)[at], np.nan)
-        for name in ("score", "standard_error", "z", "p_value", "total")
+        for name in ("score", "standard_error", "z", "p_value", "p_apart", "total")
     }
     return Interactions(
         feature_names=names,
         pairs=pairs[of_pairs],
         triples=np.array(named, dtype=np.int64).reshape(-1, 3),
+        similar=tuple(test.similar[k] if k >= 0 else () for k in at.tolist()),
         **numbers,
         spread=np.append(spread[of_pairs], spread_of(named)),
         n_asked=int(asked.pairs.sum()) + len(asked.triples),

@@ -49,7 +49,7 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
     places = sorted((tuple(position[name] for name in members) for members in names), key=lambda at: (len(at), at))
     columns = {
         name: np.array([[_of(each, name, at) for at in places] for each in folds]).reshape(len(folds), len(places))
-        for name in ("score", "standard_error", "p_value", "total", "spread")
+        for name in ("score", "standard_error", "p_value", "p_apart", "total", "spread")
     }
     n_rows = np.array([each.n_rows for each in folds], dtype=np.float64)
     tested = ~np.isnan(columns["p_value"])
@@ -65,11 +65,16 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
         return np.divide(of_folds, total, out=np.full(len(places), np.nan), where=total > 0)
 
     weight, error = np.sqrt(rows), share * np.nan_to_num(columns["standard_error"])
-    p_value = np.where(tested, columns["p_value"], 0.5)
-    scores = np.where(p_value < 1, normal_scores(p_value), OF_CAPPED)
-    scores = np.where(columns["score"] == 0, 0.0, scores)
     scale = np.sqrt(np.einsum("kp,kl,lp->p", weight, correlation, weight))
-    z = np.divide((weight * scores).sum(axis=0), scale, out=np.full(len(places), np.nan), where=some)
+
+    def z_of(name: str) -> NDArray[np.float64]:
+        """Return the sum of the normal quantiles of these p-values over its standard deviation."""
+        p_value = np.where(tested, columns[name], 0.5)
+        scores = np.where(p_value < 1, normal_scores(p_value), OF_CAPPED)
+        scores = np.where(columns["score"] == 0, 0.0, scores)
+        return np.divide((weight * scores).sum(axis=0), scale, out=np.full(len(places), np.nan), where=some)
+
+    z, apart = z_of("p_value"), z_of("p_apart")
     return Interactions(
         feature_names=first.feature_names,
         pairs=np.array([at for at in places if len(at) == 2], dtype=np.int64).reshape(-1, 2),
@@ -78,6 +83,8 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
         standard_error=np.where(some, np.sqrt(np.einsum("kp,kl,lp->p", error, correlation, error)), np.nan),
         z=z,
         p_value=np.where(some, upper_tail(np.nan_to_num(z)), np.nan),
+        p_apart=np.where(some, upper_tail(np.nan_to_num(apart)), np.nan),
+        similar=tuple(_similar(folds, at) for at in places),
         spread=mean("spread"),
         total=mean("total"),
         n_asked=first.n_asked,
@@ -104,13 +111,23 @@ def _of(found: Interactions, name: str, at: tuple[int, ...]) -> float:
     sets = [tuple(members) for members in (*found.pairs.tolist(), *found.triples.tolist())]
     if at in sets:
         return float(getattr(found, name)[sets.index(at)])
-    return {"p_value": 1.0, "total": np.nan}.get(name, 0.0)
+    return {"p_value": 1.0, "p_apart": 1.0, "total": np.nan}.get(name, 0.0)
+
+
+def _similar(folds: list[Interactions], at: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return the pairs that are similar to one in the first fold that has any."""
+    for each in folds:
+        sets = [tuple(members) for members in (*each.pairs.tolist(), *each.triples.tolist())]
+        if at in sets and each.similar[sets.index(at)]:
+            return each.similar[sets.index(at)]
+    return ()
 
 
 def _confirmed(folds: list[Interactions], at: tuple[int, ...]) -> int:
     """Return the number of folds whose own test confirms an interaction, at the error rate over its tests."""
     names = folds[0].feature_names
-    return sum(tuple(names[k] for k in at) in each.confirmed for each in folds)
+    members = tuple(names[k] for k in at)
+    return sum(members in (*each.confirmed, *each.confirmed_or_similar) for each in folds)
 
 
 def _status(folds: list[Interactions]) -> str | None:

@@ -45,7 +45,7 @@ ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "fdr": p_values.false_discovery,
     "fdr_by": partial(p_values.false_discovery, any_dependence=True),
 }
-ARRAYS = ("score", "standard_error", "z", "p_value", "total", "spread")
+ARRAYS = ("score", "standard_error", "z", "p_value", "p_apart", "total", "spread")
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 UNTESTED_BECAUSE = (
     "one is tested for every 20 rows, those that vary most beyond additive functions, which does not depend on the "
@@ -84,6 +84,11 @@ class Interactions(ReportedResult):
         other interactions. 0 on average if there is no such interaction. NaN if it was not tested.
     standard_error, z, p_value : array
         Of the score; NaN if it was not tested. The p-value is one-sided.
+    p_apart : array
+        P-value of the same score beside products of similar pairs, for which the model may use this pair as a stand-in;
+        equal to `p_value` if no pair is similar.
+    similar : tuple of tuples of (int, int)
+        For each interaction the most similar pairs, at most three: those whose features are correlated with its own.
     spread : array
         Standard deviation over rows of what the model does with these features only together, in the unit of its
         output.
@@ -121,6 +126,8 @@ class Interactions(ReportedResult):
     standard_error: NDArray[np.float64]
     z: NDArray[np.float64]
     p_value: NDArray[np.float64]
+    p_apart: NDArray[np.float64]
+    similar: tuple[tuple[tuple[int, int], ...], ...]
     spread: NDArray[np.float64]
     total: NDArray[np.float64]
     n_asked: int
@@ -156,24 +163,40 @@ class Interactions(ReportedResult):
     @property
     def p_adjusted(self) -> NDArray[np.float64]:
         """P-values adjusted for the number of tested interactions."""
-        adjusted = np.full(len(self.p_value), np.nan)
+        return self._adjusted(self.p_value)
+
+    def _adjusted(self, p_value: NDArray[np.float64]) -> NDArray[np.float64]:
+        adjusted = np.full(len(p_value), np.nan)
         if self.tested.any():
-            adjusted[self.tested] = ADJUSTMENTS[self.error](self.p_value[self.tested])
+            adjusted[self.tested] = ADJUSTMENTS[self.error](p_value[self.tested])
         return adjusted
 
     @property
     def verdict(self) -> list[Confirmation]:
         """One verdict for each interaction."""
-        found = self.p_adjusted <= self.alpha
-        return [
-            (Confirmation.CONFIRMED if yes else Confirmation.NO_EVIDENCE) if tested else Confirmation.UNTESTED
-            for yes, tested in zip(found, self.tested, strict=True)
-        ]
+        found, apart = self.p_adjusted <= self.alpha, self._adjusted(self.p_apart) <= self.alpha
+        verdict = np.where(
+            found, np.where(apart, Confirmation.CONFIRMED, Confirmation.SIMILAR), Confirmation.NO_EVIDENCE
+        )
+        return [Confirmation(each) for each in np.where(self.tested, verdict, Confirmation.UNTESTED).tolist()]
 
     @property
     def confirmed(self) -> list[tuple[str, ...]]:
-        """The confirmed pairs and triples, the largest share first."""
+        """The confirmed pairs and triples, the largest share first, without those of `confirmed_or_similar`."""
         return self._named(Confirmation.CONFIRMED)
+
+    @property
+    def confirmed_or_similar(self) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+        """The pairs that are confirmed but may stand in for others, and these others, the most similar first.
+
+        The response goes with what the model does with the two features. Beside products of similar pairs it does not,
+        so these rows do not tell which pair works together.
+        """
+        names, sets = self.feature_names, self.sets
+        return {
+            sets[k]: [(names[one], names[other]) for one, other in self.similar[k]]
+            for k in self._which(Confirmation.SIMILAR)
+        }
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -194,7 +217,7 @@ class Interactions(ReportedResult):
 
         The index has the levels ``feature`` and ``other``, and ``third`` if triples were named (empty for pairs).
         Columns: ``share`` and ``share_error``, ``score``, ``standard_error``, ``z``, ``p_value``, ``p_adjusted``,
-        ``spread`` and ``verdict``; over folds also ``confirmed_folds`` and ``folds``.
+        ``p_apart`` (not adjusted), ``spread`` and ``verdict``; over folds also ``confirmed_folds`` and ``folds``.
         """
         import pandas as pd
 
@@ -203,7 +226,7 @@ class Interactions(ReportedResult):
         columns = {
             name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
         }
-        columns |= {"p_adjusted": self.p_adjusted, "spread": self.spread}
+        columns |= {"p_adjusted": self.p_adjusted, "p_apart": self.p_apart, "spread": self.spread}
         if self.confirmed_folds is not None and self.tested_folds is not None:
             columns |= {"confirmed_folds": self.confirmed_folds, "folds": self.tested_folds}
         index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members, strict=True)] or [[], []], names=levels)
@@ -227,25 +250,38 @@ class Interactions(ReportedResult):
     @property
     def headline(self) -> str:
         """The most important sentence."""
-        found, n_tested = self.confirmed, int(self.tested.sum())
+        n_tested = int(self.tested.sum())
         if not self.sets:
             return "The model uses none of these features together: no interaction to test."
         if not n_tested:
             return "No interaction was tested."
-        if not found:
+        certain, unclear = (self._which(verdict) for verdict in (Confirmation.CONFIRMED, Confirmation.SIMILAR))
+        if not certain.size and not unclear.size:
             on_rows = (
                 f"on these {self.n_rows:,} rows" if self.n_folds is None else f"over {counted(self.n_folds, 'fold')}"
             )
             return f"None of {counted(n_tested, 'tested interaction')} is confirmed {on_rows}."
-        shares = self.share[self._which(Confirmation.CONFIRMED)]
-        named = [
-            named_together(each) + (f" ({percent(share)})" if np.isfinite(share) else "")
-            for each, share in zip(found, shares, strict=True)
-        ]
-        verb = "is" if len(found) == 1 else "are"
         over = "" if self.n_folds is None else f" over {counted(self.n_folds, 'fold')}"
-        count = f"{len(found)} of {counted(n_tested, 'tested interaction')} {verb} confirmed{over}"
-        return f"{count}{self._condition()}: {listed(named)}."
+        of_tested = f"of {counted(n_tested, 'tested interaction')}"
+        parts = []
+        for places, to_whom in ((certain, ""), (unclear, " for this or a similar pair")):
+            if places.size:
+                is_one = "is" if places.size == 1 else "are"
+                to_whom = (
+                    to_whom if places.size == 1 else to_whom.replace("this or a similar pair", "these or similar ones")
+                )
+                which = f"more {is_one} confirmed" if parts else f"{of_tested} {is_one} confirmed"
+                clause = "" if parts else f"{over}{self._condition()}"
+                parts.append(f"{places.size} {which}{to_whom}{clause}: {listed(self._with_shares(places))}")
+        return "; ".join(parts) + "."
+
+    def _with_shares(self, places: NDArray[np.int64]) -> list[str]:
+        """Return the names of interactions with their shares."""
+        sets, shares = self.sets, self.share[places]
+        return [
+            named_together(sets[k]) + (f" ({percent(share)})" if np.isfinite(share) else "")
+            for k, share in zip(places.tolist(), shares, strict=True)
+        ]
 
     def _condition(self) -> str:
         """Return the clause for rows that may be training rows."""
@@ -258,7 +294,12 @@ class Interactions(ReportedResult):
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
         sentences = [self.headline]
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
-        if self.confirmed:
+        sentences += [
+            f"{named_together(pair)} may stand in for {' or '.join(map(named_together, others))}: their features are "
+            "correlated, and beside products of such pairs it is not confirmed."
+            for pair, others in self.confirmed_or_similar.items()
+        ]
+        if self.confirmed or self.confirmed_or_similar:
             sentences.append(
                 "A share is the part of the covariance of the response and the model's output that needs these "
                 "features together, beyond additive functions of all columns and the other interactions."
@@ -300,6 +341,7 @@ class Interactions(ReportedResult):
             "feature_names": list(self.feature_names),
             "pairs": self.pairs.tolist(),
             "triples": self.triples.tolist(),
+            "similar": [[list(pair) for pair in pairs] for pairs in self.similar],
             **arrays,
             **{
                 name: getattr(self, name)
@@ -321,7 +363,8 @@ class Interactions(ReportedResult):
         fields = record(without_version(plain, "interactions"), FIELDS, "")
         del fields["kind"]
         sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
-        if any(len(fields[name]) != len(sets) for name in ARRAYS):
+        fields["similar"] = tuple(tuple(map(tuple, pairs.tolist())) for pairs in fields["similar"])
+        if any(len(fields[name]) != len(sets) for name in (*ARRAYS, "similar")):
             raise Malformed(f"its columns do not have {len(sets)} entries")
         of_folds = [fields[name] for name in ("tested_folds", "confirmed_folds") if fields[name] is not None]
         if any(each.size != len(sets) for each in of_folds) or len(of_folds) != 2 * (fields["n_folds"] is not None):
@@ -329,8 +372,9 @@ class Interactions(ReportedResult):
         if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
         n_features = len(fields["feature_names"])
+        named = [*sets, *(pair for pairs in fields["similar"] for pair in pairs)]
         if any(
-            len(set(members)) < len(members) or not 0 <= min(members) <= max(members) < n_features for members in sets
+            len(set(members)) < len(members) or not 0 <= min(members) <= max(members) < n_features for members in named
         ):
             raise Malformed("pairs and triples are not of different features")
         return cls(**fields)
@@ -392,8 +436,8 @@ class Interactions(ReportedResult):
 
     def _order(self) -> NDArray[np.int64]:
         """Return the confirmed ones first, then the tested ones by score, then the others by their spread."""
-        rank = {Confirmation.CONFIRMED: 0, Confirmation.NO_EVIDENCE: 1, Confirmation.UNTESTED: 2}
-        verdict = np.array([rank[each] for each in self.verdict], dtype=np.int64)
+        rank = list(Confirmation)
+        verdict = np.array([rank.index(each) for each in self.verdict], dtype=np.int64)
         order: NDArray[np.int64] = np.lexsort((-self.spread, -np.nan_to_num(self.score, nan=-np.inf), verdict))
         return order
 
@@ -423,6 +467,7 @@ FIELDS = {
     "feature_names": texts,
     "pairs": sets_of(2),
     "triples": sets_of(3),
+    "similar": lambda value, at: [sets_of(2)(pairs, at) for pairs in list_of(value, at)],
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
     **dict.fromkeys(("n_blocks", "n_folds"), or_none(whole)),

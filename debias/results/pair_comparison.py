@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KIND = "comparison of pairs"
+FOUND = (Confirmation.CONFIRMED, Confirmation.SIMILAR)
 MOST_NAMED = 3
 """Sentences name at most this many pairs of a kind."""
 
@@ -121,7 +122,7 @@ class PairComparison(BaseResult):
             Columns ``shap_rank``, ``verdict`` and ``why``.
         """
         frame = self.to_frame()
-        confirmed = frame["verdict"] == Confirmation.CONFIRMED.value
+        confirmed = frame["verdict"].isin(FOUND)
         first = frame["shap_rank"] <= max(1, int(confirmed.sum()))
         differ = frame[(first != confirmed) & self._any_tested][["shap_rank", "verdict"]].copy()
         differ["why"] = [
@@ -139,6 +140,10 @@ class PairComparison(BaseResult):
             (Confirmation.NO_EVIDENCE, "{pair} is {place} by SHAP interactions, and unseen rows do not confirm it."),
             (Confirmation.UNTESTED, "{pair} is {place} by SHAP interactions, and was not tested."),
             (Confirmation.CONFIRMED, "{pair} is confirmed, and is only {place} by SHAP interactions."),
+            (
+                Confirmation.SIMILAR,
+                "{pair} or a similar pair is confirmed, and is only {place} by SHAP interactions.",
+            ),
         ):
             named = of_verdict[verdict].iloc[:MOST_NAMED]
             for (one, other), rank in zip(named.index, named["shap_rank"], strict=True):
@@ -170,7 +175,7 @@ class PairComparison(BaseResult):
             return f"SHAP interactions alone, without a test: {self.untested_because}"
         if not self._any_tested:
             return "No pair was tested, so SHAP interactions stand alone."
-        n_confirmed = len(self.tested.confirmed)
+        n_confirmed = len(self.tested.confirmed) + len(self.tested.confirmed_or_similar)
         if not n_confirmed:
             (one, other), n_tested = self.to_frame().index[0], int(self.tested.tested.sum())
             return (
@@ -178,7 +183,7 @@ class PairComparison(BaseResult):
                 f"interactions put {one} with {other} first."
             )
         differ = self.disagreements
-        n_late = int((differ["verdict"] == Confirmation.CONFIRMED.value).sum())
+        n_late = int(differ["verdict"].isin(FOUND).sum())
         n_first = n_confirmed - n_late
         are = "is" if n_first == 1 else "are"
         pairs = "the confirmed pair" if n_confirmed == 1 else f"{n_confirmed} confirmed pairs"

@@ -201,9 +201,13 @@ class DropDecision(Word):
 
 
 class Confirmation(Word):
-    """What the test of interactions says about a pair: whether unseen rows confirm what the model does with both."""
+    """What the test of interactions says about a pair: whether unseen rows confirm what the model does with both.
+
+    SIMILAR: they confirm it, but it may stand in for another pair with correlated features.
+    """
 
     CONFIRMED = "confirmed"
+    SIMILAR = "confirmed, or a similar pair"
     NO_EVIDENCE = "no evidence"
     UNTESTED = "untested"
 
@@ -255,6 +259,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
     },
     Confirmation: {
         Confirmation.CONFIRMED: Display("confirmed", colour=BLUE, mark="●", marker="o"),
+        Confirmation.SIMILAR: Display("confirmed, or a similar pair", colour=BLUE, mark="◐", marker="D"),
         Confirmation.NO_EVIDENCE: Display("no evidence", "without evidence", VERMILION, "✕", "x", "////", (0, (4, 2))),
         Confirmation.UNTESTED: Display("untested", "not tested", GREY, "■", "s", "....", (0, (1, 1.5))),
     },

@@ -581,8 +581,8 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     # Evenly spaced among all pairs of trees.
     pairs = list(islice(every, 0, None, max(1, n_trees * (n_trees - 1) // 2 // n_pairs)))
     # Few rows leave most pairs of leaves empty and hide the overlap.
-    most = min(LEAVES_A_ROW * n_rows, LEAVES_TO_CROSS)
-    if any(a.group.size * b.group.size > most for (a, _), (b, _) in pairs):
+    most_crossed = min(LEAVES_A_ROW * n_rows, LEAVES_TO_CROSS)
+    if any(a.group.size * b.group.size > most_crossed for (a, _), (b, _) in pairs):
         return 1 / (own * _repetition(counted))
     shared = []
     for (a, of_a), (b, of_b) in pairs:

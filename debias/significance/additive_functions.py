@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ ROWS_PER_FUNCTION_WITHIN = 10
 """So many rows for each product of functions of two columns of one group."""
 ROWS_PER_PRODUCT = 20
 """So many rows for each product of functions of two features."""
+LEAST_ALONG = 0.5
+"""Two pairs are similar if the products of their features have at least this correlation."""
+MOST_SIMILAR = 3
+"""So many similar pairs are named."""
 MOST_KNOTS = {2: 7, 3: 2}
 """Of each feature in products of two and of three features; at least 1."""
 
@@ -103,6 +107,100 @@ def products(
             for columns in features
         ]
     )
+
+
+def feature_scores(
+    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], features: Sequence[NDArray[np.int64]], alone: Array
+) -> Array:
+    """Return one number a feature for each row, shape (n_rows, n_features).
+
+    The normal scores of a column, 0 where it is missing; of categories and of several columns, what the model does with
+    the feature alone.
+
+    Parameters
+    ----------
+    X, categorical
+        As for :func:`additive_functions`.
+    features : sequence of arrays of int64
+        The columns of each feature.
+    alone : array of shape (n_rows, n_features)
+        Parts of the output that need one feature.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    scores = alone.copy()
+    for k, columns in enumerate(features):
+        if len(columns) == 1 and not categorical[columns[0]]:
+            x = np.asarray(X[:, columns[0]], dtype=np.float64)
+            known = ~np.isnan(x)
+            scores[:, k] = 0.0
+            scores[known, k] = ndtri((rankdata(x[known]) - 0.5) / max(known.sum(), 1))
+    return scores
+
+
+class SimilarProducts(NamedTuple):
+    """Products of the features of pairs that are similar to other pairs.
+
+    Parameters
+    ----------
+    products : array of shape (n_rows, n_products)
+        With mean 0 and standard deviation 1.
+    column : dict
+        The column of each pair that has one.
+    of_pair : dict
+        The pairs that are similar to each tested pair, the most similar first; at most `MOST_SIMILAR`.
+    """
+
+    products: Array
+    column: dict[tuple[int, ...], int]
+    of_pair: dict[tuple[int, ...], tuple[tuple[int, int], ...]]
+
+
+def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Array, most: int) -> SimilarProducts:
+    """Return products of the scores of two features, of the pairs that are similar to tested pairs.
+
+    What a model does with one pair may stand in for another pair of correlated features. Of normal columns the
+    correlation of two products follows from those of their features (Isserlis 1918).
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_features)
+        From :func:`feature_scores`.
+    pairs : sequence of (int, int)
+        Those that are tested.
+    share : array of shape (n_rows,)
+        Weights of the rows, 1 on average.
+    most : int
+        Largest number of products: those of the pairs that are most similar to another.
+    """
+    number = _unit(scores, share)
+    correlation = number.T @ (share[:, None] * number) / len(share)
+    one, other = np.triu_indices(len(correlation), 1)
+    along = np.zeros(one.size)
+    of_pair: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {}
+    for j, k in pairs:
+        r, s = correlation[j], correlation[k]
+        # Of normal scores, whose products have the variance 1 + r^2.
+        scale = np.sqrt((1 + r[k] ** 2) * (1 + correlation[one, other] ** 2))
+        with_pair = np.abs(r[one] * s[other] + r[other] * s[one]) / scale
+        with_pair[(one == min(j, k)) & (other == max(j, k))] = 0.0
+        first = np.argsort(-with_pair, kind="stable")[:MOST_SIMILAR]
+        first = first[with_pair[first] >= LEAST_ALONG]
+        of_pair[j, k] = tuple((int(one[at]), int(other[at])) for at in first)
+        np.maximum(along, with_pair, out=along)
+    order = np.argsort(-along, kind="stable")[: max(most, 0)]
+    order = order[along[order] >= LEAST_ALONG]
+    one, other = one[order], other[order]
+    column: dict[tuple[int, ...], int] = {(j, k): at for at, (j, k) in enumerate(np.c_[one, other].tolist())}
+    return SimilarProducts(_unit(number[:, one] * number[:, other], share), column, of_pair)
+
+
+def _unit(functions: Array, share: Array) -> Array:
+    """Return functions with weighted mean 0 and standard deviation 1; those that do not vary are 0."""
+    centred = functions - np.average(functions, axis=0, weights=share)
+    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
+    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-10)
 
 
 def standardised(functions: Array, share: Array) -> Array:

@@ -5,6 +5,9 @@ part of the output that needs both features and no other are freed of additive f
 interactions by least squares; the mean of their product is tested, one-sided, with standard errors that allow for the
 many functions (HC2, MacKinnon and White 1985). For classes and counts it is a score test in an additive model with the
 logistic or the log link.
+
+What a model does with one pair may stand in for another pair with correlated features. A second test of each pair is
+beside products of the other pairs.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from debias.rows.dependent_columns import categorical_columns
 from debias.rows.interactions import pairs_on_paths
 from debias.significance.additive_functions import (
     additive_functions,
+    feature_scores,
     functions_within,
     orthonormal,
     orthonormal_beside,
     products,
+    similar_products,
     standardised,
 )
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
+    from debias.significance.additive_functions import SimilarProducts
 
     Array = NDArray[np.float64]
 
@@ -45,6 +51,10 @@ RIDGE = 1.0
 """Of the logistic and the log link: added to the sums of squares of standardised functions."""
 LEAST_RIDGE = 1e-6
 """Of the identity link, for each row and pair: interactions that are the same share their slope."""
+RIDGE_OF_PRODUCTS = 1e-4
+"""The same for products of pairs."""
+ROWS_PER_SIMILAR = 10
+"""A pair is tested beside one product of another pair for so many rows at most."""
 MOST_LEVERAGE = 0.98
 FEWEST_DEGREES = 5
 ITERATIONS = 50
@@ -90,6 +100,10 @@ class InteractionTest:
         One-sided, times the number of responses or classes.
     total : array
         Covariance of the response and the output of the model.
+    p_apart : array
+        The same as `p_value` beside products of similar pairs; `p_value` where no other pair is similar.
+    similar : list of tuples of (int, int)
+        The most similar pairs of each, at most `MOST_SIMILAR`.
     n_functions : int
         Number of additive functions.
     """
@@ -99,6 +113,8 @@ class InteractionTest:
     z: Array
     p_value: Array
     total: Array
+    p_apart: Array
+    similar: list[tuple[tuple[int, int], ...]]
     n_functions: int
 
 
@@ -145,7 +161,8 @@ def test_interactions(
     X, categorical = rows.table.matrix(rows.ensemble), categorical_columns(rows.ensemble)
     response, link = responses(rows)
     comparisons = _comparisons(response, rows.weight, link)
-    tests, n_functions = np.full((len(comparisons), 5, len(sets)), np.nan), 0
+    tests, n_functions = np.full((len(comparisons), 6, len(sets)), np.nan), 0
+    similar = []
     rest = output - alone.sum(axis=1) - together.sum(axis=1)
     columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
     meets = pairs_on_paths(rows.ensemble, np.arange(group.size), group.size)
@@ -155,20 +172,23 @@ def test_interactions(
         functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
-        of_output[:4], n_functions = _tested(
+        of_output[:5], n_functions, of_pairs = _tested(
             _Sample(y, share, offset, link, block),
             functions,
             together[used] @ contrast,
             partial(_products_of, X[used], categorical, columns),
+            partial(similar_products, feature_scores(X[used], categorical, columns, alone[used] @ contrast)),
             sets,
             asked,
             alpha / len(comparisons),
         )
-        of_output[4] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
-    p_value = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3])
-    score, variance, z, smallest, total = np.take_along_axis(tests, p_value.argmin(axis=0)[None, None], axis=0)[0]
-    adjusted = np.minimum(1.0, len(comparisons) * smallest)
-    return InteractionTest(score, np.sqrt(variance), z, adjusted, total, n_functions)
+        of_output[5] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
+        similar.append(of_pairs)
+    best = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3]).argmin(axis=0)
+    score, variance, z, smallest, apart, total = np.take_along_axis(tests, best[None, None], axis=0)[0]
+    adjusted, adjusted_apart = (np.minimum(1.0, len(comparisons) * p) for p in (smallest, apart))
+    of_sets = [similar[at].get(members, ()) for at, members in zip(best.tolist(), sets, strict=True)]
+    return InteractionTest(score, np.sqrt(variance), z, adjusted, total, adjusted_apart, of_sets, n_functions)
 
 
 def _products_of(
@@ -281,6 +301,10 @@ class _Sample:
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
         return products.sum(axis=0), variance
 
+    def left(self, eta: Array) -> Array:
+        """Return what linear predictors of shape (n_rows, n_pairs), less the offset, leave of the response."""
+        return self.y[:, None] - self.link.mean(self.offset[:, None] + eta)
+
     def degrees(self, n_functions: int) -> int:
         """Return the degrees of freedom of a test beside so many functions."""
         if self.block is not None:
@@ -289,14 +313,23 @@ class _Sample:
 
 
 class _Fit:
-    """An additive model of the response; pairs are tested beside it."""
+    """An additive model of the response; pairs are tested beside it.
 
-    def __init__(self, sample: _Sample, functions: Array) -> None:
-        self.sample, self.functions = sample, functions
+    Parameters
+    ----------
+    sample : _Sample
+    functions : array of shape (n_rows, n_functions)
+    similar : array of shape (n_rows, n_similar)
+        Products of pairs.
+    """
+
+    def __init__(self, sample: _Sample, functions: Array, similar: Array) -> None:
+        self.sample, self.functions, self.similar = sample, functions, similar
 
     def beside(self, functions: Array) -> Self:
         """Return the model with further functions."""
-        return type(self)(self.sample, np.column_stack([self.functions, standardised(functions, self.sample.share)]))
+        with_them = np.column_stack([self.functions, standardised(functions, self.sample.share)])
+        return type(self)(self.sample, with_them, self.similar)
 
     def following(self, functions: Array) -> Self:
         """Return the model with a pair and functions that follow it; without these if there are too few rows."""
@@ -304,16 +337,29 @@ class _Fit:
         fits = with_all.functions.shape[1] <= MOST_PER_ROW * len(functions)
         return with_all if fits else self.beside(functions[:, :1])
 
-    def test(self, pairs: Array) -> Array:
-        """Return sums, variances, z and one-sided p-values of pairs, shape (4, n_pairs)."""
+    def test(self, pairs: Array, own: NDArray[np.int64] | None = None) -> Array:
+        """Return sums, variances, z and one-sided p-values of pairs, shape (4, n_pairs).
+
+        With `own` they are tested beside products of other pairs, see :meth:`scores`.
+        """
         from scipy.special import stdtr
 
-        total, squares, degrees = self.scores(pairs)
+        n_pairs = pairs.shape[1]
+        beside = self if own is not None else type(self)(self.sample, self.functions, np.empty((len(pairs), 0)))
+        total, squares, degrees = beside.scores(pairs, np.full(n_pairs, -1) if own is None else own)
         z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
         return np.stack([total, squares, z, stdtr(degrees, -z)])
 
-    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
-        """Return sums over rows for pairs, their variances, and the degrees of freedom."""
+    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
+        """Return sums over rows for pairs, their variances, and the degrees of freedom.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_rows, n_pairs)
+        own : array of int64 of shape (n_pairs,)
+            The column of `similar` that is the product of the pair itself; it is tested beside the others. -1: there is
+            none.
+        """
         raise NotImplementedError
 
 
@@ -322,22 +368,27 @@ class _LeastSquares(_Fit):
 
     def beside(self, functions: Array) -> Self:
         more = orthonormal_beside(self.functions, standardised(functions, self.sample.share), self.sample.share)
-        return type(self)(self.sample, np.column_stack([self.functions, more]))
+        return type(self)(self.sample, np.column_stack([self.functions, more]), self.similar)
 
-    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
-        basis, share, n_pairs = self.functions, self.sample.share, pairs.shape[1]
+    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
+        basis, share, k = self.functions, self.sample.share, np.arange(pairs.shape[1])
 
         def freed(values: Array) -> Array:
             return values - basis @ (basis.T @ (share[:, None] * values))
 
-        y, pairs = freed((self.sample.y - self.sample.offset)[:, None]), freed(pairs)
-        weighted = share[:, None] * pairs
-        inverse = np.linalg.inv(pairs.T @ weighted + LEAST_RIDGE * len(share) * np.eye(n_pairs))
-        coefficient = inverse @ (weighted.T @ y)
-        direction = pairs @ (inverse / np.diag(inverse))
+        y, others = freed((self.sample.y - self.sample.offset)[:, None]), freed(np.column_stack([pairs, self.similar]))
+        weighted = share[:, None] * others
+        ridge = np.repeat([LEAST_RIDGE, RIDGE_OF_PRODUCTS], [k.size, self.similar.shape[1]])
+        inverse = np.linalg.inv(others.T @ weighted + len(share) * np.diag(ridge))
+        sums = weighted.T @ y
+        root = _root_of(inverse, np.where(own < 0, -1, k.size + own))
+        # Column k is about the pair k, without its own product.
+        of_pair = inverse[:, k] - root * root[k, k]
+        coefficient = inverse @ sums - root * (root.T @ sums).T
+        direction = others @ (of_pair / of_pair[k, k])
         # What is left of the response without the pair, with everything else as it is.
-        left = y - pairs @ coefficient + direction * coefficient[:, 0]
-        fitted = np.column_stack([basis, pairs @ np.linalg.cholesky(inverse)])
+        left = y - others @ coefficient + direction * coefficient[k, k]
+        fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
         return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
 
@@ -348,17 +399,29 @@ class _Ridge(_Fit):
     freed of one another here: with all of them in the model too many are found.
     """
 
-    def scores(self, pairs: Array) -> tuple[Array, Array, int]:
-        sample = self.sample
-        functions = np.column_stack([np.ones(len(pairs)), self.functions])
+    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
+        sample, n_functions = self.sample, self.functions.shape[1]
+        functions = np.column_stack([np.ones(len(pairs)), self.functions, self.similar])
         ridge = np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
-        eta, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
-        mean = sample.link.mean(eta)
-        working = sample.share * sample.link.weight(mean)
-        direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
-        left = (sample.y - mean)[:, None]
-        sums = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
-        return *sums, sample.degrees(self.functions.shape[1])
+        eta, coefficient, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
+        working = sample.share * sample.link.weight(sample.link.mean(eta))
+        at = np.where(own < 0, -1, 1 + n_functions + own)
+        root = _root_of(inverse, at)
+        size = root[at, np.arange(at.size)]
+
+        def solved(sums: Array) -> Array:
+            """Return the inverse times columns that are about the pairs, each without its own product."""
+            solution: Array = inverse @ sums - root * np.einsum("ij,ij->j", root, sums)
+            return solution
+
+        direction = pairs - functions @ solved(functions.T @ (working[:, None] * pairs))
+        # The fit without the own product: one step from that with it, and one more.
+        of_pairs = coefficient[:, None] - root * np.divide(coefficient[at], size, out=np.zeros(at.size), where=size > 0)
+        left = sample.left(functions @ of_pairs)
+        of_pairs += solved(functions.T @ (sample.share[:, None] * left) - ridge[:, None] * of_pairs)
+        left = sample.left(functions @ of_pairs)
+        fitted = functions @ np.linalg.cholesky(inverse)
+        return *sample.sums(direction, left, working, fitted), sample.degrees(functions.shape[1] - 1)
 
 
 def _tested(
@@ -366,11 +429,14 @@ def _tested(
     functions: Array,
     together: Array,
     products_of: Callable[[tuple[int, ...]], Array],
+    similar_to: Callable[..., SimilarProducts],
     sets: Sequence[tuple[int, ...]],
     asked: NDArray[np.bool_],
     alpha: float,
-) -> tuple[Array, int]:
-    """Return scores, variances, z and p-values of a comparison, NaN where not tested, and the number of functions.
+) -> tuple[Array, int, dict[tuple[int, ...], tuple[tuple[int, int], ...]]]:
+    """Return the tests of a comparison, the number of functions, and the pairs that are similar to each.
+
+    The tests are scores, variances, z, p-values, and p-values beside products of similar pairs; NaN where not tested.
 
     Parameters
     ----------
@@ -380,11 +446,13 @@ def _tested(
     together : array of shape (n_rows, n_sets)
     products_of : callable
         Products of functions of the features of a set.
+    similar_to : callable
+        ``similar_to(pairs, share, most)`` returns the products of :func:`similar_products`.
     sets : sequence of tuple of int
     asked : array of bool of shape (n_sets,)
     alpha : float
     """
-    n, share, result = len(sample.y), sample.share, np.full((4, len(sets)), np.nan)
+    n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
     basis = orthonormal(standardised(functions, share), share)
     size = basis.shape[1]
     if size > MOST_PER_ROW * n:
@@ -401,12 +469,18 @@ def _tested(
     chosen = order[: min(int((varies & ~is_other).sum()), max(1, n // ROWS_PER_PAIR))]
     chosen = np.append(chosen, np.flatnonzero(varies & is_other))
     if not chosen.size or sample.y.min() == sample.y.max():
-        return result, size
+        return result, size, {}
     scale = np.sqrt(variance)
     scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
     others = np.setdiff1d(np.flatnonzero(varies), chosen)
+    most_similar = min(n // ROWS_PER_SIMILAR, int(MOST_PER_ROW * n) - size)
+    similar = similar_to([sets[k] for k in chosen.tolist() if len(sets[k]) == 2], share, most_similar)
+    own = np.array([similar.column.get(members, -1) for members in sets], dtype=np.int64)
+    has_similar = np.array([bool(similar.of_pair.get(members)) for members in sets], dtype=bool)
     fit: _Fit = (
-        _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
+        _LeastSquares(sample, basis, similar.products)
+        if sample.link is IDENTITY
+        else _Ridge(sample, standardised(functions, share), similar.products)
     )
     if others.size:
         fit = fit.beside(scaled[:, others] @ scale[others, None])
@@ -415,7 +489,7 @@ def _tested(
         """Return functions that follow what features do together."""
         return np.column_stack([scaled[:, k], products_of(sets[k])])
 
-    joined = _forward(fit, scaled, chosen, following, asked, alpha, result)
+    joined = _forward(fit, scaled, chosen, own, following, asked, alpha, result)
     tested: list[int] = chosen.tolist()
     for k in (k for k in tested if len(sets[k]) == 3 and asked[k]):
         inside = [j for j in tested if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
@@ -423,16 +497,18 @@ def _tested(
         for j in [*inside, *(j for j in joined if j not in [*inside, k])]:
             beside = beside.following(following(j))
         left = [j for j in tested if j not in [*inside, *joined, k]]
-        result[:, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
+        result[:4, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
+    result[4] = np.where(has_similar, result[4], result[3])
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan
-    return result, size
+    return result, size, similar.of_pair
 
 
 def _forward(
     fit: _Fit,
     scaled: Array,
     chosen: NDArray[np.int64],
+    own: NDArray[np.int64],
     following: Callable[[int], Array],
     asked: NDArray[np.bool_],
     alpha: float,
@@ -447,7 +523,8 @@ def _forward(
     left, joined = chosen.tolist(), list[int]()
     while left:
         tests = fit.test(scaled[:, left])
-        result[:, left] = tests
+        result[:4, left] = tests
+        result[4, left] = fit.test(scaled[:, left], own[left])[3] if fit.similar.size else tests[3]
         times = np.where(asked[left], asked[left].sum(), len(left))
         best = int(np.argmin(tests[3] * times))
         if tests[3, best] * times[best] > alpha:
@@ -457,8 +534,24 @@ def _forward(
     return joined
 
 
-def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link) -> tuple[Array, Array]:
-    """Return the linear predictor and the inverse of the information, by Newton's method.
+def _root_of(inverse: Array, at: NDArray[np.int64]) -> Array:
+    """Return columns whose products, taken from the inverse of a matrix, give that without a row and its column.
+
+    Parameters
+    ----------
+    inverse : array of shape (n, n)
+    at : array of int64 of shape (n_columns,)
+        The rows to leave out; the column is 0 where it is -1.
+    """
+    columns = inverse[:, at]
+    root: Array = np.where(at < 0, 0.0, columns / np.sqrt(columns[at, np.arange(at.size)]))
+    return root
+
+
+def _fit(
+    functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link
+) -> tuple[Array, Array, Array]:
+    """Return linear predictor, coefficients and inverse of the information, by Newton's method.
 
     It minimises the loss of the link plus half of the sum of `ridge` times squared coefficients.
     """
@@ -488,4 +581,4 @@ def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, 
         if before - after < 1e-8 * max(1.0, abs(before)):
             break
         before = after
-    return eta, cho_solve(factor, np.eye(len(ridge)))
+    return eta, coefficient, cho_solve(factor, np.eye(len(ridge)))

@@ -103,8 +103,10 @@ def test_a_fold_that_does_not_use_a_pair_counts_as_0_and_one_that_did_not_test_i
     first = of_folds["fold 0"]
     kept = [k for k, members in enumerate(first.sets) if members != ("b", "c")]
     arrays = {
-        name: getattr(first, name)[kept] for name in ("score", "standard_error", "z", "p_value", "total", "spread")
+        name: getattr(first, name)[kept]
+        for name in ("score", "standard_error", "z", "p_value", "p_apart", "total", "spread")
     }
+    arrays["similar"] = tuple(first.similar[k] for k in kept)
     unused = combined_interactions(
         of_folds | {"fold 0": replace(first, pairs=first.pairs[kept], **arrays)}, independent
     )

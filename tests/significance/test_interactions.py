@@ -1,8 +1,12 @@
 """The test of interactions against least squares by hand, scikit-learn's logistic regression, and its level."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm, t
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
@@ -12,7 +16,14 @@ from debias.errors import CompositionError, RowsError
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
 from debias.significance import interactions as of_test
-from debias.significance.additive_functions import additive_functions, functions_within, products
+from debias.significance.additive_functions import (
+    additive_functions,
+    functions_within,
+    orthonormal,
+    products,
+    similar_products,
+    standardised,
+)
 
 
 def drawn(n=400, rho=0.5, product=1.5, seed=0):
@@ -36,13 +47,14 @@ def given_to_the_test(monkeypatch, call):
     return call(), given["a"]
 
 
-def by_least_squares(y, direction, others, block=None):
+def by_least_squares(y, direction, others, block=None, fitted_too=None):
     """Mean product, its standard error (HC2, CR2) and z of y and a direction, both freed of all other functions."""
 
     def rest(values):
         return values - others @ np.linalg.lstsq(others, values, rcond=1e-9)[0]
 
-    freed, left, everything = rest(direction), rest(y), np.column_stack([others, direction])
+    freed, left = rest(direction), rest(y)
+    everything = np.column_stack([others, direction, *([] if fitted_too is None else [fitted_too])])
     hat = everything @ np.linalg.pinv(everything, rcond=1e-9)
     variance = 0.0
     for b in np.unique(np.arange(len(y)) if block is None else block):
@@ -69,12 +81,22 @@ def test_scores_and_errors_are_those_of_least_squares(monkeypatch, blocks):
     # A pair that is confirmed joins the basis, with products that follow any function of it.
     assert found.confirmed == [("a", "b")]
     after = [products(X.to_numpy(), np.zeros(5, bool), ([0], [1]))] * (found.confirmed != [])
+    # The columns are correlated, so every pair is similar to another.
+    normal = norm.ppf((X.rank().to_numpy() - 0.5) / n)
+    similar = np.column_stack([normal[:, j] * normal[:, k] for j, k in sets])
     for k, members in enumerate(sets):
         others = [basis, np.delete(together[:, :, 0], k, axis=1), *([] if members == (0, 1) else after)]
         score, error, z = by_least_squares(y, together[:, k, 0], np.column_stack(others), block)
         np.testing.assert_allclose(found.score[k], score, rtol=1e-3, atol=1e-6)
         np.testing.assert_allclose(found.standard_error[k], error, rtol=1e-3)
         np.testing.assert_allclose(found.z[k], z, rtol=1e-3, atol=1e-3)
+        # The second test: the same beside products of the other pairs; its errors allow for the own one, too.
+        others += [np.delete(similar, k, axis=1)]
+        *_, z = by_least_squares(y, together[:, k, 0], np.column_stack(others), block, similar[:, k])
+        n_fitted = np.linalg.matrix_rank(np.column_stack([*others, similar[:, k], together[:, k, 0]]))
+        freedom = n - n_fitted if blocks is None else blocks - 1
+        # Products of correlated columns have correlations of up to .7, and a ridge of 1e-4 a row.
+        assert t.isf(found.p_apart[k], freedom) == pytest.approx(z, rel=5e-3, abs=5e-3)
     covariance = np.cov(y, model.predict(X))[0, 1] * (n - 1) / n
     np.testing.assert_allclose(found.total, covariance, rtol=1e-5)
     np.testing.assert_allclose(found.share, found.score / covariance, rtol=1e-5)
@@ -128,7 +150,7 @@ def test_the_additive_model_of_classes_is_a_ridge_logistic_regression():
     label = (y > np.median(y)).astype(float)
     ones = np.ones(len(y))
     ridge = np.repeat([0.0, 1.0], [1, functions.shape[1]])
-    eta, _ = of_test._fit(np.column_stack([ones, functions]), label, ones, 0 * ones, ridge, of_test.LOGIT)
+    eta, _, _ = of_test._fit(np.column_stack([ones, functions]), label, ones, 0 * ones, ridge, of_test.LOGIT)
     expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(functions, label).decision_function(functions)
     np.testing.assert_allclose(eta, expected, atol=1e-3)
 
@@ -322,6 +344,111 @@ def test_sentences_follow_from_the_table():
             )
         for (one, other), row in confirmed.iterrows():
             assert f"{one} with {other} ({row['share']:.1%})" in found.headline
+
+
+def test_similar_pairs_are_those_whose_products_are_correlated():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(4000, 4))
+    z[:, 3] = 0.9 * z[:, 0] + np.sqrt(1 - 0.81) * z[:, 3]
+    share = np.ones(4000)
+    found = similar_products(z, [(0, 1), (0, 3), (1, 2)], share, 10)
+    # Of (0, 3) and (j, k) the products have the correlation 2 r r / ...: none here.
+    assert found.of_pair == {(0, 1): ((1, 3),), (0, 3): (), (1, 2): ()}
+    assert list(found.column) == [(1, 3)]
+    product = z[:, 1] * z[:, 3]
+    np.testing.assert_allclose(found.products[:, 0], (product - product.mean()) / product.std(), atol=0.1)
+    assert np.corrcoef(z[:, 0] * z[:, 1], product)[0, 1] == pytest.approx(0.9, abs=0.03)
+    assert similar_products(z, [(0, 1)], share, 0).products.shape == (4000, 0)
+
+
+def with_stand_in(seed, product=1.0, n=2000, rho=0.95):
+    """A product of the first two columns, of which the model sees the first one, or only a column that goes with it."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    x[:, 3] = rho * x[:, 0] + np.sqrt(1 - rho**2) * x[:, 3]
+    y = product * x[:, 0] * x[:, 1] + 2 * x[:, 3] + x[:, 1] + x[:, 2] + 2 * rng.normal(size=n)
+    return pd.DataFrame(x, columns=["cause", "b", "c", "stand-in"]), y
+
+
+def test_a_pair_that_may_stand_in_for_another_is_not_confirmed_as_this_pair():
+    X, y = with_stand_in(0)
+    found = debias.interactions(*fitted(X, y, 1000, n_estimators=100, learning_rate=0.1))
+    assert found.confirmed == [("cause", "b")]
+    assert found.confirmed_or_similar == {("b", "stand-in"): [("cause", "b")]}
+    assert "is confirmed, if none of the rows is a training row: cause with b (" in found.headline
+    assert "; 1 more is confirmed for this or a similar pair: b with stand-in (" in found.headline
+    assert "b with stand-in may stand in for cause with b: their features are correlated" in " ".join(found.summary())
+    frame = found.to_frame()
+    assert frame.index[1] == ("b", "stand-in")
+    assert frame["verdict"].iloc[1] == Confirmation.SIMILAR
+    assert frame["p_adjusted"].iloc[1] <= 0.05 < frame["p_apart"].iloc[1]
+    read = Interactions.from_json(found.to_json())
+    assert read.to_dict() == found.to_dict()
+    assert read.confirmed_or_similar == found.confirmed_or_similar
+    page = found.to_html()
+    assert "confirmed, or a similar pair" in page
+    # The same pair without the other column is confirmed: what is not there cannot be told.
+    X, y = with_stand_in(0, rho=0.3)
+    apart = debias.interactions(*fitted(X, y, 1000, n_estimators=100, learning_rate=0.1))
+    assert apart.confirmed == [("cause", "b")]
+    assert apart.confirmed_or_similar == {}
+
+
+def test_headlines_count_both_kinds():
+    X, y = with_stand_in(0)
+    found = debias.interactions(*fitted(X, y, 1000), rows="held-out")
+    apart = {found.sets.index(("cause", "b")), found.sets.index(("b", "stand-in"))}
+    p_value = np.array([1e-9 if k in apart else 0.5 for k in range(6)])
+
+    def headline(p_apart):
+        return replace(found, p_value=p_value, p_apart=np.array(p_apart)).headline
+
+    assert headline(p_value).startswith("2 of 6 tested interactions are confirmed, if")
+    neither = headline([0.5] * 6)
+    assert neither.startswith("2 of 6 tested interactions are confirmed for these or similar ones, if none of the rows")
+    one = headline([1e-9 if k == min(apart) else 0.5 for k in range(6)])
+    assert one.startswith("1 of 6 tested interactions is confirmed, if none of the rows is a training row: ")
+    assert "; 1 more is confirmed for this or a similar pair: " in one
+
+
+def test_classes_are_told_apart_from_stand_ins_too():
+    rng = np.random.default_rng(0)
+    X, y = with_stand_in(0, product=2.0, n=6000)
+    y = (rng.random(6000) < 1 / (1 + np.exp(-y))).astype(int)
+    found = debias.interactions(*fitted(X, y, 3000, XGBClassifier, n_estimators=100, learning_rate=0.1))
+    assert found.confirmed == [("cause", "b")]
+    p_apart = found.to_frame()["p_apart"]
+    assert p_apart["cause", "b"] < 1e-3
+    assert p_apart["b", "stand-in"] > 0.05
+
+
+@pytest.mark.parametrize("link", [of_test.IDENTITY, of_test.LOGIT, of_test.LOG])
+def test_a_test_beside_other_products_is_that_of_a_fit_without_the_own_one(link):
+    """One fit has all products, and each pair leaves its own one out. Here each pair has a fit of its own."""
+    rng = np.random.default_rng(0)
+    n = 800
+    functions, similar = rng.normal(size=(n, 20)), rng.normal(size=(n, 5))
+    similar += rng.normal(size=(n, 1))
+    pairs = similar[:, :3] + rng.normal(size=(n, 3))
+    eta = 0.5 * functions[:, 0] + 0.4 * similar[:, 0] - 0.4 * similar[:, 3]
+    mean = link.mean(eta)
+    noise = {"identity": lambda: rng.normal(size=n), "logit": lambda: (rng.random(n) < mean) - mean}
+    y = mean + noise.get(link.name, lambda: rng.poisson(mean) - mean)()
+    ones = np.ones(n)
+    sample = of_test._Sample(y, ones, 0 * ones, link, None)
+    if link is of_test.IDENTITY:
+        fit = partial(of_test._LeastSquares, sample, orthonormal(standardised(functions, ones), ones))
+    else:
+        fit = partial(of_test._Ridge, sample, standardised(functions, ones))
+    own = np.array([0, 1, -1])
+    sums, _, z, _ = fit(standardised(similar, ones)).test(pairs, own)
+    for k in range(3):
+        without = np.delete(similar, own[k], axis=1) if own[k] >= 0 else similar
+        # The other pairs are in the fit of least squares, each with a fit of its own product or without.
+        alone = fit(standardised(without, ones)).test(pairs, np.full(3, -1))
+        # One step from the fit with all, whose weights stay; and the leverage has the own product too.
+        assert sums[k] == pytest.approx(alone[0, k], rel=5e-3)
+        assert z[k] == pytest.approx(alone[2, k], rel=1e-3 if link is of_test.IDENTITY else 0.06)
 
 
 def found_in_additive_truth(n_sets, depth, rho, seed=0):

@@ -36,6 +36,11 @@ READING = (
         f"“{Confirmation.NO_EVIDENCE.text}”.",
     ),
     (
+        Confirmation.SIMILAR.text.capitalize(),
+        "means that it is confirmed, but not beside products of pairs with correlated features. The model may use this "
+        "pair in place of one of those, and these rows do not tell which.",
+    ),
+    (
         Confirmation.NO_EVIDENCE.text.capitalize(),
         "does not prove that there is no interaction. With more rows it may be confirmed. An interaction that the "
         "model does not use cannot be found.",
@@ -59,6 +64,7 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
         ("used together by the model", f"{len(found.sets):,}"),
         ("tested", f"{n_tested:,}"),
         (Confirmation.CONFIRMED.text, f"{len(found.confirmed):,}"),
+        (Confirmation.SIMILAR.text, f"{len(found.confirmed_or_similar):,}"),
     ]
     warnings = set(found.warnings)
     return render(
@@ -92,7 +98,7 @@ def _figures(found: Interactions, styles: Styles, n_tested: int) -> list[dict[st
         figures.append(_intervals(found, styles, n_tested))
     if n_tested and len(found.pairs) > 1:
         figures.append(_matrix(found, styles))
-    pairs = [pair for pair in found.confirmed if has_surface(found, pair)]
+    pairs = [pair for pair in (*found.confirmed, *found.confirmed_or_similar) if has_surface(found, pair)]
     for number, pair in enumerate(pairs[:MOST_SURFACES]):
         some = f" Drawn are {MOST_SURFACES} of {len(pairs)} confirmed pairs." if len(pairs) > MOST_SURFACES else ""
         figures.append(_surface(found, styles, number, pair, some if number == 0 else ""))

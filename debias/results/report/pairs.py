@@ -96,7 +96,7 @@ def matrix_size(n_features: int) -> tuple[float, float]:
 
 
 def draw_network(found: Interactions, axes: Any, most: int) -> Any:
-    """Draw the confirmed pairs as lines between features, wider for larger shares.
+    """Draw the confirmed pairs as lines between features, wider for larger shares; dashed if it may be a similar pair.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
     """
     refuse_most(most)
     frame = found.to_frame()
-    confirmed = frame[frame["verdict"] == Confirmation.CONFIRMED.value]
+    confirmed = frame[frame["verdict"].isin([Confirmation.CONFIRMED.value, Confirmation.SIMILAR.value])]
     confirmed = confirmed[[sum(map(bool, members)) == 2 for members in confirmed.index]]
     if not len(confirmed):
         raise CompositionError("no pair is confirmed, so there is no network: draw kind='interval' or 'matrix'")
@@ -126,7 +126,9 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
         axes = _axes(axes, 5.6, 4.6)
         for k, (one, other, *_) in enumerate(lines.index):
             (x0, y0), (x1, y1) = at[one], at[other]
-            axes.plot([x0, x1], [y0, y1], color=BLUE, lw=width[k], solid_capstyle="round", zorder=1)
+            line = {"color": BLUE, "lw": width[k], "solid_capstyle": "round", "zorder": 1}
+            is_certain = lines["verdict"].iloc[k] == Confirmation.CONFIRMED.value
+            axes.plot([x0, x1], [y0, y1], ls="-" if is_certain else (0, (1.5, 1)), **line)
             box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
             part = 0.5 if k % 2 == 0 else 0.42  # lines that cross in the middle keep their numbers apart
             label = percent_in_table(lines["share"].iloc[k])
@@ -147,7 +149,7 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
         if is_new:
             note = (
                 "Line and number: share of the covariance of response and output that needs both features. Only "
-                "confirmed pairs are drawn."
+                "confirmed pairs are drawn. Dashed: this or a similar pair."
             )
             name_figure(axes.figure, f"Confirmed pairs in {_model_of(found)}", note)
     return axes
@@ -218,7 +220,8 @@ def draw_surface(found: Interactions, axes: Any, pair: Any) -> Any:
 def _pair_of(found: Interactions, pair: Any) -> tuple[str, str, int]:
     """Return the names of a pair in the user's order, and its number."""
     if pair is None:
-        known = listed([f"({one!r}, {other!r})" for one, other in found.confirmed], 3) or "none is confirmed"
+        pairs = (*found.confirmed, *found.confirmed_or_similar)
+        known = listed([f"({one!r}, {other!r})" for one, other in pairs], 3) or "none is confirmed"
         raise CompositionError(f"kind='surface' draws one pair: pass pair=(one, other). Confirmed pairs: {known}")
     if isinstance(pair, str) or len(pair) != 2:
         raise CompositionError(f"pair must be two names of features, not {pair!r}")
