@@ -263,7 +263,7 @@ class Interactions(ReportedResult):
             return f"None of {counted(n_tested, 'tested interaction')} is confirmed {on_rows}."
         over = "" if self.n_folds is None else f" over {counted(self.n_folds, 'fold')}"
         of_tested = f"of {counted(n_tested, 'tested interaction')}"
-        parts = []
+        parts: list[str] = []
         for places, to_whom in ((certain, ""), (unclear, " for this or a similar pair")):
             if places.size:
                 is_one = "is" if places.size == 1 else "are"

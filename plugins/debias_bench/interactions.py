@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.results.vocabulary import Confirmation
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, with_error
 from debias_bench.runner import machine_line
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 N_TRAINING_ROWS = 1000
 N_COLUMNS = 8
 ALPHA = 0.05
+WITH_SIMILAR = ", with similar"
+QUANTITIES = ("single", "any false", f"any false{WITH_SIMILAR}", "true found", f"true found{WITH_SIMILAR}")
 
 
 def _additive(x: Array) -> Array:
@@ -224,12 +227,12 @@ def _trial(setting: Setting, number: int) -> dict[str, Any]:
     members = [tuple(position.get(name, -1) for name in each) for each in found.sets]
     is_true = np.array([each in truth.sets for each in members], dtype=bool)
     false = found.tested & ~np.array([each in truth.sets + truth.unclear for each in members], dtype=bool)
-    confirmed = found.p_adjusted <= ALPHA
-    scores = {
-        "single": float((found.p_value[false] <= ALPHA).mean()) if false.any() else 0.0,
-        "any false": bool(confirmed[false].any()),
-        "true found": float(confirmed[is_true].sum() / len(truth.sets)) if truth.sets else None,
-    }
+    confirmed = np.array([each == Confirmation.CONFIRMED for each in found.verdict], dtype=bool)
+    either = confirmed | np.array([each == Confirmation.SIMILAR for each in found.verdict], dtype=bool)
+    scores: dict[str, Any] = {"single": float((found.p_value[false] <= ALPHA).mean()) if false.any() else 0.0}
+    for which, of_words in ((confirmed, ""), (either, WITH_SIMILAR)):
+        scores[f"any false{of_words}"] = bool(which[false].any())
+        scores[f"true found{of_words}"] = float(which[is_true].sum() / len(truth.sets)) if truth.sets else None
     return {"design": setting.name, "repeat": number, "scores": scores}
 
 
@@ -252,8 +255,7 @@ def _rates(trials: list[dict[str, Any]]) -> dict[Setting, dict[str, Any]]:
     for setting in settings():
         of_sets = [trial["scores"] for trial in trials if trial["design"] == setting.name]
         rates[setting] = {"sets": len(of_sets)} | {
-            name: _mean([float(scores[name]) for scores in of_sets if scores[name] is not None])
-            for name in ("single", "any false", "true found")
+            name: _mean([float(scores[name]) for scores in of_sets if scores[name] is not None]) for name in QUANTITIES
         }
     return rates
 
@@ -268,18 +270,18 @@ def _mean(values: list[float]) -> tuple[float, float] | None:
 
 
 def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
-    heading = ["truth", "response", "model", "correlation", "rows", "sets", "single", "any false", "true found"]
+    heading = ["truth", "response", "model", "correlation", "rows", "sets", *QUANTITIES]
     lines = []
     for setting, of_setting in _rates(trials).items():
         cells = [setting.truth, setting.response, setting.model, f"{setting.correlation:g}", f"{setting.n_rows:,}"]
-        values = [of_setting[name] for name in ("single", "any false", "true found")]
+        values = [of_setting[name] for name in QUANTITIES]
         lines.append([*cells, str(of_setting["sets"]), *("-" if each is None else with_error(each) for each in values)])
     of_all = [
         scores for trial in trials if not TRUTHS[trial["design"].split(", ")[0]].sets for scores in [trial["scores"]]
     ]
     pooled = "; ".join(
-        f"{words} {with_error(estimate)}"
-        for words, name in (("single", "single"), ("any false", "any false"))
+        f"{name} {with_error(estimate)}"
+        for name in QUANTITIES[:3]
         if (estimate := _mean([float(scores[name]) for scores in of_all])) is not None
     )
     return [
@@ -288,8 +290,9 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "pairs and of two triples on fresh rows ([what it is](../interactions.md)). *Single*: the share of p-values of "
         f"at most {ALPHA:g} among pairs and triples that do not work together. *Any false*: the share of sets in which "
         f"one of these is confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: how often what works "
-        "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. Standard "
-        "errors in () are over sets. *Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
+        "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. *With similar* "
+        "counts the verdict “confirmed, or a similar pair” too. Standard errors in () are over sets. "
+        "*Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
         f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
         "`blocks`.",
         f"*Written by the runner; {machine_line()}.*",
@@ -303,7 +306,7 @@ def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for setting, of_setting in _rates(trials).items():
         row: dict[str, Any] = {"truth": setting.truth, "response": setting.response, "model": setting.model}
         row |= {"correlation": setting.correlation, "n_rows": setting.n_rows, "sets": of_setting["sets"]}
-        for name in ("single", "any false", "true found"):
+        for name in QUANTITIES:
             if of_setting[name] is not None:
                 share, error = of_setting[name]
                 lines.append(row | {"quantity": name, "share": share, "standard_error": error})

@@ -49,4 +49,5 @@ def test_a_run_writes_a_page(tmp_path, monkeypatch):
     assert "| additive | number | XGBoost, depth 3 | 0.5 | 400 | 2 | " in page
     assert "Without any interaction, 2 sets: single" in page
     table = pd.read_csv(tmp_path / "interactions.csv")
-    assert list(table["quantity"]) == ["single", "any false", "single", "any false", "true found"]
+    of_additive = ["single", "any false", "any false, with similar"]
+    assert list(table["quantity"]) == [*of_additive, *of_additive, "true found", "true found, with similar"]

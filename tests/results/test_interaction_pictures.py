@@ -52,6 +52,10 @@ def test_a_matrix_has_a_cell_and_a_mark_for_each_pair():
         assert (np.ma.is_masked(drawn) or np.isnan(drawn)) if np.isnan(share) else drawn == share
     assert np.isfinite(np.ma.filled(cells, np.nan)).sum() == 3
     markers = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
+    result = replace(result, p_apart=np.array([1e-6, 0.9, 0.9, np.nan]))
+    assert set(result.verdict) == set(Confirmation)
+    axes = result.plot("matrix")
+    markers = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
     for verdict in Confirmation:
         assert markers[verdict.text].get_marker() == verdict.display.marker
         assert len(markers[verdict.text].get_xdata()) == result.verdict.count(verdict)
@@ -73,8 +77,12 @@ def test_a_network_has_a_line_for_each_confirmed_pair():
     drawn = texts(axes)
     assert {"age", "income", "=city"} <= set(drawn)
     assert sum("%" in text for text in drawn) == 2
+    assert {line.get_linestyle() for line in lines} == {"-"}
     one = result.plot("network", max_features=1)
     assert one.get_title(loc="right") == "+1 more confirmed pairs"
+    unclear = replace(result, p_apart=np.array([1e-6, 0.9, 0.9, np.nan])).plot("network")
+    of_pairs = [line.get_linestyle() for line in unclear.lines if len(line.get_xdata()) == 2]
+    assert of_pairs == ["-", "--"]  # matplotlib calls every pattern of dashes "--"
 
 
 def test_a_surface_has_the_mean_over_the_rows_of_each_cell():
