@@ -181,8 +181,8 @@ class Provisional:
         names = [escaped(name) for name in self.broken]
         if not names:
             sentences.append(
-                "Provisional: no column alone explains this, so it is a drift of several columns, or there are several "
-                "faults."
+                "Provisional: no column was found that explains this alone. It may be a drift of several columns, or "
+                "there are several faults."
             )
         elif len(names) == 1:
             sentences.append(

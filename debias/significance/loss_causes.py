@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 3000
 """At most about this many rows of a window are used."""
+MOST_TRIED = 5
+"""At most so many features are tried as the first cause, those with the largest costs."""
 SEED = 0
 """Of the values that stand for broken ones."""
 
@@ -87,7 +89,7 @@ def with_causes(
         Rows of the two windows.
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
-    causes = tuple(steps.cause(feature) for feature in steps.found(change.statistics))
+    causes = tuple(map(steps.cause, steps.found(change.statistics)))
     return replace(change, causes=causes, no_causes_because=None)
 
 
@@ -121,6 +123,7 @@ class Steps:
         share = after.weight / after.weight.sum()
         # One draw for each feature, so that a feature is broken in the same way at each step.
         self.drawn = [rng.choice(share.size, before.weight.size, p=share) for _ in grouping.names]
+        self._causes: dict[int, LossCause] = {}
 
     @classmethod
     def of(
@@ -131,6 +134,9 @@ class Steps:
 
     def found(self, statistics: Mapping[str, Array]) -> list[int]:
         """Return the features that cost more, each of which is not explained by those before it.
+
+        The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
+        a strong one that goes along with it may cost more. If none does, it is the one with the largest cost.
 
         Parameters
         ----------
@@ -149,12 +155,19 @@ class Steps:
             if not passed.any():
                 break
             at = np.flatnonzero(passed)
-            found.append(int(at[np.argmax(statistics["cost"][at])]))
+            by_cost = at[np.argsort(-statistics["cost"][at], kind="stable")].tolist()
+            alone = () if found else (k for k in by_cost[:MOST_TRIED] if self.cause(k).kind is not LossKind.NEITHER)
+            found.append(next(iter(alone), by_cost[0]))
             open_[found[-1]] = False
         return found
 
     def cause(self, feature: int) -> LossCause:
         """Return whether a feature alone reproduces all parts: by its values, or by the response to it."""
+        if feature not in self._causes:
+            self._causes[feature] = self._cause(feature)
+        return self._causes[feature]
+
+    def _cause(self, feature: int) -> LossCause:
         smallest = []
         for pair in (self.broken([feature]), self.moved(feature), self.mended([feature])):
             p = self._p_values(pair)[1]

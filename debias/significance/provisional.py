@@ -41,7 +41,7 @@ RARELY = 0.2
 """What would acquit a broken column by chance, a difference of the parts or of another column, does so at this share of
 the level."""
 MOST_TRIED = 10
-"""So many features are tried at most, those whose part changed with the smallest p-values."""
+"""So many features are tried at most if no column moved, those whose part changed with the smallest p-values."""
 
 
 def compare_waiting(
@@ -125,7 +125,9 @@ def with_broken(
     if steps.reproduced() > found.level:
         return replace(found, no_broken_because="the rows that were kept are too few to show the change")
     moved = {int(k) for k in np.flatnonzero(steps.moved_columns() <= found.level * RARELY)}
-    p_broken = {int(k): steps.reproduced(int(k)) for k in found.changed[:MOST_TRIED] if moved <= {int(k)}}
+    # If one column moved, it is the only one that may be broken, also if what it saves itself changed by little.
+    tried = found.changed[:MOST_TRIED].tolist() if not moved else list(moved) if len(moved) == 1 else []
+    p_broken = {k: steps.reproduced(k) for k in tried}
     broken = sorted((k for k in p_broken if p_broken[k] > found.level * RARELY), key=lambda k: -p_broken[k])
     return replace(found, broken=tuple(grouping.names[k] for k in broken), no_broken_because=None)
 

@@ -64,7 +64,7 @@ def test_what_is_not_known_is_said():
 
     assert "one of price, promo alone" in last(broken=("price", "promo"))
     assert "The rows do not tell which" in last(broken=("price", "promo"))
-    assert "no column alone explains this" in last(broken=())
+    assert "no column was found that explains this alone" in last(broken=())
     assert last(no_broken_because="no rows") == "Whether the values of a column are broken is not known: no rows."
     quiet = {"expected_p_adjusted": np.array([0.5, 0.6, 0.9, np.nan])}
     assert last(statistics=quiet, broken=()).endswith("by its features did not change beyond chance.")
