@@ -402,7 +402,10 @@ def _verdict_in_words(changes: Changes) -> str:
     reasons, open_ = found.reasons(), found.not_judged()
     verdict = verdict_of(reasons, open_)
     if reasons:
-        return f"This model {verdict.text}: {in_a_row(reasons, MOST_REASONS, '; ')}."
+        # "and 1 more" after a list of features would read as one more feature.
+        left = len(reasons) - MOST_REASONS
+        more = f"; and {left:,} more {'reason' if left == 1 else 'reasons'}" if left > 0 else ""
+        return f"This model {verdict.text}: {'; '.join(reasons[:MOST_REASONS])}{more}."
     last = counted(changes.recent.n_periods, "period")
     if changes.any_look is not None:
         open_ = [*open_, "the response to single features, and shifts of the rows"]

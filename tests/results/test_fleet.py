@@ -32,6 +32,17 @@ def only(k):
     return np.arange(5) == k
 
 
+def test_further_reasons_do_not_read_as_further_features():
+    """A list of features ends in "and 1 more" too, and a reason more is no feature more."""
+    two = {"faded": only(1), "changed": only(1), "shifted": only(3), "shift": np.full(5, 0.6)}
+    assert "more reason" not in headline_of(made(**two))
+    three = two | {"unseen_before": np.full(5, 0.01), "unseen_after": np.where(only(4), 0.07, 0.05)}
+    one = made(**three)
+    assert len(Findings.of(one).reasons()) == 3
+    assert headline_of(one).endswith("; and 1 more reason.")
+    assert headline_of(replace(one, repeated=(0.0, 0.5))).endswith("; and 2 more reasons.")
+
+
 def test_without_a_finding_there_is_no_reason():
     found = Findings.of(made())
     assert found.reasons() == []
