@@ -27,7 +27,7 @@ from debias.results.fields import (
 )
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ScoreCause
-from debias.results.windows import WindowOfPeriods
+from debias.results.windows import ENOUGH_PERIODS, WindowOfPeriods
 from debias.text import counted, escaped, feature_index
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 KIND = "data or model"
-ENOUGH_PERIODS = 8
-"""With fewer periods a window does not show how much they vary."""
 ALIKE = 0.1
 """A correlation of neighbouring periods that is larger is told."""
 MOST_NAMED = 5

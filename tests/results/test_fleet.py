@@ -43,6 +43,24 @@ def test_further_reasons_do_not_read_as_further_features():
     assert headline_of(replace(one, repeated=(0.0, 0.5))).endswith("; and 2 more reasons.")
 
 
+@pytest.mark.parametrize(
+    ("n_periods", "warnings", "because"),
+    [
+        (1, (), "1 period to compare with does not show how much means vary"),
+        (7, (), "7 periods to compare with do not show how much means vary"),
+        (20, ("the mean residual is not judged: weeks are compared",), "weeks are compared"),
+        (20, ("the mean response is not judged: weeks are compared",), "the means of these periods are not known"),
+    ],
+)
+def test_why_the_mean_residual_is_not_judged_is_the_reason_of_the_comparison(n_periods, warnings, because):
+    one = made()
+    unknown = (replace(SAME[0], p_value=nan),)
+    one = replace(one, means=unknown, warnings=warnings, reference=replace(one.reference, n_periods=n_periods))
+    assert f"the mean residual: {because}" in Findings.of(one).not_judged()
+    (rule,) = [each for each in one.check({"must_not_be_biased": True}).results if each.rule == "must_not_be_biased"]
+    assert (rule.status, rule.reason) == ("not judged", because)
+
+
 def test_without_a_finding_there_is_no_reason():
     found = Findings.of(made())
     assert found.reasons() == []
