@@ -32,7 +32,7 @@ from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
-from debias.significance.period_means import OF
+from debias.significance.period_means import OF, without_rounding
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -378,8 +378,10 @@ def _means_at_any_look(
         own = p_value[k * n_outputs : (k + 1) * n_outputs]
         output = int(np.argmin(np.where(np.isnan(own), np.inf, own)))
         p = float(np.minimum(own[output] * n_outputs, 1.0))
-        before, recent = (float(np.average(mean[:, k, output], weights=weight)) for mean, weight in means)
-        most = int(np.argmax(np.abs(means[1][0][:, k, output] - before)))
+        centre, last = (np.average(mean[:, k, output], weights=weight) for mean, weight in means)
+        most = int(np.argmax(np.abs(means[1][0][:, k, output] - centre)))
+        largest = np.maximum(*(np.abs(mean[:, :, output]).max() for mean, _ in means))
+        before, recent = map(float, without_rounding(centre, last, largest))
         start = since[k * n_outputs + output] or None
         name = time_text(read.periods[windows.recent[most]].moment)
         found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start))
