@@ -28,11 +28,11 @@ from debias.monitor.times import (
 )
 from debias.p_values import holm
 from debias.results.any_look import ANY, NOT_AT_ANY_LOOK, AnyLook
-from debias.results.windows import MeanOfPeriods
+from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
-from debias.significance.period_means import OF
+from debias.significance.period_means import OF, without_rounding
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -215,7 +215,13 @@ def findings_at_any_look(read: Summaries, recent: Any, reference: Any, alpha: fl
     found = read.between(windows.before, windows.recent, alpha)
     judged = Judged.of(read, windows, found.loss, found.no_loss_because, alpha)
     residual = next(mean for mean in judged.means if mean.of == "residual")
-    return replace(found, loss=judged.loss, no_loss_because=judged.no_loss_because, residual=residual)
+    return replace(
+        found,
+        loss=judged.loss,
+        no_loss_because=judged.no_loss_because,
+        residual=residual,
+        warnings=judged.warnings,
+    )
 
 
 def default_in_words(periods: Sequence[Period]) -> str:
@@ -299,7 +305,7 @@ class Judged:
         means = _means_at_any_look(read, windows, evidence, alpha)
         n_outputs = len(evidence.starts) // len(OF)
         warnings += [
-            f"the mean {mean.of} is not judged: {too_few(evidence, k * n_outputs)}"
+            f"{not_judged_mean(mean.of)}{too_few(evidence, k * n_outputs)}"
             for k, mean in enumerate(means)
             if np.isnan(mean.p_value)
         ]
@@ -372,8 +378,10 @@ def _means_at_any_look(
         own = p_value[k * n_outputs : (k + 1) * n_outputs]
         output = int(np.argmin(np.where(np.isnan(own), np.inf, own)))
         p = float(np.minimum(own[output] * n_outputs, 1.0))
-        before, recent = (float(np.average(mean[:, k, output], weights=weight)) for mean, weight in means)
-        most = int(np.argmax(np.abs(means[1][0][:, k, output] - before)))
+        centre, last = (np.average(mean[:, k, output], weights=weight) for mean, weight in means)
+        most = int(np.argmax(np.abs(means[1][0][:, k, output] - centre)))
+        largest = np.maximum(*(np.abs(mean[:, :, output]).max() for mean, _ in means))
+        before, recent = map(float, without_rounding(centre, last, largest))
         start = since[k * n_outputs + output] or None
         name = time_text(read.periods[windows.recent[most]].moment)
         found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -538,7 +538,8 @@ class Records:
     def repeated(self, series: Series, moment: Moment, part: str, state: State, waits: bool) -> str | None:
         """Return a warning if the rows that were added are another part or another period too: maybe a mistake.
 
-        Rows that wait for their responses are compared with others that do, and rows with responses likewise.
+        So it is if the named parts of a period have together the same rows as its part without a name. Rows that wait
+        for their responses are compared with others that do, and rows with responses likewise.
         """
         others: list[tuple[Moment, str, Part | Waiting]]
         if waits:
@@ -566,7 +567,31 @@ class Records:
                     f"period {time_text(moment)}{_of_part(part)} has the same rows as period {time_text(at)}"
                     f"{_of_part(of_part)}. If the wrong rows were added, remove or replace them"
                 )
+        if part and not waits and self._parts_repeat_the_whole(series, moment):
+            return (
+                f"period {time_text(moment)}: its parts with names have together the same rows as its part without a "
+                "name, so each is counted twice. Remove one or the other"
+            )
         return None
+
+    def whole_at(self, series: Series, moment: Moment) -> State | None:
+        """Return the sums of the part without a name of a period; None if there is none."""
+        period = self.period_at(series, moment)
+        for part in [] if period is None else self.content.parts(period.id):
+            if not part.part:
+                assert period is not None
+                return self.state(series, period, part)[0]
+        return None
+
+    def _parts_repeat_the_whole(self, series: Series, moment: Moment) -> bool:
+        whole, period = self.whole_at(series, moment), self.period_at(series, moment)
+        if whole is None or period is None:
+            return False
+        named = [each for each in self.content.parts(period.id) if each.part]
+        if sum(each.n_rows for each in named) != n_rows(whole):  # before any sums are read
+            return False
+        first, *others = (self.state(series, period, each)[0] for each in named)
+        return same_rows(reduce(added, others, first), whole)
 
     def _score(self, series: Series, period: Period, state: State, about: About) -> None:
         """Store the scores of a period with these sums, and its summary."""
@@ -727,11 +752,22 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
             )
         for period in source.content.periods(series.id):
             moment = period.moment if period.kind != "label" else period.moment.without_key
-            for part in source.content.parts(period.id):
+            parts = source.content.parts(period.id)
+            # A whole period may have come in named parts to the other history: they would be counted beside it.
+            whole = None if any(not part.part for part in parts) else target.whole_at(own, moment)
+            if whole is not None and same_rows(whole, source.state_of_period(series, period)[0]):
+                continue
+            for part in parts:
                 state, about = source.state(series, period, part)
                 if target.put(own, moment, part.part, state, about, replace, source=source.content.path):
                     number += 1
-                    repeated.append(target.repeated(own, moment, part.part, state, waits=False))
+                    text = target.repeated(own, moment, part.part, state, waits=False)
+                    if text is None and whole is not None and within(state, whole) is not False:
+                        text = (
+                            f"period {time_text(moment)}{_of_part(part.part)} may have rows that the period has "
+                            "without a part already. If it has, they are counted twice: remove the part then"
+                        )
+                    repeated.append(text)
         for waiting in source.content.waiting(series.id):
             moment = waiting.moment if waiting.kind != "label" else waiting.moment.without_key
             state, about = source.waiting_state(series, waiting)

@@ -98,12 +98,12 @@ def _means(changes: Changes) -> list[str]:
     if not found or not found["residual"].changed:
         return []
     residual = found["residual"]
-    moved = [
-        f"the mean {of} by {with_sign(found[of].after - found[of].before)}"
-        for of in ("response", "prediction")
-        if found[of].changed
-    ]
-    also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
+    also = ""
+    moved = [of for of in ("response", "prediction") if found[of].changed]
+    if moved:
+        by = [f"by {with_sign(found[of].after - found[of].before)}" for of in moved]
+        rest = "".join(f", and the mean {of} {size}" for of, size in zip(moved[1:], by[1:], strict=True))
+        also = f" The mean {moved[0]} moved too, {by[0]}{rest}."
     since = "" if residual.since is None else f", since {escaped(residual.since)}"
     before, after = told_apart(residual.before, residual.after)
     return [

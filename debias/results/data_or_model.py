@@ -27,7 +27,7 @@ from debias.results.fields import (
 )
 from debias.results.sentences import in_a_row
 from debias.results.vocabulary import ScoreCause
-from debias.results.windows import WindowOfPeriods
+from debias.results.windows import ENOUGH_PERIODS, WindowOfPeriods
 from debias.text import counted, escaped, feature_index
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 KIND = "data or model"
-ENOUGH_PERIODS = 8
-"""With fewer periods a window does not show how much they vary."""
 ALIKE = 0.1
 """A correlation of neighbouring periods that is larger is told."""
 MOST_NAMED = 5
@@ -117,16 +115,20 @@ class DataOrModel(ReportedResult):
 
     @property
     def verdict(self) -> list[ScoreCause]:
-        """For each feature "data", "model", "data and model", "no change detected" or "untested"."""
+        """For each feature "data", "model", "data and model", "no change detected" or "untested".
+
+        It is "model, data untested" if the model changed the score and whether the data did was not tested, and "data,
+        model untested" the other way round.
+        """
         found = []
         for data, model in zip(self.data_p_adjusted, self.model_p_adjusted, strict=True):
             match bool(data <= self.error_rate), bool(model <= self.error_rate):
                 case True, True:
                     found.append(ScoreCause.BOTH)
                 case True, False:
-                    found.append(ScoreCause.DATA)
+                    found.append(ScoreCause.DATA_MODEL_UNTESTED if np.isnan(model) else ScoreCause.DATA)
                 case False, True:
-                    found.append(ScoreCause.MODEL)
+                    found.append(ScoreCause.MODEL_DATA_UNTESTED if np.isnan(data) else ScoreCause.MODEL)
                 case _:
                     unknown = np.isnan(data) or np.isnan(model)
                     found.append(ScoreCause.UNTESTED if unknown else ScoreCause.UNCHANGED)
@@ -148,20 +150,41 @@ class DataOrModel(ReportedResult):
 
     @property
     def headline(self) -> str:
-        """How many scores the data and the model changed."""
-        n = len(self.names)
-        data, model, both, untested = (
-            len(self.which(cause))
-            for cause in (ScoreCause.DATA, ScoreCause.MODEL, ScoreCause.BOTH, ScoreCause.UNTESTED)
-        )
-        if untested == n:
+        """How many scores the data and the model changed, and what was not tested."""
+        of = f"Of {counted(len(self.names), 'feature')}"
+        untested = {name: np.isnan(getattr(self, f"{name}_p_adjusted")) for name in ("data", "model")}
+        if untested["data"].all() and untested["model"].all():
             return "Whether the data or the model changed the scores was not tested"
-        if not data + model + both:
-            return f"Of {counted(n, 'feature')}, no change of a score was detected"
-        return (
-            f"Of {counted(n, 'feature')}, the data changed the scores of {data or 'none'}, the model those of "
-            f"{model or 'none'}, and both those of {both or 'none'}"
+        if untested["data"].all():
+            return f"{of}, {self._of_one('model', 'data')}"
+        if untested["model"].all():
+            return f"{of}, {self._of_one('data', 'model')}"
+        n_open = int((untested["data"] | untested["model"]).sum())
+        rest = f"; {n_open:,} {'was' if n_open == 1 else 'were'} not tested, or not completely" if n_open else ""
+        data, model, both = (
+            sum(len(self.which(cause)) for cause in causes)
+            for causes in (
+                (ScoreCause.DATA, ScoreCause.DATA_MODEL_UNTESTED),
+                (ScoreCause.MODEL, ScoreCause.MODEL_DATA_UNTESTED),
+                (ScoreCause.BOTH,),
+            )
         )
+        if not data + model + both:
+            return f"{of}, no change of a score was detected{rest}"
+        return (
+            f"{of}, the data changed the scores of {data or 'none'}, the model those of {model or 'none'}, and both "
+            f"those of {both or 'none'}{rest}"
+        )
+
+    def _of_one(self, tested: str, other: str) -> str:
+        """Return how many scores the one changed, where the other was tested for no feature."""
+        p = getattr(self, f"{tested}_p_adjusted")
+        n_changed, n_open = int((p <= self.error_rate).sum()), int(np.isnan(p).sum())
+        found = f"the {tested} changed the scores of {n_changed:,}"
+        if not n_changed:
+            found = f"no change of a score by the {tested} was detected"
+        more = f", and for {counted(n_open, 'feature')} whether the {tested} did" if n_open else ""
+        return f"{found}; whether the {other} changed scores was not tested{more}"
 
     def summary(self) -> list[str]:
         """Return sentences: the days, the features of each verdict, what was left out, and how errors were made."""
@@ -174,6 +197,15 @@ class DataOrModel(ReportedResult):
             ScoreCause.MODEL: (
                 "The model changed the scores of",
                 "On the same days the two models have other scores.",
+            ),
+            ScoreCause.DATA_MODEL_UNTESTED: (
+                "The data changed the scores of",
+                f"{on_new_days} Whether the model changed these scores was not tested.",
+            ),
+            ScoreCause.MODEL_DATA_UNTESTED: (
+                "The model changed the scores of",
+                "On the same days the two models have other scores. Whether the data changed these scores was not "
+                "tested.",
             ),
             ScoreCause.BOTH: ("Both the data and the model changed the scores of", on_new_days),
             ScoreCause.UNCHANGED: ("No change was detected of", "This does not show that there is none."),

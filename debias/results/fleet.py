@@ -18,7 +18,7 @@ from debias.results.fields import SCHEMA_VERSION
 from debias.results.sentences import in_a_row
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict, FleetVerdict, LossVerdict, error_rate_in_words
-from debias.results.windows import waiting_in_words
+from debias.results.windows import waiting_in_words, why_not_judged
 from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv, told_apart
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Findings:
         The warning that y seems to be what the model predicts.
     mixed_margins : str or None
         The warning that some periods have start margins and others have none.
+    warnings : tuple of str
+        Those that tell what is not judged, and why.
     changes : Changes or None
         The full comparison, if it was made; not with ``looks="any"``, which judges no more than the rest.
     """
@@ -80,6 +82,7 @@ class Findings:
     repeated: tuple[float, float]
     response_predicted: str | None = None
     mixed_margins: str | None = None
+    warnings: tuple[str, ...] = ()
     changes: Changes | None = None
 
     @classmethod
@@ -96,6 +99,7 @@ class Findings:
             repeated=changes.repeated,
             response_predicted=changes.response_predicted,
             mixed_margins=next((text for text in changes.warnings if MIXED_MARGINS in text), None),
+            warnings=changes.warnings,
             changes=changes if changes.any_look is None else None,
         )
 
@@ -152,8 +156,7 @@ class Findings:
         elif isnan(self.loss.loss.error):
             texts.append("the loss: too few periods, or periods that are all alike, do not tell what is chance")
         if self.residual is None or isnan(self.residual.p_value):
-            few = counted(self.reference.n_periods, "period")
-            texts.append(f"the mean residual: {few} to compare with do not show how much means vary")
+            texts.append(f"the mean residual: {why_not_judged('residual', self.reference.n_periods, self.warnings)}")
         if self.changes is not None:
             statistics = self.changes.statistics
             open_ = statistics["informative_before"] & statistics["comparable"].astype(bool) & ~self.changes.tested
@@ -402,7 +405,10 @@ def _verdict_in_words(changes: Changes) -> str:
     reasons, open_ = found.reasons(), found.not_judged()
     verdict = verdict_of(reasons, open_)
     if reasons:
-        return f"This model {verdict.text}: {in_a_row(reasons, MOST_REASONS, '; ')}."
+        # "and 1 more" after a list of features would read as one more feature.
+        left = len(reasons) - MOST_REASONS
+        more = f"; and {left:,} more {'reason' if left == 1 else 'reasons'}" if left > 0 else ""
+        return f"This model {verdict.text}: {'; '.join(reasons[:MOST_REASONS])}{more}."
     last = counted(changes.recent.n_periods, "period")
     if changes.any_look is not None:
         open_ = [*open_, "the response to single features, and shifts of the rows"]

@@ -22,8 +22,9 @@ from debias.results.fields import (
     texts,
     whole_numbers,
 )
+from debias.results.model_comparison import LEAST_UNITS
 from debias.results.performance import three_digits
-from debias.results.sentences import in_a_row
+from debias.results.sentences import enumerated, in_a_row
 from debias.text import counted, escaped, feature_index
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ class FoldsLoss:
     is about its model on other rows of the same kind.
 
     A fold is compared with the mean of the others by a one-sided Welch test over rows, adjusted by Holm's method over
-    folds. In folds that are worse, what features cost more than elsewhere is tested in the same way, adjusted over all
-    features of all folds.
+    folds. A fold whose loss has no error is not compared, and is not among the others (`not_compared`). In folds that
+    are worse, what features cost more than elsewhere is tested in the same way, adjusted over all features of all
+    folds.
     """
 
     metric: str
@@ -111,24 +113,36 @@ class FoldsLoss:
 
     @cached_property
     def above_others(self) -> Array:
-        """Difference of each fold from the mean of the others, of the same shape as `means`; NaN for one fold."""
-        n_folds = len(self.means)
-        if n_folds == 1:
-            return np.full_like(self.means, np.nan)
-        return self.means - (self.means.sum(axis=0) - self.means) / (n_folds - 1)
+        """Difference of each fold from the mean of the others, of the same shape as `means`; NaN if not compared."""
+        above, compared = np.full_like(self.means, np.nan), self._compared
+        if compared.any():
+            own = self.means[compared]
+            above[compared] = own - (own.sum(axis=0) - own) / (len(own) - 1)
+        return above
 
     @cached_property
     def above_error(self) -> Array:
-        """Standard error of `above_others`, over rows."""
-        return np.sqrt(self._variances.sum(axis=1))
+        """Standard error of `above_others`, over rows; NaN if not compared."""
+        error = np.sqrt(self._variances.sum(axis=1))
+        error[~self._compared] = np.nan
+        return error
+
+    @cached_property
+    def _compared(self) -> NDArray[np.bool_]:
+        """Which folds are compared with one another: those whose loss has an error, if these are two or more."""
+        known = np.isfinite(self.errors[:, 0])
+        return known if known.sum() > 1 else np.zeros_like(known)
 
     @cached_property
     def _variances(self) -> Array:
         """Variance of the part of each fold in each difference, shape (n_folds, n_folds, 2 + n_features)."""
-        n_folds = len(self.means)
-        share = np.full((n_folds, n_folds), 1 / max(n_folds - 1, 1) ** 2)
+        n_folds, n_compared = len(self.means), int(self._compared.sum())
+        share = np.full((n_folds, n_folds), 1 / max(n_compared - 1, 1) ** 2)
         np.fill_diagonal(share, 1.0)
-        return share[:, :, None] * self.errors**2
+        # A fold without an error is no part of a difference: its NaN would be in those of all the others too.
+        errors = np.where(self._compared[:, None], self.errors, 0.0)
+        variances: Array = share[:, :, None] * errors**2
+        return variances
 
     @cached_property
     def _p_values(self) -> Array:
@@ -158,6 +172,11 @@ class FoldsLoss:
     def worse(self) -> list[str]:
         """Names of the folds whose loss is above that of the others beyond chance, the worst first."""
         return [self.fold_names[k] for k in self._worse()]
+
+    @property
+    def not_compared(self) -> list[str]:
+        """Names of the folds that were not compared with the others: too few rows, or the same loss in all of them."""
+        return [name for name, yes in zip(self.fold_names, self._compared, strict=True) if not yes]
 
     def costs_more(self, fold: str) -> dict[str, float]:
         """Return the features that save less in a fold than in the others beyond chance, and how much less.
@@ -204,10 +223,12 @@ class FoldsLoss:
         """Return a data frame with index ``fold``, in the order of the folds.
 
         Columns: ``loss`` and ``base`` of the fold, the ``error`` of its loss over rows, ``above_others``, the
-        difference from the mean loss of the other folds, with ``above_error`` and ``p_adjusted``, and ``worse``.
+        difference from the mean loss of the other folds, with ``above_error`` and ``p_adjusted``, and ``worse``, which
+        is NA for folds that were not compared.
         """
         import pandas as pd
 
+        worse = set(self._worse())
         columns = {
             "loss": self.loss,
             "error": self.errors[:, 0],
@@ -215,7 +236,7 @@ class FoldsLoss:
             "above_others": self.above_others[:, 0],
             "above_error": self.above_error[:, 0],
             "p_adjusted": self.p_adjusted,
-            "worse": [name in self.worse for name in self.fold_names],
+            "worse": pd.array([_yes_or_na(k in worse, self._compared[k]) for k in range(len(self.means))], "boolean"),
         }
         return pd.DataFrame(columns, index=self._index)
 
@@ -259,7 +280,7 @@ class FoldsLoss:
         )
 
     def _of_worse_folds(self) -> list[str]:
-        if not np.isfinite(self.p_adjusted).any():
+        if not self._compared.any():
             return [f"Whether a fold is worse than the others was not tested: {self._untested_because}."]
         sentences = []
         for k in self._worse()[:MOST_NAMED]:
@@ -279,7 +300,10 @@ class FoldsLoss:
         if len(self._worse()) > MOST_NAMED:
             sentences.append(f"{counted(len(self._worse()) - MOST_NAMED, 'further fold')} are worse than the others.")
         if not sentences:
-            sentences.append("No fold has a higher loss than the others beyond chance.")
+            of = " that was compared" if self.not_compared else ""
+            sentences.append(f"No fold{of} has a higher loss than the others beyond chance.")
+        if self.not_compared:
+            sentences.append(f"Left out of the comparison of folds: {self._untested_because}.")
         sentences.append(
             f"Folds are compared over {'blocks of rows' if self.in_blocks else 'rows'}, with their models as they are: "
             "a worse fold has more difficult rows, or a worse model, and this does not tell which."
@@ -288,10 +312,19 @@ class FoldsLoss:
 
     @property
     def _untested_because(self) -> str:
+        """Why folds were not compared, with their names."""
         if len(self.means) == 1:
             return "there is one fold only"
         units = "blocks of rows" if self.in_blocks else "rows"
-        return f"folds have fewer than 10 {units}, or the same loss in all of them"
+        known, few = np.isfinite(self.errors[:, 0]), self.n_units < LEAST_UNITS
+        reasons = []
+        for of, what in (few, f"fewer than {LEAST_UNITS} {units}"), (~few, f"the same loss in all {units}"):
+            names = [escaped(self.fold_names[k]) for k in np.flatnonzero(of & ~known)]
+            if names:
+                reasons.append(f"{enumerated(names, MOST_NAMED)} {'has' if len(names) == 1 else 'have'} {what}")
+        if known.sum() == 1:
+            reasons.append(f"so {escaped(self.fold_names[int(known.argmax())])} has no other to be compared with")
+        return "; ".join(reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values. Numbers that are not known are None."""
@@ -307,6 +340,7 @@ class FoldsLoss:
             "error_of_mean": plain_numbers(self.error_of_mean),
             "alpha": self.alpha,
             "worse": self.worse,
+            "not_compared": self.not_compared,
         }
 
     @classmethod
@@ -325,7 +359,7 @@ class FoldsLoss:
             ``to_dict`` did not write this.
         """
         fields = record(plain, FIELDS, "loss.")
-        worse = list(fields.pop("worse"))
+        worse, not_compared = list(fields.pop("worse")), list(fields.pop("not_compared"))
         found = cls(**fields)
         shape = (len(fold_names), FIRST + len(found.feature_names))
         if found.fold_names != fold_names or found.means.shape != shape or found.errors.shape != shape:
@@ -339,7 +373,14 @@ class FoldsLoss:
             raise Malformed("the parts of loss do not add up")
         if not 0 < found.alpha < 1 or worse != found.worse:
             raise Malformed("loss.worse does not follow from its numbers")
+        if not_compared != found.not_compared:
+            raise Malformed("loss.not_compared does not follow from its numbers")
         return found
+
+
+def _yes_or_na(yes: bool, known: bool) -> bool | None:
+    """Return whether something is so, or None, which pandas shows as NA, if it is not known."""
+    return yes if known else None
 
 
 def _within(error: float) -> str:
@@ -376,4 +417,5 @@ FIELDS = {
     "error_of_mean": or_missing,
     "alpha": number,
     "worse": texts,
+    "not_compared": texts,
 }

@@ -25,6 +25,7 @@ from debias.results.gate_outcome import (
 )
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
+from debias.results.windows import why_not_judged
 from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart, with_sign
 
 if TYPE_CHECKING:
@@ -147,10 +148,8 @@ def _biased(changes: Changes) -> Result:
         return _not_compared(rule, changes, wanted)
     mean = next((each for each in changes.means if each.of == "residual"), None)
     if mean is None or np.isnan(mean.p_value):
-        few = counted(changes.reference.n_periods, "period")
-        return Result(
-            rule, GateStatus.NOT_JUDGED, "none", wanted, f"{few} to compare with do not show how much means vary"
-        )
+        reason = why_not_judged("residual", changes.reference.n_periods, changes.warnings)
+        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, reason)
     since = "" if mean.since is None else f", of all periods since {escaped(mean.since)}"
     before, after = told_apart(mean.before, mean.after)
     reason = f"mean residual {before} before, {after} recently (p = {mean.p_value:.3g}{since})"

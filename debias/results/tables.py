@@ -390,6 +390,8 @@ FORMAT = {
     "z": _z,
     "p_value": _p_values,
     "p_adjusted": _p_values,
+    "data_p_adjusted": _p_values,
+    "model_p_adjusted": _p_values,
     "shift": _z,
     "shift_p_adjusted": _p_values,
     "shifted": _yes,

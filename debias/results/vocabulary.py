@@ -170,6 +170,8 @@ class ScoreCause(Word):
     DATA = "data"
     MODEL = "model"
     BOTH = "data and model"
+    DATA_MODEL_UNTESTED = "data, model untested"
+    MODEL_DATA_UNTESTED = "model, data untested"
     UNCHANGED = "no change detected"
     UNTESTED = "untested"
 
@@ -295,6 +297,12 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         ScoreCause.DATA: Display("data", colour=BLUE, mark="\N{BLACK CIRCLE}", marker="o"),
         ScoreCause.MODEL: Display("model", colour=VERMILION, mark="\N{BLACK SQUARE}", marker="s"),
         ScoreCause.BOTH: Display("data and model", colour=VERMILION, mark="\N{BLACK DIAMOND}", marker="D"),
+        ScoreCause.DATA_MODEL_UNTESTED: Display(
+            "data, model untested", colour=BLUE, mark="\N{BLACK CIRCLE}", marker="o"
+        ),
+        ScoreCause.MODEL_DATA_UNTESTED: Display(
+            "model, data untested", colour=VERMILION, mark="\N{BLACK SQUARE}", marker="s"
+        ),
         ScoreCause.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
         ScoreCause.UNTESTED: Display("untested", "not tested", GREY, "\N{BLACK SQUARE}", "s"),
     },

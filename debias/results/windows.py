@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from debias.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ENOUGH_PERIODS = 8
+"""With fewer periods a window does not show how much they vary."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,33 @@ class MeanOfPeriods:
     changed: bool
     most: str
     since: str | None = None
+
+
+def not_judged_mean(of: str) -> str:
+    """Return how a warning begins that says why the mean of something is not judged at any look."""
+    return f"the mean {of} is not judged: "
+
+
+def why_not_judged(of: str, n_periods: int, warnings: Sequence[str]) -> str:
+    """Return why the mean of something has no p-value.
+
+    Parameters
+    ----------
+    of : str
+        "residual", for example.
+    n_periods : int
+        Number of periods to compare with.
+    warnings : sequence of str
+        Those of the comparison.
+    """
+    begin = not_judged_mean(of)
+    told = next((text.removeprefix(begin) for text in warnings if text.startswith(begin)), None)
+    if told is not None:
+        return told
+    if n_periods >= ENOUGH_PERIODS:
+        return "the means of these periods are not known"
+    verb = "does" if n_periods == 1 else "do"
+    return f"{counted(n_periods, 'period')} to compare with {verb} not show how much means vary"
 
 
 def waiting_in_words(n_newer: int) -> str:

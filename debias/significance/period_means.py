@@ -97,13 +97,29 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     at = np.arange(len(OF))
     p_value = smallest[at, output]
+    largest = np.maximum(*(np.abs(each.mean).max(axis=(0, 1)) for each in (before, after)))
     return MeansComparison(
-        centre[at, output],
-        recent[at, output],
+        *without_rounding(centre[at, output], recent[at, output], largest[output]),
         p_value,
         p_value <= level,
         tuple(int(np.argmax(np.abs(deviation[:, k, j]))) for k, j in enumerate(output)),
     )
+
+
+def without_rounding(before: Array, after: Array, largest: Array) -> tuple[Array, Array]:
+    """Return means of two windows without what is rounding error of their sums.
+
+    Means of the same rows in another order are equal then, and a mean that is 0 but for rounding is 0.
+
+    Parameters
+    ----------
+    before, after : array
+    largest : array
+        Largest mean of a period, in size, of the same output.
+    """
+    tiny = ROUNDING * largest
+    after = np.where(np.abs(after - before) <= tiny, before, after)
+    return np.where(np.abs(before) <= tiny, 0.0, before), np.where(np.abs(after) <= tiny, 0.0, after)
 
 
 def _of_mean(after: PeriodMeans, size: float, n_before: int) -> float:

@@ -306,9 +306,13 @@ def test_merge_makes_the_history_and_adds_what_is_missing(run, tmp_path):
     assert len(debias.History.open(path).periods) == 24
     other = tmp_path / "other.history"
     add(run, other, 1, "--part", "two")
-    done = run("merge", path, other)
-    assert (done.exit_code, done.stdout) == (0, f"{other}: 1 part added\n")
-    assert "warning: period 2026-11-01, part 'two' has the same rows as period 2026-11-01" in done.stderr
+    done = run("merge", path, other)  # the rows of the whole period, under a name
+    assert (done.exit_code, done.stdout) == (0, f"{other}: 0 parts added\n")
+    again = tmp_path / "again.history"
+    add(run, again, 1, "--part", "two", at="2026-11-02")
+    done = run("merge", path, again)
+    assert (done.exit_code, done.stdout) == (0, f"{again}: 1 part added\n")
+    assert "warning: period 2026-11-02, part 'two' has the same rows as period 2026-11-01" in done.stderr
 
 
 def test_a_rule_may_be_allowed_not_to_be_judged(run, tmp_path):

@@ -343,6 +343,25 @@ def test_why_a_mean_is_not_judged():
     assert reasons(60, 7, longer) == [None]
 
 
+def test_every_place_says_that_weeks_are_compared(model, days, tmp_path):
+    """The residual of each day is alike to that of the day before, and 20 days have less than 8 weeks."""
+    history = debias.History(model, tmp_path / "slow.history")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        for number in range(30):
+            X, y = days(number)
+            history.add(X, y + 2.0 * (number // 5 % 2), at=FIRST + timedelta(number), rows="held-out")
+    found = history.changes(**GIVEN)
+    because = "periods of the reference depend on those before them, so that weeks are compared, and it has 2 complete"
+    (warned,) = [text for text in found.warnings if text.startswith("the mean residual is not judged")]
+    assert because in warned
+    (line,) = debias.History.fleet(history.path, **GIVEN).lines
+    (said,) = [text for text in line.not_judged if text.startswith("the mean residual")]
+    assert said == warned.replace(" is not judged", "")
+    rule = found.check({"must_not_be_biased": True}).results[0]
+    assert f"the mean residual: {rule.reason}" == said
+
+
 @pytest.mark.slow
 def test_of_histories_in_which_nothing_changes_few_are_ever_found(tmp_path):
     """20 models of 10 features, 60 and 300 days of 100 rows with skewed errors, one look a day."""

@@ -2,10 +2,12 @@
 
 import html
 from dataclasses import replace
+from io import StringIO
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
 from xgboost import XGBRegressor
@@ -15,6 +17,7 @@ from debias.data.groups import Grouping
 from debias.errors import HistoryError
 from debias.monitor.scores import scores_with_errors
 from debias.p_values import holm
+from debias.results.console import print_data_or_model
 from debias.results.data_or_model import DataOrModel
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
@@ -132,7 +135,9 @@ def test_few_days_before_leave_only_the_model_tested(old, without_a, days):
     found = new.data_or_model(recent=10, reference=5)
     assert np.isnan(found.data_p_adjusted).all()
     assert not np.isnan(found.model_p_adjusted).any()
-    assert found.verdict[0] == "model"
+    assert found.verdict[0] == "model, data untested"
+    assert found.which("model") == []
+    assert "data, model untested" not in found.verdict
     assert (
         "Whether the data changed scores is not tested: the window before has fewer than 8 periods." in found.summary()
     )
@@ -251,6 +256,46 @@ def found(old, without_a, days):
     new = debias.History(without_a, old.path, label="new")
     new.backfill(rows_of(days), trained_until=None)
     return new.data_or_model(recent=10)
+
+
+def test_what_was_not_tested_is_told_alike_everywhere(found):
+    """Each question is open in turn, for all features or for one."""
+    nan, tiny = np.full(3, np.nan), np.array([1e-6, 0.5, 0.7])
+    whole = replace(found, data_p_adjusted=tiny[::-1], model_p_adjusted=tiny)
+    assert whole.headline.endswith("and both those of none")
+    data = replace(found, data_p_adjusted=nan, model_p_adjusted=tiny)
+    model = replace(found, data_p_adjusted=tiny, model_p_adjusted=nan)
+    one = replace(found, data_p_adjusted=np.array([np.nan, 0.2, 0.7]), model_p_adjusted=tiny)
+    assert data.verdict == ["model, data untested", "untested", "untested"]
+    assert model.verdict == ["data, model untested", "untested", "untested"]
+    assert one.verdict == ["model, data untested", "no change detected", "no change detected"]
+    assert data.headline == (
+        "Of 3 features, the model changed the scores of 1; whether the data changed scores was not tested"
+    )
+    assert model.headline == (
+        "Of 3 features, the data changed the scores of 1; whether the model changed scores was not tested"
+    )
+    assert one.headline == (
+        "Of 3 features, the data changed the scores of none, the model those of 1, and both those of none; 1 was not "
+        "tested, or not completely"
+    )
+    none = replace(data, model_p_adjusted=np.array([np.nan, 0.5, 0.7]))
+    assert none.headline == (
+        "Of 3 features, no change of a score by the model was detected; whether the data changed scores was not "
+        "tested, and for 1 feature whether the model did"
+    )
+    for each in (data, model, one):
+        first = each.verdict[0]
+        page, shell = html.unescape(each.to_html()), Console(file=StringIO(), width=200)
+        print_data_or_model(shell, each)
+        for shown in (page, repr(each), shell.file.getvalue(), each.to_json()):
+            assert first in shown
+        assert each.headline in page
+        for shown in (page, shell.file.getvalue()):
+            assert "< 0.001" in shown
+            assert "0.0000 " not in shown
+        assert any("changed these scores was not tested" in text for text in each.summary())
+        assert DataOrModel.from_dict(each.to_dict()).verdict == each.verdict
 
 
 @pytest.mark.thorough

@@ -653,10 +653,48 @@ def test_merging_warns_of_rows_that_are_counted_twice(model, tmp_path, days):
     one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
     for number in range(2):
         one.add(*days(number), at=number)
-        two.add(*days(number), at=number, part="machine-2")
+        two.add(*days(number), at=number + 2, part="machine-2")
     with pytest.warns(debias.DebiasWarning, match="same rows as period 0.*with 1 other part") as warned:
         assert one.merge(two.path) == 2
     assert len(warned) == 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_merging_knows_the_rows_of_a_whole_period_that_come_in_parts(model, tmp_path, days, weighted):
+    """In both directions nothing is added; parts of which some are missing have a warning, and other rows none."""
+    whole, parts, some, rest, other = (debias.History(model, tmp_path / name) for name in "wpsro")
+    for number in range(2):
+        X, y = days(number)
+        weight = np.random.default_rng(number).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+        whole.add(X, y, at=number, sample_weight=weight)
+        for part, rows in (("a", slice(0, 20)), ("b", slice(20, None))):
+            parts.add(X[rows], y[rows], at=number, part=part, sample_weight=weight[rows])
+        some.add(X[:20], y[:20], at=number, part="a", sample_weight=weight[:20])
+        rest.add(X[20:], y[20:], at=number, part="b", sample_weight=weight[20:])
+        other.add(*days(number + 10), at=number, part="late")
+    before = whole.scores()
+    assert parts.merge(whole.path) == 0
+    assert whole.merge(parts.path) == 0
+    assert whole.merge(parts.path, replace=True) == 0
+    pd.testing.assert_frame_equal(whole.scores(), before)
+    assert whole.periods["n_rows"].tolist() == [60, 60]
+    with pytest.warns(debias.DebiasWarning, match="period 0, part 'a' may have rows that .* without a part.*1 other"):
+        assert whole.merge(some.path) == 2
+    with pytest.warns(debias.DebiasWarning, match="period 0: its parts with names have together the same rows"):
+        assert whole.merge(rest.path) == 2
+    for number in range(2):
+        whole.remove(at=number, part="a"), whole.remove(at=number, part="b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert whole.merge(other.path) == 2
+
+
+def test_parts_that_are_the_whole_period_again_have_a_warning(model, path, days):
+    history, (X, y) = debias.History(model, path), days(0)
+    history.add(X, y, at=0)
+    history.add(X[:20], y[:20], at=0, part="a")
+    with pytest.warns(debias.DebiasWarning, match="period 0: its parts with names .* each is counted twice"):
+        history.add(X[20:], y[20:], at=0, part="b")
 
 
 def test_merging_keeps_labels(model, retrained, tmp_path, days):
@@ -693,8 +731,8 @@ def test_merging_tells_of_labels_and_of_rows_that_are_counted_twice(model, retra
     debias.History(retrained, one.path, label="prod").add(*days(5), at=5)
     for number in range(2):
         one.add(*days(number), at=number)
-        two.add(*days(number), at=number, part="machine-2")
-    text = "'model 2' stays without a label: .*; period 0, part 'machine-2' has the same rows.*with 1 other part$"
+        two.add(*days(number), at=number + 2, part="machine-2")
+    text = "'model 2' stays without a label: .*; period 2, part 'machine-2' has the same rows.*with 1 other part$"
     with pytest.warns(debias.DebiasWarning, match=text) as warned:
         assert one.merge(two.path) == 2
     assert len(warned) == 1

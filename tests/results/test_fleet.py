@@ -32,6 +32,35 @@ def only(k):
     return np.arange(5) == k
 
 
+def test_further_reasons_do_not_read_as_further_features():
+    """A list of features ends in "and 1 more" too, and a reason more is no feature more."""
+    two = {"faded": only(1), "changed": only(1), "shifted": only(3), "shift": np.full(5, 0.6)}
+    assert "more reason" not in headline_of(made(**two))
+    three = two | {"unseen_before": np.full(5, 0.01), "unseen_after": np.where(only(4), 0.07, 0.05)}
+    one = made(**three)
+    assert len(Findings.of(one).reasons()) == 3
+    assert headline_of(one).endswith("; and 1 more reason.")
+    assert headline_of(replace(one, repeated=(0.0, 0.5))).endswith("; and 2 more reasons.")
+
+
+@pytest.mark.parametrize(
+    ("n_periods", "warnings", "because"),
+    [
+        (1, (), "1 period to compare with does not show how much means vary"),
+        (7, (), "7 periods to compare with do not show how much means vary"),
+        (20, ("the mean residual is not judged: weeks are compared",), "weeks are compared"),
+        (20, ("the mean response is not judged: weeks are compared",), "the means of these periods are not known"),
+    ],
+)
+def test_why_the_mean_residual_is_not_judged_is_the_reason_of_the_comparison(n_periods, warnings, because):
+    one = made()
+    unknown = (replace(SAME[0], p_value=nan),)
+    one = replace(one, means=unknown, warnings=warnings, reference=replace(one.reference, n_periods=n_periods))
+    assert f"the mean residual: {because}" in Findings.of(one).not_judged()
+    (rule,) = [each for each in one.check({"must_not_be_biased": True}).results if each.rule == "must_not_be_biased"]
+    assert (rule.status, rule.reason) == ("not judged", because)
+
+
 def test_without_a_finding_there_is_no_reason():
     found = Findings.of(made())
     assert found.reasons() == []

@@ -9,6 +9,8 @@ from sklearn.model_selection import KFold
 from xgboost import XGBRegressor
 
 from debias.p_values import holm
+from debias.results.fields import Malformed
+from debias.results.folds_loss import FoldsLoss
 from debias.rows.loss_parts import loss_parts
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
@@ -96,7 +98,63 @@ def test_few_rows_or_one_fold_are_not_tested(n_rows):
     _, found, *_ = made(n_rows)
     assert np.isnan(found.p_adjusted).all()
     assert found.worse == []
+    assert found.of_folds()["worse"].isna().all()
     assert "was not tested" in found.summary()[-1]
+
+
+def test_a_fold_of_few_rows_changes_nothing_for_the_others():
+    """Folds of 40, 5, 30 and 60 rows, against sums by hand without the fold of 5."""
+    folds, found, *_ = made((40, 5, 30, 60), shift=3.0)
+    without = {name: fold for name, fold in folds.items() if name != "fold 1"}
+    ends = np.cumsum([0, 40, 30, 60])
+    test = [np.arange(*each) for each in zip(ends[:-1], ends[1:], strict=True)]
+    as_if_absent = losses_of_folds(without, [None] * 3, test, 130, 0.05)
+    kept = [0, 2, 3]
+    for name in ("above_others", "above_error", "p_adjusted", "costs_p_adjusted"):
+        assert getattr(found, name)[kept].tolist() == getattr(as_if_absent, name).tolist(), name
+        assert np.isnan(getattr(found, name)[1]).all()
+    p = []
+    for k in kept:
+        others = [j for j in kept if j != k]
+        above = found.loss[k] - np.mean([found.loss[j] for j in others])
+        parts = [found.errors[k, 0] ** 2, *(found.errors[j, 0] ** 2 / 4 for j in others)]
+        freedom = sum(parts) ** 2 / sum(v**2 / found.freedom[j] for v, j in zip(parts, [k, *others], strict=True))
+        p.append(stats.t.sf(above / np.sqrt(sum(parts)), freedom))
+        assert found.above_others[k, 0] == pytest.approx(above)
+        assert found.above_error[k, 0] == pytest.approx(np.sqrt(sum(parts)))
+    np.testing.assert_allclose(found.p_adjusted[kept], holm(np.array(p)))
+    assert (found.worse, found.not_compared) == (["fold 3"], ["fold 1"])
+    worse = found.of_folds()["worse"]
+    assert worse.iloc[kept].tolist() == [False, False, True]
+    assert worse.isna().tolist() == [False, True, False, False]
+    assert "Left out of the comparison of folds: fold 1 has fewer than 10 rows." in found.summary()
+    again = FoldsLoss.read(found.to_dict(), found.fold_names)
+    assert again.to_dict() == found.to_dict()
+    with pytest.raises(Malformed, match="not_compared does not follow"):
+        FoldsLoss.read(found.to_dict() | {"not_compared": []}, found.fold_names)
+
+
+def test_why_a_fold_was_not_compared_is_said_of_this_fold():
+    folds, *_ = made((40, 5, 7, 30))
+    same = folds["fold 3"]
+    rows = RowLosses(same.losses.feature_names, np.full(30, 2.0), 2.0 + same.losses.saved.sum(axis=1),
+                     same.losses.saved, same.losses.used)  # fmt: skip
+    folds["fold 3"] = LossOfFold("log loss", rows, same.weight, None)
+    test = [np.arange(len(fold.weight)) for fold in folds.values()]
+    found = losses_of_folds(folds, [None] * 4, test, 82, 0.05)
+    assert found.of_folds()["worse"].isna().all()
+    assert found.summary()[1:] == [
+        "Whether a fold is worse than the others was not tested: fold 1 and fold 2 have fewer than 10 rows; fold 3 has "
+        "the same loss in all rows; so fold 0 has no other to be compared with."
+    ]
+    folds["fold 4"] = LossOfFold("log loss", made((25,), seed=1)[0]["fold 0"].losses, np.ones(25), None)
+    found = losses_of_folds(folds, [None] * 5, [*test, np.arange(25)], 107, 0.05)
+    assert found.not_compared == ["fold 1", "fold 2", "fold 3"]
+    assert found.summary()[1:3] == [
+        "No fold that was compared has a higher loss than the others beyond chance.",
+        "Left out of the comparison of folds: fold 1 and fold 2 have fewer than 10 rows; fold 3 has the same loss in "
+        "all rows.",
+    ]
 
 
 def test_two_folds_have_no_error_of_their_mean():

@@ -79,3 +79,15 @@ def test_the_error_rate_is_the_level():
     rng = np.random.default_rng(3)
     found = [compare_means(means(rng.normal(size=20)), means(rng.normal(size=7)), 0.05).changed[0] for _ in range(1000)]
     assert 0.02 < np.mean(found) < 0.064  # 5 %, and 2 standard errors; Bonferroni's bound is below
+
+
+def test_rounding_errors_of_sums_are_no_change_of_a_mean():
+    """The same numbers, added in another order, and numbers that are 0 but for rounding."""
+    values = [0.1, 0.7, -0.3, 0.2, 0.9, 0.4, -0.6, 0.3]
+    found = compare_means(means(values), means([sum(values[::-1]) / 8 + 5.6e-17]), 0.05)
+    assert found.after.tolist() == found.before.tolist()
+    balanced = [1.0, -1.0] * 4
+    found = compare_means(means(balanced), means([-2.08e-17]), 0.05)
+    assert (found.before.tolist(), found.after.tolist()) == ([0.0] * 3, [0.0] * 3)
+    small = compare_means(means(balanced), means([1e-6]), 0.05)
+    assert small.after.tolist() == [1e-6] * 3  # a small mean stays
