@@ -809,10 +809,9 @@ def _shift(
     worst = _worst(at, squared_w * n_here, n_groups)
     known = worst >= 0
     number = np.flatnonzero(used)[worst] if known.any() else np.zeros(n_groups, dtype=np.int64)
-    shares = [
-        np.where(known, _ratio(window.total.n[left[number]], window.total.n[split[number]]), np.nan)
-        for window in windows
-    ]
+    shares, at_worst = np.full((len(windows), n_groups), np.nan), number[known]
+    for of_window, window in zip(shares, windows, strict=True):  # without splits in the model all stay missing
+        of_window[known] = _ratio(window.total.n[left[at_worst]], window.total.n[split[at_worst]])
     p_adjusted = holm(p_value)
     made_of = tuple(grouping.names[k] for k in grouping.index)
     told = ensemble if made_of == ensemble.feature_names else ensemble.with_sources(made_of)

@@ -1,4 +1,4 @@
-"""Faults of a weak feature beside a strong one: the strong one may cost more, or its own part may not change."""
+"""Faults of a weak feature beside a strong one, which may cost more; and a model without splits."""
 
 import numpy as np
 import pandas as pd
@@ -49,3 +49,16 @@ def test_the_column_that_moved_is_tried_although_what_it_saves_did_not_change(tm
     # A column that is broken is acquitted by chance at about a fifth of the level.
     assert tried >= 4
     assert named >= tried - 1
+
+
+def test_a_model_without_splits_has_no_shift_to_tell(tmp_path):
+    X, y = drawn(200, 0, 2)
+    model = GradientBoostingClassifier(n_estimators=2, min_samples_leaf=200, random_state=0).fit(X, y)
+    history = debias.History(model, tmp_path / "a.history")
+    for day in range(12):
+        X, y = drawn(30 + day, day, 2)  # of a model without splits, rows are alike if their responses are
+        history.add(X, y if day < 9 else None, at=day, rows="held-out")
+    found = history.changes(3).provisional
+    assert found.waiting.n_periods == 3
+    assert not found.statistics["shifted"].any()
+    assert np.isnan(found.statistics["left_after"]).all()
