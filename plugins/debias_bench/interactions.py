@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.results.vocabulary import Confirmation
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, with_error
 from debias_bench.runner import machine_line
@@ -227,8 +226,8 @@ def _trial(setting: Setting, number: int) -> dict[str, Any]:
     members = [tuple(position.get(name, -1) for name in each) for each in found.sets]
     is_true = np.array([each in truth.sets for each in members], dtype=bool)
     false = found.tested & ~np.array([each in truth.sets + truth.unclear for each in members], dtype=bool)
-    confirmed = np.array([each == Confirmation.CONFIRMED for each in found.verdict], dtype=bool)
-    either = confirmed | np.array([each == Confirmation.SIMILAR for each in found.verdict], dtype=bool)
+    confirmed = np.array([each == "confirmed" for each in found.verdict], dtype=bool)
+    either = confirmed | np.array([each == "confirmed, or a similar pair" for each in found.verdict], dtype=bool)
     scores: dict[str, Any] = {"single": float((found.p_value[false] <= ALPHA).mean()) if false.any() else 0.0}
     for which, of_words in ((confirmed, ""), (either, WITH_SIMILAR)):
         scores[f"any false{of_words}"] = bool(which[false].any())
