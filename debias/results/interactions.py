@@ -46,6 +46,8 @@ ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "fdr_by": partial(p_values.false_discovery, any_dependence=True),
 }
 ARRAYS = ("score", "standard_error", "z", "p_value", "p_apart", "total", "spread")
+MOST_NAMED = 5
+"""Sentences name at most this many pairs that may stand in for others."""
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 UNTESTED_BECAUSE = (
     "one is tested for every 20 rows, those that vary most beyond additive functions, which does not depend on the "
@@ -294,12 +296,16 @@ class Interactions(ReportedResult):
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
         sentences = [self.headline]
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
+        unclear = self.confirmed_or_similar
         sentences += [
             f"{named_together(pair)} may stand in for {' or '.join(map(named_together, others))}: their features are "
             "correlated, and beside products of such pairs it is not confirmed."
-            for pair, others in self.confirmed_or_similar.items()
+            for pair, others in list(unclear.items())[:MOST_NAMED]
         ]
-        if self.confirmed or self.confirmed_or_similar:
+        if len(unclear) > MOST_NAMED:
+            n_more = counted(len(unclear) - MOST_NAMED, "more pair")
+            sentences.append(f"{n_more} may stand in for others too: see confirmed_or_similar.")
+        if self.confirmed or unclear:
             sentences.append(
                 "A share is the part of the covariance of the response and the model's output that needs these "
                 "features together, beyond additive functions of all columns and the other interactions."

@@ -185,8 +185,8 @@ def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Arr
         scale = np.sqrt((1 + r[k] ** 2) * (1 + correlation[one, other] ** 2))
         with_pair = np.abs(r[one] * s[other] + r[other] * s[one]) / scale
         with_pair[(one == min(j, k)) & (other == max(j, k))] = 0.0
-        first = np.argsort(-with_pair, kind="stable")[:MOST_SIMILAR]
-        first = first[with_pair[first] >= LEAST_ALONG]
+        near = np.flatnonzero(with_pair >= LEAST_ALONG)  # few of many pairs, so that they are sorted quickly
+        first = near[np.argsort(-with_pair[near], kind="stable")[:MOST_SIMILAR]]
         of_pair[j, k] = tuple((int(one[at]), int(other[at])) for at in first)
         np.maximum(along, with_pair, out=along)
     order = np.argsort(-along, kind="stable")[: max(most, 0)]

@@ -406,6 +406,9 @@ def test_headlines_count_both_kinds():
     assert headline(p_value).startswith("2 of 6 tested interactions are confirmed, if")
     neither = headline([0.5] * 6)
     assert neither.startswith("2 of 6 tested interactions are confirmed for these or similar ones, if none of the rows")
+    many = replace(found, p_value=np.full(6, 1e-9), p_apart=np.full(6, 0.5)).summary()
+    assert sum("may stand in for" in sentence for sentence in many) == 5 + 1
+    assert "1 more pair may stand in for others too: see confirmed_or_similar." in many
     one = headline([1e-9 if k == min(apart) else 0.5 for k in range(6)])
     assert one.startswith("1 of 6 tested interactions is confirmed, if none of the rows is a training row: ")
     assert "; 1 more is confirmed for this or a similar pair: " in one
