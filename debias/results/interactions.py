@@ -57,6 +57,10 @@ NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
     "model, the response does not go with the part of the output that needs these features and no other"
 )
+OF_SIMILAR = (
+    "Pairs with correlated features are tested a second time, also given products of these other pairs, at the same "
+    "error rate. Only pairs that pass both tests are called confirmed without a similar pair."
+)
 OF_FOLDS = (
     "The tests of the folds are added up, with an allowance for the rows that folds share. The error rate holds for "
     "interactions that were named before anyone looked at these rows."
@@ -319,6 +323,8 @@ class Interactions(ReportedResult):
                 f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {at_most}{self.n_functions:,} additive "
                 f"functions, {self.n_rows:,} rows{dependent}."
             )
+        if any(self.similar):
+            sentences.append(OF_SIMILAR)
         if n_tested and self.n_folds is not None:
             sentences.append(OF_FOLDS)
         if len(self.triples):
@@ -372,6 +378,9 @@ class Interactions(ReportedResult):
         fields["similar"] = tuple(tuple(map(tuple, pairs.tolist())) for pairs in fields["similar"])
         if any(len(fields[name]) != len(sets) for name in (*ARRAYS, "similar")):
             raise Malformed(f"its columns do not have {len(sets)} entries")
+        alone = np.array([not pairs for pairs in fields["similar"]], dtype=bool)
+        if not np.array_equal(fields["p_apart"][alone], fields["p_value"][alone], equal_nan=True):
+            raise Malformed("p_apart differs from p_value where no pair is similar")
         of_folds = [fields[name] for name in ("tested_folds", "confirmed_folds") if fields[name] is not None]
         if any(each.size != len(sets) for each in of_folds) or len(of_folds) != 2 * (fields["n_folds"] is not None):
             raise Malformed("tested_folds or confirmed_folds contradicts n_folds")

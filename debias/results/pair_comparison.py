@@ -113,8 +113,9 @@ class PairComparison(BaseResult):
     def disagreements(self) -> pd.DataFrame:
         """Pairs about which SHAP interactions and the test disagree, by rank of their SHAP interaction.
 
-        With K confirmed pairs (at least 1 is taken), these are the pairs that SHAP puts among its first K and that are
-        not confirmed, and the confirmed pairs that it puts behind. Empty if no pair was tested.
+        With K confirmed pairs (those that may stand in for similar ones are among them; at least 1 is taken), these are
+        the pairs that SHAP puts among its first K and that are not confirmed, and the confirmed pairs that it puts
+        behind. Empty if no pair was tested.
 
         Returns
         -------

@@ -168,13 +168,13 @@ def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Arr
     scores : array of shape (n_rows, n_features)
         From :func:`feature_scores`.
     pairs : sequence of (int, int)
-        Those that are tested.
+        Those that are tested, the smaller number first.
     share : array of shape (n_rows,)
         Weights of the rows, 1 on average.
     most : int
         Largest number of products: those of the pairs that are most similar to another.
     """
-    number = _unit(scores, share)
+    number, _ = _unit(scores, share)
     correlation = number.T @ (share[:, None] * number) / len(share)
     one, other = np.triu_indices(len(correlation), 1)
     along = np.zeros(one.size)
@@ -184,7 +184,7 @@ def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Arr
         # Of normal scores, whose products have the variance 1 + r^2.
         scale = np.sqrt((1 + r[k] ** 2) * (1 + correlation[one, other] ** 2))
         with_pair = np.abs(r[one] * s[other] + r[other] * s[one]) / scale
-        with_pair[(one == min(j, k)) & (other == max(j, k))] = 0.0
+        with_pair[(one == j) & (other == k)] = 0.0
         near = np.flatnonzero(with_pair >= LEAST_ALONG)  # few of many pairs, so that they are sorted quickly
         first = near[np.argsort(-with_pair[near], kind="stable")[:MOST_SIMILAR]]
         of_pair[j, k] = tuple((int(one[at]), int(other[at])) for at in first)
@@ -193,14 +193,7 @@ def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Arr
     order = order[along[order] >= LEAST_ALONG]
     one, other = one[order], other[order]
     column: dict[tuple[int, ...], int] = {(j, k): at for at, (j, k) in enumerate(np.c_[one, other].tolist())}
-    return SimilarProducts(_unit(number[:, one] * number[:, other], share), column, of_pair)
-
-
-def _unit(functions: Array, share: Array) -> Array:
-    """Return functions with weighted mean 0 and standard deviation 1; those that do not vary are 0."""
-    centred = functions - np.average(functions, axis=0, weights=share)
-    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
-    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-10)
+    return SimilarProducts(_unit(number[:, one] * number[:, other], share)[0], column, of_pair)
 
 
 def standardised(functions: Array, share: Array) -> Array:
@@ -212,11 +205,8 @@ def standardised(functions: Array, share: Array) -> Array:
     share : array of shape (n_rows,)
         Weights of the rows.
     """
-    centred = functions - np.average(functions, axis=0, weights=share)
-    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
-    varies = deviation > 1e-10 * np.abs(functions).max(axis=0, initial=0.0)
-    kept: Array = centred[:, varies] / deviation[varies]
-    return kept
+    unit, varies = _unit(functions, share)
+    return unit[:, varies]
 
 
 def orthonormal(standardised: Array, share: Array) -> Array:
@@ -246,6 +236,14 @@ def orthonormal_beside(basis: Array, standardised: Array, share: Array) -> Array
     for _ in range(2):  # the second time removes what rounding left
         left = left - basis @ (basis.T @ (share[:, None] * left))
     return _spanning(left, share)
+
+
+def _unit(functions: Array, share: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return functions with weighted mean 0 and standard deviation 1, and which of them vary; the others are 0."""
+    centred = functions - np.average(functions, axis=0, weights=share)
+    deviation = np.sqrt(np.average(centred**2, axis=0, weights=share))
+    varies: NDArray[np.bool_] = deviation > 1e-10 * np.abs(functions).max(axis=0, initial=0.0)
+    return np.divide(centred, deviation, out=np.zeros_like(centred), where=varies), varies
 
 
 def _spanning(functions: Array, share: Array) -> Array:

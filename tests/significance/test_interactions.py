@@ -1,5 +1,6 @@
 """The test of interactions against least squares by hand, scikit-learn's logistic regression, and its level."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +19,7 @@ from debias.results.vocabulary import Confirmation
 from debias.significance import interactions as of_test
 from debias.significance.additive_functions import (
     additive_functions,
+    feature_scores,
     functions_within,
     orthonormal,
     products,
@@ -361,6 +363,30 @@ def test_similar_pairs_are_those_whose_products_are_correlated():
     assert similar_products(z, [(0, 1)], share, 0).products.shape == (4000, 0)
 
 
+def test_scores_of_features_are_normal_scores_or_what_the_model_does_with_them():
+    rng = np.random.default_rng(0)
+    X, alone = rng.normal(size=(50, 4)), rng.normal(size=(50, 3))
+    X[:5, 0] = np.nan
+    columns = [np.array([0]), np.array([1]), np.array([2, 3])]
+    scores = feature_scores(X, np.array([False, True, False, False]), columns, alone)
+    np.testing.assert_array_equal(scores[:5, 0], 0)
+    ranks = pd.Series(X[5:, 0]).rank().to_numpy()
+    np.testing.assert_allclose(scores[5:, 0], norm.ppf((ranks - 0.5) / 45))
+    np.testing.assert_array_equal(scores[:, 1:], alone[:, 1:])  # a category, and a group of two columns
+
+
+def test_a_stand_in_of_categories_is_told_apart():
+    X, y = with_stand_in(0, product=1.5)
+    X["stand-in"] = pd.cut(X["stand-in"], 12, labels=list("cafbldgkhiej"))
+    found = debias.interactions(*fitted(X, y, 1000, n_estimators=100, learning_rate=0.1, enable_categorical=True))
+    assert found.confirmed == [("cause", "b")]
+    # What the model does with the category alone is the score of its feature.
+    place = found.sets.index(("b", "stand-in"))
+    names = [(found.feature_names[j], found.feature_names[k]) for j, k in found.similar[place]]
+    assert names == [("cause", "b")]
+    assert found.p_apart[place] != found.p_value[place]
+
+
 def with_stand_in(seed, product=1.0, n=2000, rho=0.95):
     """A product of the first two columns, of which the model sees the first one, or only a column that goes with it."""
     rng = np.random.default_rng(seed)
@@ -387,6 +413,10 @@ def test_a_pair_that_may_stand_in_for_another_is_not_confirmed_as_this_pair():
     assert read.confirmed_or_similar == found.confirmed_or_similar
     page = found.to_html()
     assert "confirmed, or a similar pair" in page
+    assert "are tested a second time" in page
+    changed = found.to_dict() | {"similar": [[]] * 6}
+    with pytest.raises(debias.errors.DebiasError, match="p_apart differs from p_value"):
+        Interactions.from_json(json.dumps(changed))
     # The same pair without the other column is confirmed: what is not there cannot be told.
     X, y = with_stand_in(0, rho=0.3)
     apart = debias.interactions(*fitted(X, y, 1000, n_estimators=100, learning_rate=0.1))
