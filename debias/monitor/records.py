@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.monitor.settling import Counts
     from debias.monitor.store import Content, Part, Period, Series
 
     State = dict[str, NDArray[Any]]
@@ -368,6 +369,8 @@ class Records:
         period = self.period_at(series, moment)
         if period is not None and self._is_answered(series, period, part, state, source):
             return False
+        if not (part or old) and self._wait_together(series, there, state):
+            return False
         instead_of = old if part or old else there
         if instead_of and not replace:
             raise HistoryError(_other_rows(moment, part, instead_of, number, source))
@@ -389,6 +392,17 @@ class Records:
             sums=seal(UNLABELLED, FORMAT, {**_facts(series, moment, part, number), **about._asdict()}, stored),
         )
         return True
+
+    def whole_waits(self, series: Series, moment: Moment, state: Counts) -> bool:
+        """Return whether the part without a name of a period waits and has the same rows, as far as counts tell."""
+        there = self.content.waiting(series.id, moment.text)
+        return self._wait_together(series, [each for each in there if not each.part], state)
+
+    def _wait_together(self, series: Series, parts: Sequence[Waiting], state: Counts) -> bool:
+        """Return whether waiting parts have together the same rows, as far as counts tell."""
+        if not parts or sum(each.n_rows for each in parts) != n_rows(state):  # before any sums are read
+            return False
+        return within(together(self.waiting_state(series, each)[0] for each in parts), state) is True
 
     def n_answered(self, series: Series, parts: Sequence[Waiting]) -> int:
         """Return how many rows of the waiting parts of a period have responses."""
@@ -768,9 +782,16 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
                             "without a part already. If it has, they are counted twice: remove the part then"
                         )
                     repeated.append(text)
+        waits_as_whole: dict[str, bool] = {}
         for waiting in source.content.waiting(series.id):
             moment = waiting.moment if waiting.kind != "label" else waiting.moment.without_key
             state, about = source.waiting_state(series, waiting)
+            if waiting.at not in waits_as_whole:  # the other way round, `wait` tells
+                there = source.content.waiting(series.id, waiting.at)
+                everything = together(source.waiting_state(series, each)[0] for each in there)
+                waits_as_whole[waiting.at] = target.whole_waits(own, moment, everything)
+            if waiting.part and waits_as_whole[waiting.at]:
+                continue
             if target.wait(own, moment, waiting.part, state, about, replace, source=source.content.path):
                 number += 1
                 repeated.append(target.repeated(own, moment, waiting.part, state, waits=True))

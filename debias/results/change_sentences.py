@@ -173,16 +173,24 @@ def _no_loss(changes: Changes) -> list[str]:
 
 
 def _not_tested(changes: Changes) -> list[str]:
-    missing = _where(~changes.tested)
+    n_features, used = len(changes.feature_names), changes.statistics["used"]
+    unused = _where(~used)
+    sentences = []
+    if unused:
+        sentences.append(
+            f"No tree splits on {len(unused):,} of {counted(n_features, 'feature')}, so whether the response to "
+            f"{'it' if len(unused) == 1 else 'them'} changed is not known: {_named(changes, unused)}."
+        )
+    missing = _where(used & ~changes.tested)
     if not missing:
-        return []
-    n_features = len(changes.feature_names)
+        return sentences
     undetected = ChangeVerdict.UNDETECTED.phrase.capitalize()
     gone = [k for k in missing if changes.statistics["undetected"][k]]
     no_longer = "" if not gone else f" {undetected} among these: {_named(changes, gone)}."
     return [
+        *sentences,
         f"The change of {len(missing):,} of {counted(n_features, 'feature')} could not be tested: "
-        f"{_named(changes, missing)}.{no_longer}"
+        f"{_named(changes, missing)}.{no_longer}",
     ]
 
 
@@ -282,13 +290,18 @@ def that_moved(changes: Changes, names: Iterable[str]) -> list[str]:
 
 def _shifted(changes: Changes) -> str:
     size = changes.statistics["shift"]
-    unknown = _where(np.isnan(size))
+    used = changes.statistics["used"]
+    if not used.any():
+        return "No shift was tested: the model has no splits."
+    unknown = _where(np.isnan(size) & used)
     too_few = f" Too few rows to tell at the splits on {_named(changes, unknown)}." if unknown else ""
     found = sorted(_where(changes.statistics["shifted"]), key=lambda k: -size[k])
-    if len(unknown) == size.size:
+    if len(unknown) == used.sum():
         return "No shift was tested: no split has enough rows."
     if not found:
-        any_feature = "any feature with enough rows" if unknown else "any feature"
+        any_feature = (
+            "any feature with enough rows" if unknown else "any feature" if used.all() else "the other features"
+        )
         least = f"(effect size {SMALLEST_SHIFT:g} or more)"
         return f"No shift of the rows was detected at the splits on {any_feature} {least}.{too_few}"
 

@@ -93,7 +93,7 @@ class Changes(ReportedResult):
     -----
     With ``looks="any"``, the p-values of the loss, of what each feature costs, and of the means hold at any look;
     docs/monitoring.md says what this rests on. Nothing else is judged then: the p-values of the response and of shifts
-    are NaN, every `verdict` is "not compared", `loss` has no causes, and `provisional` is None.
+    are NaN, every `verdict` is "not compared" or "no splits", `loss` has no causes, and `provisional` is None.
 
     The test of change is about the response: whether it depends on the feature in another way than before. It is made
     so that other rows (drift in X) are no change. Those are in ``shift``. docs/methods.md has the formulas.
@@ -120,6 +120,7 @@ class Changes(ReportedResult):
         "undetected",
         "comparable",
         "kept",
+        "used",
         "unseen_before",
         "unseen_after",
         "shift",
@@ -171,7 +172,7 @@ class Changes(ReportedResult):
 
     @property
     def tested(self) -> NDArray[np.bool_]:
-        """For each feature whether its change was tested: its standard error is known."""
+        """For each feature whether its change was tested: trees split on it, and its standard error is known."""
         if not self.compared:
             return np.zeros(len(self.feature_names), dtype=bool)
         return np.isfinite(self.statistics["response_error"]) & np.isfinite(self.statistics["p_adjusted"])
@@ -188,7 +189,8 @@ class Changes(ReportedResult):
             statistics["informative_before"] & ~statistics["changed"] & ~statistics["kept"] & statistics["comparable"]
         )
         size = statistics["shift"]
-        return np.asarray(faded | np.isnan(size) | (size >= SMALLEST_SHIFT) & ~statistics["shifted"])
+        shift = np.isnan(size) & statistics["used"] | (size >= SMALLEST_SHIFT) & ~statistics["shifted"]
+        return np.asarray(faded | shift)
 
     @cached_property
     def verdict(self) -> list[ChangeVerdict]:
@@ -198,7 +200,8 @@ class Changes(ReportedResult):
         - "changed (weaker)", "changed (stronger)": the response changed, by the adjusted p-value;
         - "no longer distinguishable": it was, and no change was detected. This may be for lack of rows;
         - "no change detected";
-        - "not compared": there were no two windows, or no test of this feature.
+        - "not compared": there were no two windows, or no test of this feature;
+        - "no splits": no tree splits on it, so a history cannot tell whether the response to it changed.
         """
         if not self.compared:
             return [ChangeVerdict.NOT_COMPARED] * len(self.feature_names)
@@ -208,6 +211,8 @@ class Changes(ReportedResult):
             if statistics["faded"][k]
             else (ChangeVerdict.WEAKER if statistics["response_change"][k] < 0 else ChangeVerdict.STRONGER)
             if statistics["changed"][k]
+            else ChangeVerdict.UNUSED
+            if not statistics["used"][k]
             else ChangeVerdict.NOT_COMPARED
             if not statistics["tested"][k]
             else ChangeVerdict.UNDETECTED
@@ -235,7 +240,7 @@ class Changes(ReportedResult):
         index = feature_index(self.feature_names)
         if not self.compared:
             return pd.DataFrame({"verdict": list(map(str, self.verdict))}, index=index)
-        left_out = ("changed", "faded", "undetected", "comparable", "kept", "left_before", "left_after")
+        left_out = ("changed", "faded", "undetected", "comparable", "kept", "used", "left_before", "left_after")
         frame = pd.DataFrame(
             {name: self.statistics[name] for name in self.STATISTICS if name not in left_out}, index=index
         )

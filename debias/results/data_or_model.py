@@ -171,10 +171,12 @@ class DataOrModel(ReportedResult):
         )
         if not data + model + both:
             return f"{of}, no change of a score was detected{rest}"
-        return (
-            f"{of}, the data changed the scores of {data or 'none'}, the model those of {model or 'none'}, and both "
-            f"those of {both or 'none'}{rest}"
-        )
+        counts = ((data, "the data"), (model, "the model"), (both, "both the data and the model"))
+        found = [f"{what} changed the scores of {number:,}" for number, what in counts if number]
+        n_alike = len(self.which(ScoreCause.UNCHANGED))
+        if n_alike:
+            found.append(f"no change of the scores of {n_alike:,} was detected")
+        return f"{of}, {'; '.join(found)}{rest}"
 
     def _of_one(self, tested: str, other: str) -> str:
         """Return how many scores the one changed, where the other was tested for no feature."""

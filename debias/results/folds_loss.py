@@ -73,7 +73,8 @@ class FoldsLoss:
     A mean over folds is about models that are trained on as many rows, over other data sets of the same kind. Its
     standard error comes from the differences S between folds, with the correction for shared training rows of Nadeau
     and Bengio (2003): S sqrt(1 / K + n_test / n_train). It is rather too large (docs/folds.md). The error of one fold
-    is about its model on other rows of the same kind.
+    is about its model on other rows of the same kind. What is the same in all rows of a fold, as the part of a feature
+    that its model does not use, adds nothing to the error of a comparison of folds.
 
     A fold is compared with the mean of the others by a one-sided Welch test over rows, adjusted by Holm's method over
     folds. A fold whose loss has no error is not compared, and is not among the others (`not_compared`). In folds that
@@ -125,6 +126,7 @@ class FoldsLoss:
         """Standard error of `above_others`, over rows; NaN if not compared."""
         error = np.sqrt(self._variances.sum(axis=1))
         error[~self._compared] = np.nan
+        error[error == 0] = np.nan
         return error
 
     @cached_property
@@ -139,8 +141,8 @@ class FoldsLoss:
         n_folds, n_compared = len(self.means), int(self._compared.sum())
         share = np.full((n_folds, n_folds), 1 / max(n_compared - 1, 1) ** 2)
         np.fill_diagonal(share, 1.0)
-        # A fold without an error is no part of a difference: its NaN would be in those of all the others too.
-        errors = np.where(self._compared[:, None], self.errors, 0.0)
+        # What is the same in all rows of a fold that is compared does not vary: a feature that its model does not use.
+        errors = np.where(self._compared[:, None], np.nan_to_num(self.errors), 0.0)
         variances: Array = share[:, :, None] * errors**2
         return variances
 

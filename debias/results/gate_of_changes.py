@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 RULE_OF_PAIRS = "pairs_must_not_fade"
 NO_ROWS = "no split has enough rows to compare"
+NO_SPLITS = "no tree splits on it"
+WITHOUT_SPLITS = "the model has no splits"
 Judged = tuple[GateStatus, str, str]
 """Status, value and reason of a rule for one feature."""
 LONGER_WINDOW = "judged in the last"
@@ -202,15 +204,13 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
 
 
 def _all(rule: str, wanted: str, changes: Changes) -> Result:
-    """Check a rule for all features: those that can fade are the ones that were informative."""
+    """Check a rule for all features: those that were informative can fade, and rows can shift where trees split."""
     fades = rule == "must_not_fade"
-    number = (
-        np.flatnonzero(changes.statistics["informative_before"]) if fades else np.arange(len(changes.feature_names))
-    )
+    number = np.flatnonzero(changes.statistics["informative_before" if fades else "used"])
     results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in number}
     if not results:
         nothing = "no feature was distinguishable from noise in the reference window, so none can fade"
-        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, nothing)
+        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, nothing if fades else WITHOUT_SPLITS)
     status = _worst(results)
     n_not = sum(result[0] is not GateStatus.PASSED for result in results.values())
     reason = _reasons(changes, results, status)
@@ -282,7 +282,9 @@ def _largest_shift(changes: Changes, limit: float) -> Result:
     rule, allowed = "max_shift", f"<= {limit:g}"
     if not changes.compared:
         return _not_compared(rule, changes, allowed)
-    results = {k: _shifts(changes, k, limit) for k in range(len(changes.feature_names))}
+    results = {int(k): _shifts(changes, int(k), limit) for k in np.flatnonzero(changes.statistics["used"])}
+    if not results:
+        return Result(rule, GateStatus.NOT_JUDGED, "none", allowed, WITHOUT_SPLITS)
     status = _worst(results)
     reason, size = (
         _reasons(changes, results, status),
@@ -337,6 +339,8 @@ def _fades_here(changes: Changes, k: int) -> Judged:
         return GateStatus.FAILED, verdict, f"{reason}: the column may be stuck, empty, or in another unit"
     if changes.any_look is not None:
         return GateStatus.NOT_JUDGED, verdict, f"not judged at any look: {NOT_AT_ANY_LOOK}"
+    if verdict is ChangeVerdict.UNUSED:
+        return GateStatus.NOT_JUDGED, verdict, f"{NO_SPLITS}, so whether the response to it changed is not known"
     if verdict is ChangeVerdict.NOT_COMPARED:
         return GateStatus.NOT_JUDGED, verdict, "its change could not be tested"
     if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
@@ -356,6 +360,8 @@ def _shifts_here(changes: Changes, k: int, limit: float | None) -> Judged:
     size, p_adjusted = changes.statistics["shift"][k], changes.statistics["shift_p_adjusted"][k]
     if changes.any_look is not None:
         return GateStatus.NOT_JUDGED, "none", f"not judged at any look: {NOT_AT_ANY_LOOK}"
+    if not changes.statistics["used"][k]:
+        return GateStatus.NOT_JUDGED, ChangeVerdict.UNUSED, NO_SPLITS
     if np.isnan(size) or np.isnan(p_adjusted):
         return GateStatus.NOT_JUDGED, "none", NO_ROWS
     reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"

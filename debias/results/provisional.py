@@ -58,6 +58,7 @@ class Provisional:
         "expected_after",
         "expected_error",
         "expected_p_adjusted",
+        "used",
         "shift",
         "shift_p_adjusted",
         "shifted",
@@ -88,7 +89,7 @@ class Provisional:
         """
         import pandas as pd
 
-        names = [name for name in self.STATISTICS if not name.startswith("left_")]
+        names = [name for name in self.STATISTICS if name != "used" and not name.startswith("left_")]
         frame = pd.DataFrame({name: self.statistics[name] for name in names}, index=feature_index(self.feature_names))
         frame["may_be_broken"] = [name in self.broken for name in self.feature_names]
         return frame.iloc[np.argsort(-np.nan_to_num(frame["shift"].to_numpy()), kind="stable")]
@@ -144,9 +145,11 @@ class Provisional:
     def _shifted(self) -> str:
         size, left = self.statistics["shift"], [self.statistics[f"left_{when}"] for when in ("before", "after")]
         found = sorted(np.flatnonzero(self.statistics["shifted"]).tolist(), key=lambda k: -size[k])
+        used = self.statistics["used"].astype(bool)
         if np.isnan(size).all():
-            return "Provisional: no shift was tested: no split has enough rows."
-        unknown = [escaped(self.feature_names[k]) for k in np.flatnonzero(np.isnan(size))]
+            because = "no split has enough rows" if used.any() else "the model has no splits"
+            return f"Provisional: no shift was tested: {because}."
+        unknown = [escaped(self.feature_names[k]) for k in np.flatnonzero(np.isnan(size) & used)]
         too_few = f" Too few rows to tell at the splits on {in_a_row(unknown, MOST_NAMED)}." if unknown else ""
         if not found:
             least = f"(effect size {SMALLEST_SHIFT:g} or more)"
@@ -170,7 +173,8 @@ class Provisional:
             return [f"Whether the values of a column are broken is not known: {escaped(self.no_broken_because)}."]
         changed = self.changed
         if not np.isfinite(expected["expected_p_adjusted"]).any():
-            return ["What the model expects to save by its features was not tested: there are too few periods."]
+            because = "there are too few periods" if expected["used"].any() else "the model has no splits"
+            return [f"What the model expects to save by its features was not tested: {because}."]
         if not changed.size:
             return ["Provisional: what the model expects to save by its features did not change beyond chance."]
         before, after = expected["expected_before"], expected["expected_after"]

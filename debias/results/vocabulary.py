@@ -145,6 +145,7 @@ class ChangeVerdict(Word):
     UNDETECTED = "no longer distinguishable"
     UNCHANGED = "no change detected"
     NOT_COMPARED = "not compared"
+    UNUSED = "no splits"
 
 
 class LossVerdict(Word):
@@ -281,6 +282,7 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         ),
         ChangeVerdict.UNCHANGED: Display("no change detected", mark="\N{BLACK CIRCLE}", marker="o"),
         ChangeVerdict.NOT_COMPARED: Display("not compared", mark="\N{BLACK SQUARE}", marker="s"),
+        ChangeVerdict.UNUSED: Display("no splits", mark="\N{WHITE CIRCLE}", marker="."),
     },
     LossVerdict: {
         LossVerdict.MORE: Display("costs more", colour=VERMILION, mark="\N{BLACK UP-POINTING TRIANGLE}", marker="^"),

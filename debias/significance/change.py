@@ -133,11 +133,13 @@ class WindowComparison:
         The feature is shown not to have faded, at the level alpha: a loss of more than `least` of the slope is
         excluded, or the score after is above 0 (Holm), and no change downwards was found. `looks` do not count here:
         they keep false alarms rare, and this is no alarm.
+    used : array of bool
+        Trees split on the feature.
     unseen_before, unseen_after : array of float64
         Share of the rows with a category that the model never saw, in the column of the group with most.
     shift : array of float64
         Effect size w of the shift of rows at the splits on the feature, see :mod:`debias.rows.shift`. NaN if no split
-        on it has enough rows; 0 if the model has none.
+        on it has enough rows, or the model has none.
     shift_p_value, shift_p_adjusted : array of float64
         Test that the shares of rows that go left are the same in both windows; NaN as `shift`.
     shifted : array of bool
@@ -201,6 +203,7 @@ class WindowComparison:
     undetected: Flags
     comparable: Flags
     kept: Flags
+    used: Flags
     unseen_before: Array
     unseen_after: Array
     shift: Array
@@ -299,6 +302,7 @@ def compare_windows(
     if windows[0].trees_digest != windows[1].trees_digest:
         raise RowsError("the two windows are of different models. Compare periods of one model")
     level = alpha / looks
+    used = used_in_splits(ensemble, grouping)
     found = _Estimates.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
@@ -315,10 +319,9 @@ def compare_windows(
     changed = p_adjusted <= level
     # That nothing was found in a few of the rows says nothing about the others.
     little = (_covered(ensemble, grouping, windows, found.overlap) < LITTLE_COVERED) & ~changed
-    response_error = np.where(little | alike, np.nan, errors.response)
+    response_error = np.where(little | alike | ~used, np.nan, errors.response)
     untested = np.isnan(response_error)
     change = found.score[1] - found.score[0]
-    used = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names)) > 0
     loss, no_loss = compare_losses(windows[0].losses, windows[1].losses, grouping, used, level)
     undetected = informative[0] & ~informative[1]
     # At alpha and not at the level of many looks: to say that nothing was lost is no alarm.
@@ -389,6 +392,11 @@ def compare_rows(
         "means": compare_means(windows[0].means, windows[1].means, level),
         "losses": tuple(window.losses for window in windows),
     }
+
+
+def used_in_splits(ensemble: TreeEnsemble, grouping: Grouping) -> Flags:
+    """Return for each feature or group whether trees split on it."""
+    return np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names)) > 0
 
 
 def groups_of(n_periods: int) -> NDArray[np.int64]:
@@ -799,9 +807,8 @@ def _shift(
         tail = f.sf(_ratio(statistic, one_tree), freedom, freedom_between)
     else:
         tail = chi2.sf(statistic, freedom)
-    # Without a split in the model, no drift of the feature matters. Other splits may have too few rows to tell.
-    testable = (n_splits > 0) | (np.bincount(group, minlength=n_groups) == 0)
-    p_value = np.where(n_splits > 0, tail, 1.0)
+    testable = n_splits > 0
+    p_value = np.where(testable, tail, 1.0)
     # As in `shift_of`, a split counts by the rows in question that reach it, here the recent ones.
     n_here = counts[2][used]
     squared_size = _ratio(np.bincount(at, squared_w * n_here, n_groups), np.bincount(at, n_here, n_groups))
@@ -816,6 +823,7 @@ def _shift(
     made_of = tuple(grouping.names[k] for k in grouping.index)
     told = ensemble if made_of == ensemble.feature_names else ensemble.with_sources(made_of)
     return {
+        "used": used_in_splits(ensemble, grouping),
         "shift": size,
         "shift_p_value": np.where(testable, p_value, np.nan),
         "shift_p_adjusted": np.where(testable, p_adjusted, np.nan),

@@ -74,8 +74,7 @@ def compare_waiting(
     from scipy.special import stdtr
 
     rows = compare_rows(before, after, grouping, level)
-    ensemble, n = after[0].ensemble, len(grouping.names)
-    used = np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=n) > 0
+    n, used = len(grouping.names), rows["used"]
     losses: tuple[PeriodLosses, PeriodLosses] = rows["losses"]
     names = ("expected_before", "expected_after", "expected_error", "expected_p_adjusted")
     statistics = dict.fromkeys(names, np.full(n, np.nan)) | {

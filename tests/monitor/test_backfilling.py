@@ -262,7 +262,10 @@ def test_what_was_not_tested_is_told_alike_everywhere(found):
     """Each question is open in turn, for all features or for one."""
     nan, tiny = np.full(3, np.nan), np.array([1e-6, 0.5, 0.7])
     whole = replace(found, data_p_adjusted=tiny[::-1], model_p_adjusted=tiny)
-    assert whole.headline.endswith("and both those of none")
+    assert whole.headline == (
+        "Of 3 features, the data changed the scores of 1; the model changed the scores of 1; no change of the scores "
+        "of 1 was detected"
+    )
     data = replace(found, data_p_adjusted=nan, model_p_adjusted=tiny)
     model = replace(found, data_p_adjusted=tiny, model_p_adjusted=nan)
     one = replace(found, data_p_adjusted=np.array([np.nan, 0.2, 0.7]), model_p_adjusted=tiny)
@@ -276,7 +279,7 @@ def test_what_was_not_tested_is_told_alike_everywhere(found):
         "Of 3 features, the data changed the scores of 1; whether the model changed scores was not tested"
     )
     assert one.headline == (
-        "Of 3 features, the data changed the scores of none, the model those of 1, and both those of none; 1 was not "
+        "Of 3 features, the model changed the scores of 1; no change of the scores of 2 was detected; 1 was not "
         "tested, or not completely"
     )
     none = replace(data, model_p_adjusted=np.array([np.nan, 0.5, 0.7]))
@@ -306,9 +309,9 @@ def test_the_result_is_written_read_drawn_and_shown(found, tmp_path):
     assert repr(again) == repr(found)
     assert found.to_csv().splitlines()[0].startswith("feature,change,data,")
     page = found.to_html()
-    assert (
-        found.headline
-        == "Of 3 features, the data changed the scores of 1, the model those of 1, and both those of none"
+    assert found.headline == (
+        "Of 3 features, the data changed the scores of 1; the model changed the scores of 1; no change of the scores "
+        "of 1 was detected"
     )
     for sentence in (found.headline, *found.summary()):
         assert sentence in html.unescape(page)

@@ -295,6 +295,25 @@ def test_merge_keeps_and_refuses_what_add_does(model, path, days):
     assert numbers(history) == []
 
 
+def test_a_whole_period_and_its_named_parts_wait_once(model, path, days):
+    """Whichever of the two was there before, in one history or in another one that is merged."""
+    (X, _), (Z, _) = days(0, 100), days(1, 100)
+    whole, parts, others = (debias.History(model, path.with_name(f"{name}.history")) for name in ("a", "b", "c"))
+    whole.add(X, at=0)
+    for name, rows in (("one", X[:30]), ("two", X[30:])):
+        parts.add(rows, at=0, part=name)
+        others.add(rows + 0.5 * (name == "two"), at=0, part=name)
+    assert whole.merge(parts.path) == 0
+    assert numbers(whole) == [[1, 100, 0]]
+    assert parts.merge(whole.path) == 0
+    parts.add(X[::-1], at=0)
+    assert numbers(parts) == [[2, 100, 0]]
+    assert whole.merge(others.path) == 2  # other rows of the same day are added to it
+    assert numbers(whole) == [[3, 200, 0]]
+    with pytest.raises(HistoryError, match="has 2 parts already"):
+        parts.add(Z, at=0)
+
+
 @pytest.mark.thorough
 def test_a_period_that_waits_in_part_is_one_period(model, path, days):
     history = filled(model, path, days, waiting=2)

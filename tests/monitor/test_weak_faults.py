@@ -62,3 +62,7 @@ def test_a_model_without_splits_has_no_shift_to_tell(tmp_path):
     assert found.waiting.n_periods == 3
     assert not found.statistics["shifted"].any()
     assert np.isnan(found.statistics["left_after"]).all()
+    assert "Provisional: no shift was tested: the model has no splits." in found.summary()
+    changes = history.changes(3)
+    assert set(changes.verdict) == {"no splits"}
+    assert changes.to_frame()[["p_adjusted", "shift"]].isna().all(axis=None)

@@ -22,7 +22,8 @@ from debias.results.windows import MeanOfPeriods, WindowOfPeriods
 
 NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
 FLAGS = (
-    "changed", "informative_before", "informative_after", "faded", "undetected", "comparable", "kept", "shifted",
+    "changed", "informative_before", "informative_after", "faded", "undetected", "comparable", "kept", "used",
+    "shifted",
 )  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def changes(**given):
         "faded": np.array([True, False, False, False, False]),
         "undetected": np.array([True, False, True, False, False]),
         "comparable": np.ones(5, dtype=bool),
+        "used": np.ones(5, dtype=bool),
         "shift": np.array([0.0, 0.05, 0.4, 0.0, 0.0]),
         "shift_p_adjusted": np.array([1.0, 0.2, 1e-6, 1.0, 1.0]),
         "shifted": np.array([False, False, True, False, False]),
@@ -135,7 +137,7 @@ def test_a_score_that_moves_against_the_response_is_explained():
 
 
 def test_the_summary_says_that_nothing_was_found_or_compared():
-    quiet = {name: np.zeros(5, dtype=bool) for name in FLAGS}
+    quiet = {name: np.zeros(5, dtype=bool) for name in FLAGS if name != "used"}
     sentences = changes(statistics=quiet, looks=365).summary()
     assert sentences[0] == "No change of the response was detected for any of 5 features."
     assert sentences[1] == "No shift of the rows was detected at the splits on any feature (effect size 0.1 or more)."
@@ -398,6 +400,47 @@ def test_what_cannot_be_judged_fails_with_the_reason():
     assert {result.reason for result in gate.results} == {NOTHING["not_compared_because"]}
     untested = changes(statistics={"response_error": np.full(5, np.nan)})
     assert untested.check({"must_not_fade": ["city"]}).results[0].reason == "its change could not be tested"
+
+
+def unused(which):
+    """Changes of a model that does not split on some of the five features."""
+    which = np.array(which, dtype=bool)
+    found = changes()
+    missing = {
+        name: np.where(which, np.nan, found.statistics[name])
+        for name in ("response_error", "p_value", "p_adjusted", "shift", "shift_p_adjusted")
+    }
+    flags = {name: found.statistics[name] & ~which for name in ("changed", "faded", "undetected", "shifted")}
+    return changes(statistics=missing | flags | {"used": ~which})
+
+
+def test_features_without_splits_are_not_judged_and_are_no_part_of_all():
+    found = unused([0, 0, 0, 1, 1])
+    assert found.verdict[3:] == ["no splits", "no splits"]
+    assert not found.undecided[3:].any()
+    assert found.tested.tolist() == [True, True, True, False, False]
+    summary = " ".join(found.summary())
+    assert "No tree splits on 2 of 5 features, so whether the response to them changed is not known: noise, " in summary
+    assert "could not be tested" not in summary
+    assert "Too few rows" not in summary
+    gate = found.check({"must_not_shift": "all", "max_shift": 0.5})
+    assert [(each.rule, each.status, each.value) for each in gate.results] == [
+        ("max_shift", "passed", "0.40"),
+        ("must_not_shift", "failed", "1 of 3"),
+    ]
+    named = found.check({"must_not_shift": ["noise"], "must_not_fade": ["noise"]})
+    assert [each.status for each in named.results] == ["not judged"] * 2
+    assert all("no tree splits on it" in each.reason for each in named.results)
+
+
+def test_of_a_model_without_splits_nothing_is_told_by_feature():
+    found = unused([1, 1, 1, 1, 1])
+    assert set(found.verdict) == {"no splits"}
+    assert "No shift was tested: the model has no splits." in found.summary()
+    assert "No change of the response was tested." in found.summary()
+    gate = found.check({"must_not_shift": "all", "max_shift": 0.5})
+    assert {each.reason for each in gate.results} == {"the model has no splits"}
+    assert {each.status for each in gate.results} == {"not judged"}
 
 
 def test_a_column_that_cannot_be_compared_any_more_is_lost():

@@ -22,6 +22,7 @@ def provisional(**given):
         "expected_after": np.array([0.3, 0.15, 0.1, 0.0]),
         "expected_error": np.full(4, 0.02),
         "expected_p_adjusted": np.array([1e-6, 0.01, 0.9, np.nan]),
+        "used": np.ones(4, dtype=bool),
         "shift": np.array([0.4, 0.05, 0.02, np.nan]),
         "shift_p_adjusted": np.array([1e-9, 0.5, 1.0, np.nan]),
         "shifted": np.array([True, False, False, False]),

@@ -261,13 +261,14 @@ def test_a_change_in_the_few_rows_that_can_be_compared_counts():
         assert np.isnan(comparison.p_adjusted[0]) != changed
 
 
-def test_a_feature_without_splits_has_not_changed():
+def test_whether_the_response_to_a_feature_without_splits_changed_is_not_known():
     X, y = drawn(0, 400)
     X[:, 3] = 0
     forest = RandomForestRegressor(5, min_samples_leaf=5, random_state=0).fit(X, y)
     comparison = found(forest, stream(1, 9), stream(2, 9))
-    assert comparison.response_error[3] == 0
-    assert comparison.p_adjusted[3] == 1
+    assert not comparison.used[3]
+    assert np.isnan([comparison.response_error[3], comparison.p_adjusted[3], comparison.shift[3]]).all()
+    assert not [comparison.changed[3], comparison.shifted[3], comparison.kept[3]].count(True)
 
 
 def test_a_split_that_divides_no_rows_tells_nothing(forest):
@@ -337,8 +338,19 @@ def test_shift_is_that_of_the_shares_at_the_splits():
     assert comparison.shift_p_value[feature] == pytest.approx(2 * student.sf(np.sqrt(squared_z[0]), np.inf))
     assert comparison.shift_split[feature] == f"x{feature} <= {threshold:.4g}"
     others = np.arange(4) != feature
-    assert (comparison.shift_p_value[others] == 1).all()
-    assert np.isnan(comparison.left_before[others]).all()
+    assert comparison.used.tolist() == (~others).tolist()
+    for name in (
+        "shift",
+        "shift_p_value",
+        "shift_p_adjusted",
+        "response_error",
+        "p_value",
+        "p_adjusted",
+        "left_before",
+    ):
+        assert np.isnan(getattr(comparison, name)[others]).all(), name
+        assert np.isfinite(getattr(comparison, name)[feature]), name
+    assert not (comparison.changed | comparison.kept | comparison.shifted)[others].any()
 
 
 def test_looks_share_alpha(forest):

@@ -80,6 +80,36 @@ def test_the_worst_fold_is_named_with_its_feature_and_parts_add_up():
     assert found.of_folds()["worse"].tolist() == [False, False, True]
 
 
+def test_a_feature_that_the_model_of_a_fold_does_not_use_is_compared():
+    """Its part there is 0 in all rows and has no error: it is compared with the mean of the others, by their error."""
+    folds, _, test, n_rows = made((40, 30, 60))
+    last = folds["fold 2"].losses
+    saved = last.saved.copy()
+    saved[:, 0] = 0.0
+    unused = RowLosses(last.feature_names, last.base - saved.sum(axis=1), last.base, saved, last.used)
+    folds["fold 2"] = LossOfFold("log loss", unused, folds["fold 2"].weight, None)
+    found = losses_of_folds(folds, [None] * 3, test, n_rows, 0.05)
+    assert np.isnan(found.errors[2, 2])
+    variances = found.errors[:2, 2] ** 2 / 4
+    error = np.sqrt(variances.sum())
+    assert found.above_error[2, 2] == pytest.approx(error)
+    freedom = variances.sum() ** 2 / (variances**2 / found.freedom[:2]).sum()
+    p = stats.t.sf(found.means[:2, 2].mean() / error, freedom)
+    assert p < 0.001
+    smallest = np.sort(found._p_values[:, 2:].ravel())
+    assert p == pytest.approx(smallest[0])
+    assert found.costs_p_adjusted[2, 0] == pytest.approx(9 * p)
+    assert list(found.costs_more("fold 2")) == ["a"]
+    for fold in folds:  # in no fold: nothing to compare
+        own = folds[fold].losses
+        saved = own.saved * [0.0, 1.0, 1.0]
+        none = RowLosses(own.feature_names, own.base - saved.sum(axis=1), own.base, saved, own.used)
+        folds[fold] = LossOfFold("log loss", none, folds[fold].weight, None)
+    found = losses_of_folds(folds, [None] * 3, test, n_rows, 0.05)
+    assert np.isnan(found.costs_p_adjusted[:, 0]).all()
+    assert np.isfinite(found.costs_p_adjusted[:, 1:]).all()
+
+
 def test_blocks_are_the_units():
     folds, found, *_ = made((60, 60), blocks=5)
     fold = folds["fold 0"]

@@ -65,6 +65,7 @@ def made_changes(names, seed=0, compared=True):
         "undetected": kind == 1,
         "comparable": np.ones(kind.size, dtype=bool),
         "kept": kind == 3,
+        "used": np.ones(kind.size, dtype=bool),
         "unseen_before": np.zeros(kind.size),
         "unseen_after": np.zeros(kind.size),
         "shift": rng.uniform(0, 0.3, kind.size),

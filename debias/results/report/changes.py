@@ -64,6 +64,11 @@ READING: tuple[tuple[str | ChangeVerdict, str], ...] = (
         "means that the change could not be tested, for example because hardly any rows of the two windows are in the "
         "same leaves. The warnings say why.",
     ),
+    (
+        ChangeVerdict.UNUSED,
+        "means that no tree splits on the feature. A history keeps sums at splits, so it cannot tell whether the "
+        "response to the feature changed.",
+    ),
     (ChangeVerdict.UNCHANGED, "does not prove that nothing changed. With more rows a change may be detected."),
 )
 
