@@ -163,6 +163,12 @@ class FoldsAudit(ReportedResult):
         names = set(self.feature_names).intersection(*tested) if tested else set()
         return {name: reason for name, reason in tested[0].items() if name in names} if tested else {}
 
+    @property
+    def unused_features(self) -> list[str]:
+        """The features that no tree of the model of any fold splits on; see ``Audit.unused_features``."""
+        unused = set(self.feature_names).intersection(*(audit.unused_features for audit in self.audits.values()))
+        return [name for name in self.feature_names if name in unused]
+
     def where_tested(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values, one per feature, with NaN for the features that no fold could test."""
         return np.where([name in self.untested_features for name in self.feature_names], np.nan, values)

@@ -296,12 +296,15 @@ def of_rest(audit: Audit) -> list[str]:
 
 def of_unused(audit: Audit) -> list[str]:
     """Return which features no tree splits on."""
-    unused = audit.unused_features
+    return _no_splits(audit.unused_features, "this model")
+
+
+def _no_splits(unused: Sequence[str], of: str) -> list[str]:
     if not unused:
         return []
     them = "it" if len(unused) == 1 else "them"
     named = enumerated(unused, MOST_IN_HEADLINE)
-    return [f"No tree of this model splits on {named}. A model that is trained again may use {them}."]
+    return [f"No tree of {of} splits on {named}. A model that is trained again may use {them}."]
 
 
 def _twins(audit: Audit) -> list[str]:
@@ -584,7 +587,7 @@ def summary_of_folds(audit: FoldsAudit) -> list[str]:
         lines = [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit)]
         return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
     lines = [*notes, *_untested_folds(audit), headline_of_folds(audit), *of_untested(audit.untested_features)]
-    lines += [*_agreement(audit), *_ranks_of_folds(audit)]
+    lines += [*_no_splits(audit.unused_features, "any fold"), *_agreement(audit), *_ranks_of_folds(audit)]
     lines += [test_summary_of_folds(audit), *_error_of_folds(audit)]
     return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
 from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from xgboost import XGBRegressor
@@ -137,3 +138,17 @@ def test_a_file_keeps_them_and_a_wrong_one_is_refused(tmp_path):
         (tmp_path / "wrong.json").write_text(changed)
         with pytest.raises(debias.DebiasError, match="unused_features is not a list of features"):
             debias.Audit.from_json(tmp_path / "wrong.json")
+
+
+def test_a_feature_is_unused_over_folds_if_no_fold_splits_on_it():
+    folds, names = list(KFold(3).split(X)), list(X)
+    models = [
+        RandomForestRegressor(2, max_depth=2, max_features=1, random_state=seed).fit(X.iloc[train], Y.iloc[train])
+        for seed, (train, _) in enumerate(folds)
+    ]
+    of_each = [without_splits(model, names) for model in models]
+    found = debias.audit_folds(models, X, Y, cv=folds, random_state=0)
+    assert found.unused_features == [name for name in names if all(name in unused for unused in of_each)]
+    assert any(set(unused) != set(found.unused_features) for unused in of_each)
+    assert found.unused_features == ["constant"]
+    assert "No tree of any fold splits on constant. A model that is trained again may use it." in found.summary()
