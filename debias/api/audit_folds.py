@@ -223,7 +223,7 @@ def audit_folds(
                 if named is not None or loss:
                     request = replace(Request.of(fold.model, test_rows, rows="held-out", **settings), fold=proof)
                 if named is not None:
-                    pairs[fold.name] = interactions_of(request, named, None, error_rate)
+                    pairs[fold.name] = interactions_of(request, named, None, error_rate, told_apart=1.0)
                 if loss:
                     losses[fold.name] = loss_of_fold(request)
             if has_few_blocks and procedure is not None:

@@ -138,7 +138,9 @@ def interactions(
     return interactions_of(request, features, with_, error_rate)
 
 
-def interactions_of(request: Request, features: Any, with_: str | None, error_rate: ErrorRate) -> Interactions:
+def interactions_of(
+    request: Request, features: Any, with_: str | None, error_rate: ErrorRate, told_apart: float | None = None
+) -> Interactions:
     """Return the tested interactions of a request; parameters as for :func:`interactions`."""
     request.passed.refuse_batches("debias.interactions")
     procedure = Procedure.of("auto", error_rate)
@@ -158,7 +160,9 @@ def interactions_of(request: Request, features: Any, with_: str | None, error_ra
                 f"the rows are in {n_blocks} blocks, and debias.interactions needs at least {FEWEST_BLOCKS}: what "
                 "varies between fewer blocks is not known well enough"
             )
-    return _tested(prepared, evaluated, _Asked.of(prepared.grouping.names, features, with_), procedure)
+    if told_apart is None:  # with the family-wise error rate, pairs that are confirmed join the model of the test
+        told_apart = 0.0 if procedure.error == "fwer" else procedure.alpha
+    return _tested(prepared, evaluated, _Asked.of(prepared.grouping.names, features, with_), procedure, told_apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +221,7 @@ def _names_of(item: Any) -> tuple[Any, ...]:
     return tuple(item)
 
 
-def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> Interactions:
+def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told_apart: float) -> Interactions:
     ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
     X, n, n_groups, seed = rows.table.matrix(ensemble), rows.node_sums.n, len(names), prepared.request.seed
     meets = pairs_on_paths(ensemble, group, n_groups)
@@ -248,6 +252,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure) -> I
         group,
         is_asked,
         procedure.alpha,
+        told_apart,
     )
     place = {members: k for k, members in enumerate(sets)}
     at = np.array(

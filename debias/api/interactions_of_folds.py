@@ -75,6 +75,7 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
         return np.divide((weight * scores).sum(axis=0), scale, out=np.full(len(places), np.nan), where=some)
 
     z, apart = z_of("p_value"), z_of("p_apart")
+    some_apart = ~np.isnan(columns["p_apart"]).all(axis=0)  # a fold without one has no evidence, as with p = 1
     return Interactions(
         feature_names=first.feature_names,
         pairs=np.array([at for at in places if len(at) == 2], dtype=np.int64).reshape(-1, 2),
@@ -83,7 +84,7 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
         standard_error=np.where(some, np.sqrt(np.einsum("kp,kl,lp->p", error, correlation, error)), np.nan),
         z=z,
         p_value=np.where(some, upper_tail(np.nan_to_num(z)), np.nan),
-        p_apart=np.where(some, upper_tail(np.nan_to_num(apart)), np.nan),
+        p_apart=np.where(some & some_apart, upper_tail(np.nan_to_num(apart)), np.nan),
         similar=tuple(_similar(folds, at) for at in places),
         spread=mean("spread"),
         total=mean("total"),

@@ -57,8 +57,10 @@ NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
     "model, the response does not go with the part of the output that needs these features and no other"
 )
+NOT_BESIDE = "beside products of such pairs it is not confirmed"
+TOO_FEW_ROWS = "there are too few rows for a test beside products of such pairs"
 OF_SIMILAR = (
-    "Pairs with correlated features are tested a second time, also given products of these other pairs, at the same "
+    "A confirmed pair is tested a second time, also given products of pairs with correlated features, at the same "
     "error rate. Only pairs that pass both tests are called confirmed without a similar pair."
 )
 OF_FOLDS = (
@@ -92,7 +94,8 @@ class Interactions(ReportedResult):
         Of the score; NaN if it was not tested. The p-value is one-sided.
     p_apart : array
         P-value of the same score beside products of similar pairs, for which the model may use this pair as a stand-in;
-        equal to `p_value` if no pair is similar.
+        equal to `p_value` if no pair is similar. NaN if the first test does not confirm it, so that there is no second
+        one, or if there are too few rows for these products.
     similar : tuple of tuples of (int, int)
         For each interaction the most similar pairs, at most three: those whose features are correlated with its own.
     spread : array
@@ -174,7 +177,8 @@ class Interactions(ReportedResult):
     def _adjusted(self, p_value: NDArray[np.float64]) -> NDArray[np.float64]:
         adjusted = np.full(len(p_value), np.nan)
         if self.tested.any():
-            adjusted[self.tested] = ADJUSTMENTS[self.error](p_value[self.tested])
+            known = np.where(np.isnan(p_value), 1.0, p_value)
+            adjusted[self.tested] = ADJUSTMENTS[self.error](known[self.tested])
         return adjusted
 
     @property
@@ -196,7 +200,7 @@ class Interactions(ReportedResult):
         """The pairs that are confirmed but may stand in for others, and these others, the most similar first.
 
         The response goes with what the model does with the two features. Beside products of similar pairs it does not,
-        so these rows do not tell which pair works together.
+        or there are too few rows to tell, so these rows do not tell which pair works together.
         """
         names, sets = self.feature_names, self.sets
         return {
@@ -301,9 +305,10 @@ class Interactions(ReportedResult):
         sentences = [self.headline]
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
         unclear = self.confirmed_or_similar
+        no_room = {self.sets[k] for k in np.flatnonzero(np.isnan(self.p_apart)).tolist()}
         sentences += [
             f"{named_together(pair)} may stand in for {' or '.join(map(named_together, others))}: their features are "
-            "correlated, and beside products of such pairs it is not confirmed."
+            f"correlated, and {TOO_FEW_ROWS if pair in no_room else NOT_BESIDE}."
             for pair, others in list(unclear.items())[:MOST_NAMED]
         ]
         if len(unclear) > MOST_NAMED:
@@ -323,7 +328,7 @@ class Interactions(ReportedResult):
                 f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {at_most}{self.n_functions:,} additive "
                 f"functions, {self.n_rows:,} rows{dependent}."
             )
-        if any(self.similar):
+        if any(pairs and p == p for pairs, p in zip(self.similar, self.p_apart.tolist(), strict=True)):
             sentences.append(OF_SIMILAR)
         if n_tested and self.n_folds is not None:
             sentences.append(OF_FOLDS)

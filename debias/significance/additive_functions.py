@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,10 +24,22 @@ HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
 ROWS_PER_FUNCTION_WITHIN = 10
 """So many rows for each product of functions of two columns of one group."""
+FEW_VALUES = 12
+"""In products, columns with at most this many values have an indicator of each, if there are enough rows."""
+ROWS_PER_INDICATOR = 5
+"""So many rows for each product of such indicators."""
+LEAST_CORRELATED = 0.15
+"""Where a value is missing, a column with at least this correlation works in its place."""
+ROWS_PER_FUNCTION_OF_MISSING = 10
+"""So many rows for each product of an indicator of missing values."""
 ROWS_PER_PRODUCT = 20
 """So many rows for each product of functions of two features."""
 LEAST_ALONG = 0.5
 """Two pairs are similar if the products of their features have at least this correlation."""
+LEAST_ALONG_APART = 0.25
+"""The same where the model uses the features of one of the pairs on no path together: it could not choose that pair."""
+NEARLY_EQUAL = 0.95
+"""The product of two features with at least this correlation is nearly the square of one, which is additive."""
 MOST_SIMILAR = 3
 """So many similar pairs are named."""
 MOST_KNOTS = {2: 7, 3: 2}
@@ -82,8 +94,53 @@ def functions_within(
     return np.column_stack(found)
 
 
+def functions_of_missing(
+    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], scores: Array, share: Array, most: int
+) -> Array:
+    """Return products of indicators of missing values with functions of correlated columns, (n_rows, n_functions).
+
+    Where a value is missing, a correlated column works in its place. So a response that is additive in the values is
+    not additive in the columns.
+
+    Parameters
+    ----------
+    X, categorical
+        As for :func:`additive_functions`.
+    scores : array of shape (n_rows, n_columns)
+        One number for each value, 0 where it is missing, from :func:`feature_scores`.
+    share : array of shape (n_rows,)
+        Weights of the rows, 1 on average.
+    most : int
+        Largest number of functions: those of the columns that are most correlated, by number of missing values.
+    """
+    missing = np.isnan(X)
+    if not missing.any() or most <= 0:
+        return np.empty((len(X), 0))
+    known = ~missing
+    number = _unit(scores, share)[0] * known
+    both = (share[:, None] * known).T @ known
+    squares = (share[:, None] * number**2).T @ known  # of column j where k is known
+    scale = np.sqrt(squares * squares.T)
+    size = np.abs(np.divide(number.T @ (share[:, None] * number), scale, out=np.zeros_like(both), where=scale > 0))
+    np.fill_diagonal(size, 0.0)
+    rank = size * np.sqrt(missing.mean(axis=0))[:, None]  # of the column with missing values, and of the other one
+    found, room = [np.empty((len(X), 0))], most
+    for at in np.argsort(-rank, axis=None, kind="stable").tolist():
+        j, k = divmod(at, X.shape[1])
+        if rank[j, k] == 0 or room <= 0:
+            break
+        if size[j, k] >= LEAST_CORRELATED:
+            functions = missing[:, [j]] * _few_functions(X[:, k], bool(categorical[k]), 1)
+            found.append(functions[:, :room])
+            room -= found[-1].shape[1]
+    return np.column_stack(found)
+
+
 def products(
-    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], features: Sequence[NDArray[np.int64]]
+    X: NDArray[np.floating[Any]],
+    categorical: NDArray[np.bool_],
+    features: Sequence[NDArray[np.int64]],
+    most_knots: int | None = None,
 ) -> Array:
     """Return products of a function of each of two or three features, shape (n_rows, n_products).
 
@@ -96,17 +153,27 @@ def products(
         As for :func:`additive_functions`.
     features : sequence of arrays of int64
         The columns of each feature.
+    most_knots : int, optional
+        Of the functions of each feature; by default as many as there are rows for.
     """
     per_feature = (len(X) / ROWS_PER_PRODUCT) ** (1 / len(features))
-    n_knots = int(np.clip((per_feature - 1) / 2, 1, MOST_KNOTS[len(features)]))
-    return _products_of(
-        [
-            np.column_stack(
-                [_few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns))) for j in columns]
-            )
-            for columns in features
-        ]
-    )
+    n_knots = int(np.clip((per_feature - 1) / 2, 1, most_knots or MOST_KNOTS[len(features)]))
+
+    def of_features(most_values: int) -> Array:
+        return _products_of(
+            [
+                np.column_stack(
+                    [
+                        _few_functions(X[:, j], bool(categorical[j]), max(1, n_knots // len(columns)), most_values)
+                        for j in columns
+                    ]
+                )
+                for columns in features
+            ]
+        )
+
+    found = of_features(FEW_VALUES)
+    return found if found.shape[1] <= len(X) // ROWS_PER_INDICATOR else of_features(0)
 
 
 def feature_scores(
@@ -139,61 +206,80 @@ def feature_scores(
     return scores
 
 
-class SimilarProducts(NamedTuple):
-    """Products of the features of pairs that are similar to other pairs.
+class SimilarPairs:
+    """The pairs of features that are similar to a pair: what a model does with one may stand in for another.
 
-    Parameters
-    ----------
-    products : array of shape (n_rows, n_products)
-        With mean 0 and standard deviation 1.
-    column : dict
-        The column of each pair that has one.
-    of_pair : dict
-        The pairs that are similar to each tested pair, the most similar first; at most `MOST_SIMILAR`.
-    """
-
-    products: Array
-    column: dict[tuple[int, ...], int]
-    of_pair: dict[tuple[int, ...], tuple[tuple[int, int], ...]]
-
-
-def similar_products(scores: Array, pairs: Sequence[tuple[int, ...]], share: Array, most: int) -> SimilarProducts:
-    """Return products of the scores of two features, of the pairs that are similar to tested pairs.
-
-    What a model does with one pair may stand in for another pair of correlated features. Of normal columns the
-    correlation of two products follows from those of their features (Isserlis 1918).
+    Two pairs are similar if the products of their features are correlated. Of normal columns that correlation follows
+    from those of the features (Isserlis 1918).
 
     Parameters
     ----------
     scores : array of shape (n_rows, n_features)
         From :func:`feature_scores`.
-    pairs : sequence of (int, int)
-        Those that are tested, the smaller number first.
     share : array of shape (n_rows,)
         Weights of the rows, 1 on average.
-    most : int
-        Largest number of products: those of the pairs that are most similar to another.
+    meets : array of bool of shape (n_features, n_features)
+        Which pairs share a path of a tree.
+    few_products : callable
+        Products of a few functions of two features.
     """
-    number, _ = _unit(scores, share)
-    correlation = number.T @ (share[:, None] * number) / len(share)
-    one, other = np.triu_indices(len(correlation), 1)
-    along = np.zeros(one.size)
-    of_pair: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {}
-    for j, k in pairs:
-        r, s = correlation[j], correlation[k]
+
+    def __init__(
+        self, scores: Array, share: Array, meets: NDArray[np.bool_], few_products: Callable[[int, int], Array]
+    ) -> None:
+        self._number, self._share, self._few_products = _unit(scores, share)[0], share, few_products
+        self._correlation = self._number.T @ (share[:, None] * self._number) / len(share)
+        self._one, self._other = np.triu_indices(len(meets), 1)
+        self._meets = meets[self._one, self._other]
+        self._own = self._correlation[self._one, self._other]
+        self._least = np.where(self._meets, LEAST_ALONG, LEAST_ALONG_APART)
+        self._least[np.abs(self._own) >= NEARLY_EQUAL] = np.inf
+
+    def named(self, pair: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Return the most similar pairs, the most similar first; at most `MOST_SIMILAR`."""
+        return tuple((int(self._one[at]), int(self._other[at])) for at in self._nearest(pair)[0][:MOST_SIMILAR])
+
+    def products(self, pair: tuple[int, ...], most: int) -> Array | None:
+        """Return products of the features of similar pairs, with mean 0 and standard deviation 1.
+
+        A pair that the model does not use has more functions, as far as there is room, because no part of the output
+        shows its form.
+
+        Parameters
+        ----------
+        pair : (int, int)
+            The smaller number first.
+        most : int
+            Largest number of products.
+
+        Returns
+        -------
+        array of shape (n_rows, n_products), or None
+            None if there is no room for one product of each pair that is similar by `LEAST_ALONG`.
+        """
+        near, along = self._nearest(pair)
+        alike = near[along >= LEAST_ALONG]
+        if alike.size > most:
+            return None
+        found, room = [self._number[:, self._one[alike]] * self._number[:, self._other[alike]]], most - alike.size
+        for at in near[~self._meets[near]].tolist():
+            if room <= 0:
+                break
+            found.append(self._few_products(int(self._one[at]), int(self._other[at]))[:, :room])
+            room -= found[-1].shape[1]
+        return _unit(np.column_stack(found), self._share)[0]
+
+    def _nearest(self, pair: tuple[int, ...]) -> tuple[NDArray[np.int64], Array]:
+        """Return the places of similar pairs, the most similar first, and the correlations of products."""
+        j, k = pair
+        r, s, one, other = self._correlation[j], self._correlation[k], self._one, self._other
         # Of normal scores, whose products have the variance 1 + r^2.
-        scale = np.sqrt((1 + r[k] ** 2) * (1 + correlation[one, other] ** 2))
-        with_pair = np.abs(r[one] * s[other] + r[other] * s[one]) / scale
-        with_pair[(one == j) & (other == k)] = 0.0
-        near = np.flatnonzero(with_pair >= LEAST_ALONG)  # few of many pairs, so that they are sorted quickly
-        first = near[np.argsort(-with_pair[near], kind="stable")[:MOST_SIMILAR]]
-        of_pair[j, k] = tuple((int(one[at]), int(other[at])) for at in first)
-        np.maximum(along, with_pair, out=along)
-    order = np.argsort(-along, kind="stable")[: max(most, 0)]
-    order = order[along[order] >= LEAST_ALONG]
-    one, other = one[order], other[order]
-    column: dict[tuple[int, ...], int] = {(j, k): at for at, (j, k) in enumerate(np.c_[one, other].tolist())}
-    return SimilarProducts(_unit(number[:, one] * number[:, other], share)[0], column, of_pair)
+        scale = np.sqrt((1 + r[k] ** 2) * (1 + self._own**2))
+        along = np.abs(r[one] * s[other] + r[other] * s[one]) / scale
+        along[(one == j) & (other == k)] = 0.0
+        near = np.flatnonzero(along >= self._least)  # few of many pairs, so that they are sorted quickly
+        near = near[np.argsort(-along[near], kind="stable")]
+        return near, along[near]
 
 
 def standardised(functions: Array, share: Array) -> Array:
@@ -285,11 +371,12 @@ def _products_of(functions: Sequence[Array]) -> Array:
     return product
 
 
-def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots: int) -> Array:
+def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots: int, most_values: int = 0) -> Array:
     """Return a column with a hinge and a step at a few even quantiles; for few values, or categories, indicators."""
+    most_values = max(most_values, 2 * n_knots + 1)
     x = np.asarray(column, dtype=np.float64)
-    if is_category or np.unique(x[~np.isnan(x)]).size <= 2 * n_knots + 1:
-        return _functions(column, True, 2 * n_knots + 1)
+    if is_category or np.unique(x[~np.isnan(x)]).size <= most_values:
+        return _functions(column, True, most_values)
     missing = np.isnan(x)
     known = x[~missing]
     x = np.where(missing, np.median(known), x)

@@ -22,13 +22,15 @@ from debias.errors import CompositionError, RowsError
 from debias.rows.dependent_columns import categorical_columns
 from debias.rows.interactions import pairs_on_paths
 from debias.significance.additive_functions import (
+    ROWS_PER_FUNCTION_OF_MISSING,
+    SimilarPairs,
     additive_functions,
     feature_scores,
+    functions_of_missing,
     functions_within,
     orthonormal,
     orthonormal_beside,
     products,
-    similar_products,
     standardised,
 )
 
@@ -39,12 +41,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
-    from debias.significance.additive_functions import SimilarProducts
 
     Array = NDArray[np.float64]
 
 MOST_PER_ROW = 0.5
 """With more functions than this for each row, nothing is tested."""
+MOST_WITH_MISSING = 0.45
+"""Functions of missing values join the others up to so many for each row."""
 ROWS_PER_PAIR = 20
 """One pair is tested for so many rows: those whose interactions vary most, which does not depend on the response."""
 RIDGE = 1.0
@@ -101,7 +104,8 @@ class InteractionTest:
     total : array
         Covariance of the response and the output of the model.
     p_apart : array
-        The same as `p_value` beside products of similar pairs; `p_value` where no other pair is similar.
+        The same as `p_value` beside products of similar pairs; `p_value` where no other pair is similar. NaN if there
+        are too few rows for the products of all similar pairs, or if the first test is no reason for the second one.
     similar : list of tuples of (int, int)
         The most similar pairs of each, at most `MOST_SIMILAR`.
     n_functions : int
@@ -127,6 +131,7 @@ def test_interactions(
     group: NDArray[np.int64],
     asked: NDArray[np.bool_],
     alpha: float,
+    told_apart: float,
 ) -> InteractionTest:
     """Test the sets of features that are asked for; they are freed of the others.
 
@@ -148,6 +153,8 @@ def test_interactions(
         Which sets are tested.
     alpha : float
         A pair whose p-value, times the number of pairs, is at most this joins the model in which the others are tested.
+    told_apart : float
+        Of pairs that do not join, those with a p-value of at most this are tested beside similar pairs too.
 
     Returns
     -------
@@ -166,10 +173,19 @@ def test_interactions(
     rest = output - alone.sum(axis=1) - together.sum(axis=1)
     columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
     meets = pairs_on_paths(rows.ensemble, np.arange(group.size), group.size)
+    features_meet = pairs_on_paths(rows.ensemble, group, alone.shape[1])
+
+    def of_missing(used: NDArray[np.int64], share: Array, effects: Array, n_functions: int) -> Array:
+        """Return functions of missing values, as far as there is room beside others."""
+        scores = feature_scores(X[used], categorical, [*np.arange(group.size)[:, None]], effects[:, group])
+        room = min(len(used) // ROWS_PER_FUNCTION_OF_MISSING, int(MOST_WITH_MISSING * len(used)) - n_functions)
+        return functions_of_missing(X[used], categorical, scores, share, room)
+
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
         of_columns = additive_functions(X[used], categorical), functions_within(X[used], categorical, columns, meets)
         functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
+        functions = np.column_stack([functions, of_missing(used, share, alone[used] @ contrast, functions.shape[1])])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
         of_output[:5], n_functions, of_pairs = _tested(
@@ -177,10 +193,16 @@ def test_interactions(
             functions,
             together[used] @ contrast,
             partial(_products_of, X[used], categorical, columns),
-            partial(similar_products, feature_scores(X[used], categorical, columns, alone[used] @ contrast)),
+            SimilarPairs(
+                feature_scores(X[used], categorical, columns, alone[used] @ contrast),
+                share,
+                features_meet,
+                partial(_few_products_of, X[used], categorical, columns),
+            ),
             sets,
             asked,
             alpha / len(comparisons),
+            told_apart,
         )
         of_output[5] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
         similar.append(of_pairs)
@@ -198,6 +220,12 @@ def _products_of(
     members: tuple[int, ...],
 ) -> Array:
     return products(X, categorical, [columns[g] for g in members])
+
+
+def _few_products_of(
+    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], columns: list[NDArray[np.int64]], j: int, k: int
+) -> Array:
+    return products(X, categorical, [columns[j], columns[k]], most_knots=2)
 
 
 def _comparisons(response: Array, weight: Array, link: Link) -> list[tuple[Array, NDArray[np.int64], Array]]:
@@ -301,10 +329,6 @@ class _Sample:
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
         return products.sum(axis=0), variance
 
-    def left(self, eta: Array) -> Array:
-        """Return what linear predictors of shape (n_rows, n_pairs), less the offset, leave of the response."""
-        return self.y[:, None] - self.link.mean(self.offset[:, None] + eta)
-
     def degrees(self, n_functions: int) -> int:
         """Return the degrees of freedom of a test beside so many functions."""
         if self.block is not None:
@@ -313,23 +337,14 @@ class _Sample:
 
 
 class _Fit:
-    """An additive model of the response; pairs are tested beside it.
+    """An additive model of the response; pairs are tested beside it."""
 
-    Parameters
-    ----------
-    sample : _Sample
-    functions : array of shape (n_rows, n_functions)
-    similar : array of shape (n_rows, n_similar)
-        Products of pairs.
-    """
-
-    def __init__(self, sample: _Sample, functions: Array, similar: Array) -> None:
-        self.sample, self.functions, self.similar = sample, functions, similar
+    def __init__(self, sample: _Sample, functions: Array) -> None:
+        self.sample, self.functions = sample, functions
 
     def beside(self, functions: Array) -> Self:
         """Return the model with further functions."""
-        with_them = np.column_stack([self.functions, standardised(functions, self.sample.share)])
-        return type(self)(self.sample, with_them, self.similar)
+        return type(self)(self.sample, np.column_stack([self.functions, standardised(functions, self.sample.share)]))
 
     def following(self, functions: Array) -> Self:
         """Return the model with a pair and functions that follow it; without these if there are too few rows."""
@@ -337,29 +352,30 @@ class _Fit:
         fits = with_all.functions.shape[1] <= MOST_PER_ROW * len(functions)
         return with_all if fits else self.beside(functions[:, :1])
 
-    def test(self, pairs: Array, own: NDArray[np.int64] | None = None) -> Array:
+    def test(self, pairs: Array, similar: Array | None = None) -> Array:
         """Return sums, variances, z and one-sided p-values of pairs, shape (4, n_pairs).
-
-        With `own` they are tested beside products of other pairs, see :meth:`scores`.
-        """
-        from scipy.special import stdtr
-
-        n_pairs = pairs.shape[1]
-        beside = self if own is not None else type(self)(self.sample, self.functions, np.empty((len(pairs), 0)))
-        total, squares, degrees = beside.scores(pairs, np.full(n_pairs, -1) if own is None else own)
-        z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
-        return np.stack([total, squares, z, stdtr(degrees, -z)])
-
-    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
-        """Return sums over rows for pairs, their variances, and the degrees of freedom.
 
         Parameters
         ----------
         pairs : array of shape (n_rows, n_pairs)
-        own : array of int64 of shape (n_pairs,)
-            The column of `similar` that is the product of the pair itself; it is tested beside the others. -1: there is
-            none.
+        similar : array of shape (n_rows, n_products), optional
+            Products of other pairs, beside which they are tested.
         """
+        from scipy.special import stdtr
+
+        total, squares, degrees = self.scores(pairs, np.empty((len(pairs), 0)) if similar is None else similar)
+        z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
+        return np.stack([total, squares, z, stdtr(degrees, -z)])
+
+    def p_apart(self, pair: tuple[int, ...], pairs: Array, place: int, similar_to: SimilarPairs) -> float:
+        """Return the p-value of a pair, which is one column of `pairs`, beside the products of similar ones."""
+        n_rows, n_functions = self.functions.shape
+        room = min(n_rows // ROWS_PER_SIMILAR, int(MOST_PER_ROW * n_rows) - n_functions)
+        similar = similar_to.products(pair, room)
+        return np.nan if similar is None else float(self.test(pairs, similar)[3, place])
+
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+        """Return sums over rows for pairs, their variances, and the degrees of freedom."""
         raise NotImplementedError
 
 
@@ -368,26 +384,22 @@ class _LeastSquares(_Fit):
 
     def beside(self, functions: Array) -> Self:
         more = orthonormal_beside(self.functions, standardised(functions, self.sample.share), self.sample.share)
-        return type(self)(self.sample, np.column_stack([self.functions, more]), self.similar)
+        return type(self)(self.sample, np.column_stack([self.functions, more]))
 
-    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
-        basis, share, k = self.functions, self.sample.share, np.arange(pairs.shape[1])
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+        basis, share, n_pairs = self.functions, self.sample.share, pairs.shape[1]
 
         def freed(values: Array) -> Array:
             return values - basis @ (basis.T @ (share[:, None] * values))
 
-        y, others = freed((self.sample.y - self.sample.offset)[:, None]), freed(np.column_stack([pairs, self.similar]))
+        y, others = freed((self.sample.y - self.sample.offset)[:, None]), freed(np.column_stack([pairs, similar]))
         weighted = share[:, None] * others
-        ridge = np.repeat([LEAST_RIDGE, RIDGE_OF_PRODUCTS], [k.size, self.similar.shape[1]])
+        ridge = np.repeat([LEAST_RIDGE, RIDGE_OF_PRODUCTS], [n_pairs, similar.shape[1]])
         inverse = np.linalg.inv(others.T @ weighted + len(share) * np.diag(ridge))
-        sums = weighted.T @ y
-        root = _root_of(inverse, np.where(own < 0, -1, k.size + own))
-        # Column k is about the pair k, without its own product.
-        of_pair = inverse[:, k] - root * root[k, k]
-        coefficient = inverse @ sums - root * (root.T @ sums).T
-        direction = others @ (of_pair / of_pair[k, k])
+        coefficient = inverse @ (weighted.T @ y)
+        direction = others @ (inverse / np.diag(inverse))[:, :n_pairs]
         # What is left of the response without the pair, with everything else as it is.
-        left = y - others @ coefficient + direction * coefficient[k, k]
+        left = y - others @ coefficient + direction * coefficient[:n_pairs, 0]
         fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
         return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
@@ -399,29 +411,17 @@ class _Ridge(_Fit):
     freed of one another here: with all of them in the model too many are found.
     """
 
-    def scores(self, pairs: Array, own: NDArray[np.int64]) -> tuple[Array, Array, int]:
-        sample, n_functions = self.sample, self.functions.shape[1]
-        functions = np.column_stack([np.ones(len(pairs)), self.functions, self.similar])
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+        sample = self.sample
+        functions = np.column_stack([np.ones(len(pairs)), self.functions, similar])
         ridge = np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
-        eta, coefficient, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
-        working = sample.share * sample.link.weight(sample.link.mean(eta))
-        at = np.where(own < 0, -1, 1 + n_functions + own)
-        root = _root_of(inverse, at)
-        size = root[at, np.arange(at.size)]
-
-        def solved(sums: Array) -> Array:
-            """Return the inverse times columns that are about the pairs, each without its own product."""
-            solution: Array = inverse @ sums - root * np.einsum("ij,ij->j", root, sums)
-            return solution
-
-        direction = pairs - functions @ solved(functions.T @ (working[:, None] * pairs))
-        # The fit without the own product: one step from that with it, and one more.
-        of_pairs = coefficient[:, None] - root * np.divide(coefficient[at], size, out=np.zeros(at.size), where=size > 0)
-        left = sample.left(functions @ of_pairs)
-        of_pairs += solved(functions.T @ (sample.share[:, None] * left) - ridge[:, None] * of_pairs)
-        left = sample.left(functions @ of_pairs)
-        fitted = functions @ np.linalg.cholesky(inverse)
-        return *sample.sums(direction, left, working, fitted), sample.degrees(functions.shape[1] - 1)
+        eta, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
+        mean = sample.link.mean(eta)
+        working = sample.share * sample.link.weight(mean)
+        direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
+        left = (sample.y - mean)[:, None]
+        sums = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
+        return *sums, sample.degrees(functions.shape[1] - 1)
 
 
 def _tested(
@@ -429,10 +429,11 @@ def _tested(
     functions: Array,
     together: Array,
     products_of: Callable[[tuple[int, ...]], Array],
-    similar_to: Callable[..., SimilarProducts],
+    similar_to: SimilarPairs,
     sets: Sequence[tuple[int, ...]],
     asked: NDArray[np.bool_],
     alpha: float,
+    told_apart: float,
 ) -> tuple[Array, int, dict[tuple[int, ...], tuple[tuple[int, int], ...]]]:
     """Return the tests of a comparison, the number of functions, and the pairs that are similar to each.
 
@@ -446,11 +447,10 @@ def _tested(
     together : array of shape (n_rows, n_sets)
     products_of : callable
         Products of functions of the features of a set.
-    similar_to : callable
-        ``similar_to(pairs, share, most)`` returns the products of :func:`similar_products`.
+    similar_to : SimilarPairs
     sets : sequence of tuple of int
     asked : array of bool of shape (n_sets,)
-    alpha : float
+    alpha, told_apart : float
     """
     n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
     basis = orthonormal(standardised(functions, share), share)
@@ -473,14 +473,9 @@ def _tested(
     scale = np.sqrt(variance)
     scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
     others = np.setdiff1d(np.flatnonzero(varies), chosen)
-    most_similar = min(n // ROWS_PER_SIMILAR, int(MOST_PER_ROW * n) - size)
-    similar = similar_to([sets[k] for k in chosen.tolist() if len(sets[k]) == 2], share, most_similar)
-    own = np.array([similar.column.get(members, -1) for members in sets], dtype=np.int64)
-    has_similar = np.array([bool(similar.of_pair.get(members)) for members in sets], dtype=bool)
+    similar = {sets[k]: similar_to.named(sets[k]) for k in chosen.tolist() if len(sets[k]) == 2}
     fit: _Fit = (
-        _LeastSquares(sample, basis, similar.products)
-        if sample.link is IDENTITY
-        else _Ridge(sample, standardised(functions, share), similar.products)
+        _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
     )
     if others.size:
         fit = fit.beside(scaled[:, others] @ scale[others, None])
@@ -489,7 +484,13 @@ def _tested(
         """Return functions that follow what features do together."""
         return np.column_stack([scaled[:, k], products_of(sets[k])])
 
-    joined = _forward(fit, scaled, chosen, own, following, asked, alpha, result)
+    def apart(fit: _Fit, left: list[int], place: int) -> float:
+        """Return the p-value beside similar pairs of one of those that are left; NaN for a triple."""
+        if len(sets[left[place]]) == 3:
+            return np.nan
+        return fit.p_apart(sets[left[place]], scaled[:, left], place, similar_to)
+
+    joined = _forward(fit, scaled, chosen, following, apart, asked, alpha, told_apart, result)
     tested: list[int] = chosen.tolist()
     for k in (k for k in tested if len(sets[k]) == 3 and asked[k]):
         inside = [j for j in tested if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
@@ -498,60 +499,49 @@ def _tested(
             beside = beside.following(following(j))
         left = [j for j in tested if j not in [*inside, *joined, k]]
         result[:4, [k]] = beside.test(scaled[:, [*left, k]])[:, -1:]
-    result[4] = np.where(has_similar, result[4], result[3])
+    alone = [not similar.get(members) for members in sets]
+    result[4, alone] = result[3, alone]
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan
-    return result, size, similar.of_pair
+    return result, size, similar
 
 
 def _forward(
     fit: _Fit,
     scaled: Array,
     chosen: NDArray[np.int64],
-    own: NDArray[np.int64],
     following: Callable[[int], Array],
+    apart: Callable[[_Fit, list[int], int], float],
     asked: NDArray[np.bool_],
     alpha: float,
+    told_apart: float,
     result: Array,
 ) -> list[int]:
     """Write sums, variances, z and p-values of tests into `result`, and return the sets that joined the model.
 
     The set with the smallest p-value joins the additive model if that is at most `alpha` over the number of sets that
     are left, with functions that follow any interaction of its features, and the others are tested again. So what the
-    trees leave of a strong interaction does not show in others.
+    trees leave of a strong interaction does not show in others. A pair that joins is tested beside similar pairs, and
+    so are those in the end whose p-value is at most `told_apart`.
     """
     left, joined = chosen.tolist(), list[int]()
     while left:
         tests = fit.test(scaled[:, left])
         result[:4, left] = tests
-        result[4, left] = fit.test(scaled[:, left], own[left])[3] if fit.similar.size else tests[3]
         times = np.where(asked[left], asked[left].sum(), len(left))
         best = int(np.argmin(tests[3] * times))
         if tests[3, best] * times[best] > alpha:
+            for place in np.flatnonzero(asked[left] & (tests[3] <= told_apart)).tolist():
+                result[4, left[place]] = apart(fit, left, place)
             break
+        result[4, left[best]] = apart(fit, left, best)
         joined.append(left.pop(best))
         fit = fit.following(following(joined[-1]))
     return joined
 
 
-def _root_of(inverse: Array, at: NDArray[np.int64]) -> Array:
-    """Return columns whose products, taken from the inverse of a matrix, give that without a row and its column.
-
-    Parameters
-    ----------
-    inverse : array of shape (n, n)
-    at : array of int64 of shape (n_columns,)
-        The rows to leave out; the column is 0 where it is -1.
-    """
-    columns = inverse[:, at]
-    root: Array = np.where(at < 0, 0.0, columns / np.sqrt(columns[at, np.arange(at.size)]))
-    return root
-
-
-def _fit(
-    functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link
-) -> tuple[Array, Array, Array]:
-    """Return linear predictor, coefficients and inverse of the information, by Newton's method.
+def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link) -> tuple[Array, Array]:
+    """Return the linear predictor and the inverse of the information, by Newton's method.
 
     It minimises the loss of the link plus half of the sum of `ridge` times squared coefficients.
     """
@@ -581,4 +571,4 @@ def _fit(
         if before - after < 1e-8 * max(1.0, abs(before)):
             break
         before = after
-    return eta, coefficient, cho_solve(factor, np.eye(len(ridge)))
+    return eta, cho_solve(factor, np.eye(len(ridge)))
