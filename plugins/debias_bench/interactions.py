@@ -84,8 +84,9 @@ TRUTHS = {
 }
 TRIPLES = ((4, 5, 6), (0, 1, 2))
 """Tested beside all pairs."""
-RESPONSES = ("number", "t3 columns", "codes", "blocks", "skewed noise", "class", "rare class", "count")
+RESPONSES = ("number", "t3 columns", "codes", "blocks", "skewed noise", "class", "rare class", "count", "missing")
 ROWS_PER_BLOCK = 25
+SHARE_MISSING = 0.1
 MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM", "extra trees", "early stopping", "CatBoost")
 
 
@@ -122,6 +123,8 @@ def settings() -> list[Setting]:
         *(Setting(model=model) for model in MODELS[2:]),
         *(Setting(n_rows=n_rows) for n_rows in (400, 4000)),
         *(Setting(response=response) for response in RESPONSES[1:]),
+        Setting(response="missing", n_rows=4000),
+        Setting(response="missing", model="LightGBM", correlation=0.9),
         Setting(response="class", model=MODELS[1], correlation=0.9),
         Setting(truth="product in a group"),
         *(Setting(truth="product", correlation=rho) for rho in (0.0, 0.5)),
@@ -132,7 +135,7 @@ def settings() -> list[Setting]:
         Setting(truth="three together", model=MODELS[1]),
         *(Setting(truth="Friedman 1", correlation=rho) for rho in (0.0, 0.5)),
         Setting(truth="Friedman 1", model="forest"),
-        Setting(truth="product", response="blocks"),
+        *(Setting(truth="product", response=response) for response in ("blocks", "missing")),
         *(Setting(truth="product", response="class", correlation=rho) for rho in (0.0, 0.5)),
         Setting(truth="exclusive or", response="class"),
         Setting(truth="product", response="count", correlation=0.0),
@@ -165,6 +168,8 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int) -> tuple[Arra
         return x, (rng.random(n_rows) < 1 / (1 + np.exp(-log_odds))).astype(np.float64)
     if setting.response == "count":
         return x, rng.poisson(np.exp(0.5 + 0.6 * scaled)).astype(np.float64)
+    if setting.response == "missing":
+        x[rng.random(x.shape) < SHARE_MISSING] = np.nan
     noise = rng.normal(size=n_rows)
     if setting.response == "skewed noise":
         noise = (np.exp(noise) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e)  # lognormal, mean 0, variance 1
@@ -293,7 +298,7 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "counts the verdict “confirmed, or a similar pair” too. Standard errors in () are over sets. "
         "*Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
         f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
-        "`blocks`.",
+        f"`blocks`. *Missing*: {SHARE_MISSING:.0%} of the values of all columns, at random, after y was made of them.",
         f"*Written by the runner; {machine_line()}.*",
         markdown_table(heading, lines, texts=(0, 1, 2)),
         f"Without any interaction, {len(of_all):,} sets: {pooled}.",

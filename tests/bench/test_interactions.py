@@ -41,6 +41,16 @@ def test_skewed_noise_has_mean_0_and_variance_1():
     assert (noise > -0.8).all()
 
 
+def test_values_are_missing_after_the_response_was_made():
+    X, y = drawn(Setting(response="missing"), np.random.default_rng(0), 20_000)
+    whole, _ = drawn(Setting(), np.random.default_rng(0), 20_000)
+    known = ~np.isnan(X)
+    np.testing.assert_array_equal(X[known], whole[known])
+    assert abs(known.mean() - 0.9) < 4 * np.sqrt(0.09 / X.size)
+    noise = (y - TRUTHS["additive"].function(whole)) / 2
+    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * len(y))
+
+
 @pytest.mark.thorough
 def test_a_run_writes_a_page(tmp_path, monkeypatch):
     settings = [Setting(n_rows=400), Setting(truth="product", response="class", correlation=0.0, n_rows=400)]

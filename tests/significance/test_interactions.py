@@ -15,6 +15,7 @@ import debias
 from debias.errors import CompositionError, RowsError
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
+from debias.significance import additive_functions as additive
 from debias.significance import interactions as of_test
 from debias.significance.additive_functions import (
     SimilarPairs,
@@ -402,6 +403,27 @@ def test_where_a_value_is_missing_correlated_columns_are_no_interaction():
     assert found.confirmed == []
     with_product = debias.interactions(*fitted(X, y + z[:, 0] * z[:, 1], 1000, **how))
     assert with_product.confirmed == [("a", "b")]
+
+
+@pytest.mark.thorough
+def test_a_copy_of_a_category_with_many_values_is_no_pair_of_its_own(monkeypatch):
+    """What is confirmed joins with an indicator of each of its twelve values, so that nothing is left for its copy."""
+
+    def confirmed(seed):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.normal(size=(1800, 6)), columns=list("abcdef"))
+        code = rng.integers(0, 12, 1800)
+        copy = np.where(rng.random(1800) < 0.9, code, rng.integers(0, 12, 1800))
+        for name, values in (("a", code), ("c", copy)):
+            X[name] = pd.Categorical([f"v{value:02d}" for value in values])
+        y = 1.5 * np.where(code % 2, -1, 1) * X["b"].to_numpy() + 0.5 * rng.normal(size=1800)
+        how = {"n_estimators": 50, "learning_rate": 0.2, "enable_categorical": True}
+        return debias.interactions(*fitted(X, y, 800, **how)).confirmed
+
+    found = [confirmed(seed) for seed in range(4)]
+    assert all(("a", "b") in pairs and ("b", "c") not in pairs for pairs in found)
+    monkeypatch.setattr(additive, "FEW_VALUES", 0)
+    assert any(("b", "c") in confirmed(seed) for seed in range(4))
 
 
 def test_functions_of_missing_values_are_those_of_correlated_columns():
