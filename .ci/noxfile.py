@@ -44,14 +44,14 @@ FURTHER = (
 CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance", "results", "hooks", "cli"))
 """Tests of the core, which need nothing of a checkout but the tests themselves."""
 CI = {
-    "newest": tuple(f"tests/{room}" for room in ("adapters", "api", "data", "models", "plugins")),
+    "newest": tuple(f"tests/{room}" for room in ("adapters", "data", "models")),
     "floors": tuple(f"tests/{room}" for room in ("adapters", "cli", "data", "models")),
     "wheel": ("-m", "quick", *CORE),
 }
 """What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
 
-On a second Python, what meets models, data and tables of other libraries; on minimum versions, what reads models and
-tables; of the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
+On a second Python, what reads models, data and tables of other libraries; on minimum versions, this and the shell; of
+the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
 """
 WHOLE = ("-m", "not slow and not integration", *CORE)
 """All tests of the core but the slow ones."""

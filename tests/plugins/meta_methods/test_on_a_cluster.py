@@ -18,13 +18,14 @@ pytestmark = [
     # A killed worker leaves sockets and logs behind that distributed itself tidies up later.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-TEXT = "response_permutation(mdi_oob, replicates=24)"
+REPLICATES = 12
+TEXT = f"response_permutation(mdi_oob, replicates={REPLICATES})"
 
 
 @pytest.fixture(scope="module")
 def given():
     drawn = loh("E1", 400, seed=0)
-    forest = RandomForestRegressor(150, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
+    forest = RandomForestRegressor(60, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
     return forest, drawn.numeric, drawn.y, TEXT
 
 
@@ -56,7 +57,7 @@ def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
 
     with joblib.parallel_config(backend="dask"), debias.show_progress(kill_once):
         found = debias.score(*given, random_state=7, n_jobs=-1)
-    assert told == [(done, 24) for done in range(1, 25)]  # so it was killed after the first
+    assert told == [(done, REPLICATES) for done in range(1, REPLICATES + 1)]  # so it was killed after the first
     assert pids[0] not in client.run(os.getpid).values()
     assert found.null.tobytes() == serial.null.tobytes()
     assert np.isfinite(found.values).all()

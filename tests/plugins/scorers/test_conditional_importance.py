@@ -159,9 +159,9 @@ def test_with_the_true_conditional_noise_has_mean_0_and_the_level_holds():
     assert (z > 1.653).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
-@pytest.mark.parametrize("n_draws", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_draws", [1, 10])
 def test_the_noise_of_a_few_true_draws_does_not_look_like_a_covariance(n_draws):
     """Column and response follow a site, which is in both factors if both are compared with the same draws."""
     trials, n_sites = 60, 15
@@ -431,9 +431,9 @@ def test_one_seed_gives_one_answer_whatever_the_threads(held_out):
     two = scored(*held_out, seed=3, n_jobs=2)
     assert (one.values == two.values).all()
     assert (one.p_value == two.p_value).all()
-    assert (scored(*held_out, seed=4).values != one.values).any()
     fresh = debias.score(*held_out, NAME, rows="held-out")
-    assert (scored(*held_out, seed=fresh.details["seed"]).values == fresh.values).all()
+    assert fresh.details["seed"] != 3
+    assert (fresh.values != one.values).any()
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
 
