@@ -94,13 +94,10 @@ def functions_within(
     return np.column_stack(found)
 
 
-def functions_of_missing(
-    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], scores: Array, share: Array, most: int
-) -> Array:
-    """Return products of indicators of missing values with functions of correlated columns, (n_rows, n_functions).
+class MissingValues:
+    """What other columns do where a value is missing: a correlated column works in its place.
 
-    Where a value is missing, a correlated column works in its place. So a response that is additive in the values is
-    not additive in the columns.
+    So a response that is additive in the values is not additive in the columns.
 
     Parameters
     ----------
@@ -110,30 +107,68 @@ def functions_of_missing(
         One number for each value, 0 where it is missing, from :func:`feature_scores`.
     share : array of shape (n_rows,)
         Weights of the rows, 1 on average.
-    most : int
-        Largest number of functions: those of the columns that are most correlated, by number of missing values.
     """
-    missing = np.isnan(X)
-    if not missing.any() or most <= 0:
-        return np.empty((len(X), 0))
-    known = ~missing
-    number = _unit(scores, share)[0] * known
-    both = (share[:, None] * known).T @ known
-    squares = (share[:, None] * number**2).T @ known  # of column j where k is known
-    scale = np.sqrt(squares * squares.T)
-    size = np.abs(np.divide(number.T @ (share[:, None] * number), scale, out=np.zeros_like(both), where=scale > 0))
-    np.fill_diagonal(size, 0.0)
-    rank = size * np.sqrt(missing.mean(axis=0))[:, None]  # of the column with missing values, and of the other one
-    found, room = [np.empty((len(X), 0))], most
-    for at in np.argsort(-rank, axis=None, kind="stable").tolist():
-        j, k = divmod(at, X.shape[1])
-        if rank[j, k] == 0 or room <= 0:
-            break
-        if size[j, k] >= LEAST_CORRELATED:
-            functions = missing[:, [j]] * _few_functions(X[:, k], bool(categorical[k]), 1)
-            found.append(functions[:, :room])
+
+    def __init__(
+        self, X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], scores: Array, share: Array
+    ) -> None:
+        self._X, self._categorical, self._missing = X, categorical, np.isnan(X)
+        self._places: list[tuple[int, int]] = []
+        """Columns with missing values and those in their place; the most correlated and the most missing ones first."""
+        if not self._missing.any():
+            return
+        known = ~self._missing
+        self._number = _unit(scores, share)[0] * known
+        squares = (share[:, None] * self._number**2).T @ known  # of column j where k is known
+        scale = np.sqrt(squares * squares.T)
+        sums = self._number.T @ (share[:, None] * self._number)
+        size = np.abs(np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0))
+        np.fill_diagonal(size, 0.0)
+        rank = np.where(size >= LEAST_CORRELATED, size, 0.0) * np.sqrt(self._missing.mean(axis=0))[:, None]
+        order = np.argsort(-rank, axis=None, kind="stable")[: int((rank > 0).sum())]
+        self._places = [divmod(at, X.shape[1]) for at in order.tolist()]
+
+    def functions(self, most: int) -> Array:
+        """Return products of indicators of missing values with functions of correlated columns.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of functions.
+
+        Returns
+        -------
+        array of shape (n_rows, n_functions)
+        """
+        found, room = [np.empty((len(self._X), 0))], most
+        for j, k in self._places:
+            if room <= 0:
+                break
+            of_column = _few_functions(self._X[:, k], bool(self._categorical[k]), 1)
+            found.append((self._missing[:, [j]] * of_column)[:, :room])
             room -= found[-1].shape[1]
-    return np.column_stack(found)
+        return np.column_stack(found)
+
+    def products(self, features: Sequence[NDArray[np.int64]]) -> Array:
+        """Return the same for what features do together: the score of the column in place times that of another one.
+
+        Parameters
+        ----------
+        features : sequence of arrays of int64
+            The columns of each feature of a pair.
+
+        Returns
+        -------
+        array of shape (n_rows, n_products)
+        """
+        found, room = [np.empty((len(self._X), 0))], len(self._X) // ROWS_PER_PRODUCT
+        for one, other in ((features[0], features[1]), (features[1], features[0])) if len(features) == 2 else ():
+            for j, k in self._places:
+                if j in one and k not in other and room > 0:
+                    in_place = self._missing[:, j] * self._number[:, k]
+                    found.append((in_place[:, None] * self._number[:, other])[:, :room])
+                    room -= found[-1].shape[1]
+        return np.column_stack(found)
 
 
 def products(

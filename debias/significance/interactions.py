@@ -23,10 +23,10 @@ from debias.rows.dependent_columns import categorical_columns
 from debias.rows.interactions import pairs_on_paths
 from debias.significance.additive_functions import (
     ROWS_PER_FUNCTION_OF_MISSING,
+    MissingValues,
     SimilarPairs,
     additive_functions,
     feature_scores,
-    functions_of_missing,
     functions_within,
     orthonormal,
     orthonormal_beside,
@@ -174,25 +174,23 @@ def test_interactions(
     columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
     meets = pairs_on_paths(rows.ensemble, np.arange(group.size), group.size)
     features_meet = pairs_on_paths(rows.ensemble, group, alone.shape[1])
-
-    def of_missing(used: NDArray[np.int64], share: Array, effects: Array, n_functions: int) -> Array:
-        """Return functions of missing values, as far as there is room beside others."""
-        scores = feature_scores(X[used], categorical, [*np.arange(group.size)[:, None]], effects[:, group])
-        room = min(len(used) // ROWS_PER_FUNCTION_OF_MISSING, int(MOST_WITH_MISSING * len(used)) - n_functions)
-        return functions_of_missing(X[used], categorical, scores, share, room)
-
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
         of_columns = additive_functions(X[used], categorical), functions_within(X[used], categorical, columns, meets)
         functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
-        functions = np.column_stack([functions, of_missing(used, share, alone[used] @ contrast, functions.shape[1])])
+        scores = feature_scores(
+            X[used], categorical, [*np.arange(group.size)[:, None]], (alone[used] @ contrast)[:, group]
+        )
+        missing = MissingValues(X[used], categorical, scores, share)
+        room = min(len(y) // ROWS_PER_FUNCTION_OF_MISSING, int(MOST_WITH_MISSING * len(y)) - functions.shape[1])
+        functions = np.column_stack([functions, missing.functions(room)])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
         of_output[:5], n_functions, of_pairs = _tested(
             _Sample(y, share, offset, link, block),
             functions,
             together[used] @ contrast,
-            partial(_products_of, X[used], categorical, columns),
+            partial(_products_of, X[used], categorical, columns, missing),
             SimilarPairs(
                 feature_scores(X[used], categorical, columns, alone[used] @ contrast),
                 share,
@@ -217,9 +215,11 @@ def _products_of(
     X: NDArray[np.floating[Any]],
     categorical: NDArray[np.bool_],
     columns: list[NDArray[np.int64]],
+    missing: MissingValues,
     members: tuple[int, ...],
 ) -> Array:
-    return products(X, categorical, [columns[g] for g in members])
+    features = [columns[g] for g in members]
+    return np.column_stack([products(X, categorical, features), missing.products(features)])
 
 
 def _few_products_of(

@@ -18,10 +18,10 @@ from debias.results.vocabulary import Confirmation
 from debias.significance import additive_functions as additive
 from debias.significance import interactions as of_test
 from debias.significance.additive_functions import (
+    MissingValues,
     SimilarPairs,
     additive_functions,
     feature_scores,
-    functions_of_missing,
     functions_within,
     orthonormal,
     products,
@@ -435,14 +435,22 @@ def test_functions_of_missing_values_are_those_of_correlated_columns():
     X[rng.random(1000) < 0.2, 0] = np.nan
     scores = feature_scores(X, np.zeros(4, bool), [*np.arange(4)[:, None]], X)
     share, numbers = np.ones(1000), np.zeros(4, bool)
-    found = functions_of_missing(X, numbers, scores, share, 100)
+    of_missing = MissingValues(X, numbers, scores, share)
+    found = of_missing.functions(100)
     missing = np.isnan(X[:, 0])
     assert found.shape == (1000, 2 * 3)  # the column, a hinge and a step of columns 1 and 2, and none of column 3
     np.testing.assert_array_equal(found[:, 0], np.where(missing, X[:, 1], 0))
     np.testing.assert_array_equal(found[:, 3], np.where(missing, X[:, 2], 0))
-    assert functions_of_missing(X, numbers, scores, share, 4).shape == (1000, 4)
-    assert functions_of_missing(X, numbers, scores, share, -3).shape == (1000, 0)
-    assert functions_of_missing(z, numbers, scores, share, 100).shape == (1000, 0)
+    assert of_missing.functions(4).shape == (1000, 4)
+    assert of_missing.functions(-3).shape == (1000, 0)
+    together = of_missing.products([np.array([3]), np.array([0])])
+    unit = (scores - scores.mean(axis=0)) / scores.std(axis=0)
+    np.testing.assert_allclose(together, missing[:, None] * unit[:, 1:3] * unit[:, [3]])
+    # The other feature of the pair is not in the place of the first one.
+    assert of_missing.products([np.array([0]), np.array([1])]).shape == (1000, 1)
+    assert of_missing.products([np.array([3]), np.array([2])]).shape == (1000, 0)
+    none = MissingValues(z, numbers, scores, share)
+    assert none.functions(100).shape == none.products([np.array([0]), np.array([1])]).shape == (1000, 0)
 
 
 def test_scores_of_features_are_normal_scores_or_what_the_model_does_with_them():
