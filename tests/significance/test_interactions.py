@@ -311,6 +311,12 @@ def test_wrong_arguments_say_what_to_pass(arguments, message):
         debias.interactions(model, X, y, **arguments)
 
 
+def test_one_feature_has_no_interaction():
+    model, X, y = fitted(*drawn())
+    with pytest.raises(RowsError, match="there is one, 'all'. The columns of a group are one feature"):
+        debias.interactions(model, X, y, groups={"all": list("abcde")})
+
+
 def test_what_is_not_covered_is_refused():
     X, y = drawn()
     model = fitted(X, y)[0]

@@ -16,7 +16,7 @@ class Browser:
     """Headless Chromium as a context manager, offline and with one tab."""
 
     def __enter__(self):
-        self._home = tempfile.TemporaryDirectory()
+        self._home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # its helpers may still write
         ours_out, theirs_out = os.pipe()
         theirs_in, ours_in = os.pipe()
 
@@ -45,7 +45,7 @@ class Browser:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=120)
         self._out.close()
         self._in.close()
         self._home.cleanup()
