@@ -212,7 +212,8 @@ class _Asked:
         asked = np.triu(asked, 1) | np.tril(asked, -1).T
         if len(names) < 2:
             raise RowsError(
-                f"an interaction is of two features, and there is one, {names[0]!r}. The columns of a group are one feature"
+                f"an interaction is of two features, and there is one, {names[0]!r}. The columns of a group are one "
+                "feature"
             )
         if not asked.any():
             raise RowsError("an interaction is of two features: pass two names or more in features, or one and with_")
