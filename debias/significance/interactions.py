@@ -534,7 +534,8 @@ def _forward(
             for place in np.flatnonzero(asked[left] & (tests[3] <= told_apart)).tolist():
                 result[4, left[place]] = apart(fit, left, place)
             break
-        result[4, left[best]] = apart(fit, left, best)
+        if asked[left[best]]:
+            result[4, left[best]] = apart(fit, left, best)
         joined.append(left.pop(best))
         fit = fit.following(following(joined[-1]))
     return joined
