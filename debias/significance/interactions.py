@@ -58,6 +58,8 @@ RIDGE_OF_PRODUCTS = 1e-4
 """The same for products of pairs."""
 ROWS_PER_SIMILAR = 10
 """A pair is tested beside one product of another pair for so many rows at most."""
+MOST_BESIDE = 0.65
+"""With more functions and products than this for each row, pairs are not told apart."""
 MOST_LEVERAGE = 0.98
 FEWEST_DEGREES = 5
 ITERATIONS = 50
@@ -370,7 +372,7 @@ class _Fit:
     def p_apart(self, pair: tuple[int, ...], pairs: Array, place: int, similar_to: SimilarPairs) -> float:
         """Return the p-value of a pair, which is one column of `pairs`, beside the products of similar ones."""
         n_rows, n_functions = self.functions.shape
-        room = min(n_rows // ROWS_PER_SIMILAR, int(MOST_PER_ROW * n_rows) - n_functions)
+        room = min(n_rows // ROWS_PER_SIMILAR, int(MOST_BESIDE * n_rows) - n_functions)
         similar = similar_to.products(pair, room)
         return np.nan if similar is None else float(self.test(pairs, similar)[3, place])
 
