@@ -300,7 +300,7 @@ def _shifted(changes: Changes) -> str:
         return "No shift was tested: no split has enough rows."
     if not found:
         any_feature = (
-            "any feature with enough rows" if unknown else "any feature" if used.all() else "the other features"
+            "any feature with enough rows" if unknown else "any feature" if used.all() else "any feature that trees split on"
         )
         least = f"(effect size {SMALLEST_SHIFT:g} or more)"
         return f"No shift of the rows was detected at the splits on {any_feature} {least}.{too_few}"
