@@ -299,11 +299,9 @@ def _shifted(changes: Changes) -> str:
     if len(unknown) == used.sum():
         return "No shift was tested: no split has enough rows."
     if not found:
-        any_feature = (
-            "any feature with enough rows" if unknown else "any feature" if used.all() else "any feature that trees split on"
-        )
+        which = " with enough rows" if unknown else "" if used.all() else " that trees split on"
         least = f"(effect size {SMALLEST_SHIFT:g} or more)"
-        return f"No shift of the rows was detected at the splits on {any_feature} {least}.{too_few}"
+        return f"No shift of the rows was detected at the splits on any feature{which} {least}.{too_few}"
 
     def in_words(k: int) -> str:
         left = (changes.statistics["left_before"][k], changes.statistics["left_after"][k])
