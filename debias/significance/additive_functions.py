@@ -30,7 +30,7 @@ ROWS_PER_INDICATOR = 5
 """So many rows for each product of such indicators."""
 LEAST_CORRELATED = 0.15
 """Where a value is missing, a column with at least this correlation works in its place."""
-ROWS_PER_FUNCTION_OF_MISSING = 10
+ROWS_PER_FUNCTION_OF_MISSING = 5
 """So many rows for each product of an indicator of missing values."""
 ROWS_PER_PRODUCT = 20
 """So many rows for each product of functions of two features."""
