@@ -391,7 +391,23 @@ class Records:
             added=_now(),
             sums=seal(UNLABELLED, FORMAT, {**_facts(series, moment, part, number), **about._asdict()}, stored),
         )
+        if part:
+            self._forget_repeated(series, moment, period)
         return True
+
+    def _forget_repeated(self, series: Series, moment: Moment, period: Period | None) -> None:
+        """Remove what waits twice: named parts that are the whole period, which has responses or waits too."""
+        there = self.content.waiting(series.id, moment.text)
+        whole, named = [each for each in there if not each.part], [each for each in there if each.part]
+        has_responses = None if period is None else self.whole_at(series, moment)
+        if has_responses is not None and self._wait_together(series, named, has_responses):
+            repeated = named
+        elif whole and self._wait_together(series, named, self.waiting_state(series, whole[0])[0]):
+            repeated = whole
+        else:
+            return
+        for each in repeated:
+            self.content.delete("waiting", each.id)
 
     def whole_waits(self, series: Series, moment: Moment, state: Counts) -> bool:
         """Return whether the part without a name of a period waits and has the same rows, as far as counts tell."""
@@ -561,7 +577,9 @@ class Records:
         else:
             period = self.period_at(series, moment)
             own = [] if period is None else self.content.parts(period.id)
-        digest = next(each.rows_digest for each in own if each.part == part)
+        digest = next((each.rows_digest for each in own if each.part == part), None)
+        if digest is None:  # the whole period has responses, or did wait already
+            return None
         if waits:
             there = self.content.waiting(series.id, rows_digest=digest)
             others = [(other.moment, other.part, other) for other in there]
@@ -585,6 +603,12 @@ class Records:
             return (
                 f"period {time_text(moment)}: its parts with names have together the same rows as its part without a "
                 "name, so each is counted twice. Remove one or the other"
+            )
+        whole = self.whole_at(series, moment) if part and not waits else None
+        if whole is not None and within(state, whole) is not False:
+            return (
+                f"period {time_text(moment)}{_of_part(part)} may have rows that the period has without a part already. "
+                "If it has, they are counted twice: remove the part then"
             )
         return None
 
@@ -775,13 +799,7 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
                 state, about = source.state(series, period, part)
                 if target.put(own, moment, part.part, state, about, replace, source=source.content.path):
                     number += 1
-                    text = target.repeated(own, moment, part.part, state, waits=False)
-                    if text is None and whole is not None and within(state, whole) is not False:
-                        text = (
-                            f"period {time_text(moment)}{_of_part(part.part)} may have rows that the period has "
-                            "without a part already. If it has, they are counted twice: remove the part then"
-                        )
-                    repeated.append(text)
+                    repeated.append(target.repeated(own, moment, part.part, state, waits=False))
         waits_as_whole: dict[str, bool] = {}
         for waiting in source.content.waiting(series.id):
             moment = waiting.moment if waiting.kind != "label" else waiting.moment.without_key

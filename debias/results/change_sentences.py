@@ -276,10 +276,18 @@ def _pairs(changes: Changes) -> list[str]:
         for pair, changed in zip(found.pairs, found.changed, strict=True)
         if changed and that_moved(changes, pair)
     ]
-    if not moved:
-        return found.summary()
-    reason = f"Shifted rows may be the reason for {listed(moved)}, if the model has another shape than the response."
-    return [*found.summary(), reason]
+    sentences, windows = found.summary(), (changes.reference.n_periods, changes.recent.n_periods)
+    if found.not_tested_because is None and found.n_periods != windows:
+        (before, recently), (of_before, of_recent) = found.n_periods, windows
+        sentences.append(
+            f"Pairs are compared in the periods with sums for them: {before:,} of {of_before:,} before, and {recently:,} "
+            f"of {of_recent:,} recent ones."
+        )
+    if moved:
+        sentences.append(
+            f"Shifted rows may be the reason for {listed(moved)}, if the model has another shape than the response."
+        )
+    return sentences
 
 
 def that_moved(changes: Changes, names: Iterable[str]) -> list[str]:

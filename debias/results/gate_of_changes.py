@@ -210,7 +210,8 @@ def _all(rule: str, wanted: str, changes: Changes) -> Result:
     results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in number}
     if not results:
         nothing = "no feature was distinguishable from noise in the reference window, so none can fade"
-        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, nothing if fades else WITHOUT_SPLITS)
+        because = nothing if changes.statistics["used"].any() else WITHOUT_SPLITS
+        return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, because)
     status = _worst(results)
     n_not = sum(result[0] is not GateStatus.PASSED for result in results.values())
     reason = _reasons(changes, results, status)

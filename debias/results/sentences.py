@@ -587,7 +587,7 @@ def summary_of_folds(audit: FoldsAudit) -> list[str]:
         lines = [*notes, untested, *_ranks_of_folds(audit), *_error_of_folds(audit)]
         return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
     lines = [*notes, *_untested_folds(audit), headline_of_folds(audit), *of_untested(audit.untested_features)]
-    lines += [*_no_splits(audit.unused_features, "any fold"), *_agreement(audit), *_ranks_of_folds(audit)]
+    lines += [*_agreement(audit), *_ranks_of_folds(audit), *_no_splits(audit.unused_features, "any fold")]
     lines += [test_summary_of_folds(audit), *_error_of_folds(audit)]
     return [*lines, *_interactions_of_folds(audit), *_rows_of_folds(audit), *_loss_of_folds(audit)]
 

@@ -150,7 +150,9 @@ def test_periods_that_lack_pairs_are_told_and_completed(product, path):
         Findings.of(compared(debias.History.open(path))).not_judged()
     )
     history = filled(product, path, numbers=range(TURN), together=0.0)
-    assert compared(history).pairs.n_periods == (10, 9)
+    fewer = compared(history)
+    assert fewer.pairs.n_periods == (10, 9)
+    assert "the periods with sums for them: 10 of 10 before, and 9 of 10 recent ones." in " ".join(fewer.summary())
     assert [str(each) for each in compared(history).pairs.verdict] == ["faded", "no change detected"]
     assert not history.add(*day(3), at=FIRST + timedelta(3))  # nothing changes any more
     # Other pairs take the place of the first ones, from now on.

@@ -314,6 +314,27 @@ def test_a_whole_period_and_its_named_parts_wait_once(model, path, days):
         parts.add(Z, at=0)
 
 
+@pytest.mark.parametrize("has_responses", [True, False])
+def test_named_parts_that_are_the_whole_period_do_not_wait_too(model, path, days, has_responses):
+    (X, y), (Z, _) = days(0, 100), days(1, 100)
+    history = debias.History(model, path)
+    history.add(X, y if has_responses else None, at=0, rows="held-out" if has_responses else None)
+    before = numbers(history)
+    history.add(X[:30], at=0, part="one")
+    assert sum(n_rows for _, n_rows, _ in numbers(history)) == sum(n_rows for _, n_rows, _ in before) + 30
+    history.add(X[30:], at=0, part="two")
+    assert sum(n_rows for _, n_rows, _ in numbers(history)) == (0 if has_responses else 100)
+    history.add(Z[:30], at=0, part="three")
+    assert sum(n_rows for _, n_rows, _ in numbers(history)) == (30 if has_responses else 130)
+
+
+def test_a_part_that_may_repeat_rows_of_the_whole_is_warned_of(model, path, days):
+    history, (X, y) = debias.History(model, path), days(0, 100)
+    history.add(X, y, at=0, rows="held-out")
+    with pytest.warns(debias.DebiasWarning, match="part 'one' may have rows that the period has without a part"):
+        history.add(X[:30], y[:30], at=0, part="one", rows="held-out")
+
+
 @pytest.mark.thorough
 def test_a_period_that_waits_in_part_is_one_period(model, path, days):
     history = filled(model, path, days, waiting=2)

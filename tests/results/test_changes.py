@@ -410,7 +410,8 @@ def unused(which):
         name: np.where(which, np.nan, found.statistics[name])
         for name in ("response_error", "p_value", "p_adjusted", "shift", "shift_p_adjusted")
     }
-    flags = {name: found.statistics[name] & ~which for name in ("changed", "faded", "undetected", "shifted")}
+    names = ("changed", "faded", "undetected", "shifted", "informative_before", "informative_after")
+    flags = {name: found.statistics[name] & ~which for name in names}
     return changes(statistics=missing | flags | {"used": ~which})
 
 
@@ -438,7 +439,7 @@ def test_of_a_model_without_splits_nothing_is_told_by_feature():
     assert set(found.verdict) == {"no splits"}
     assert "No shift was tested: the model has no splits." in found.summary()
     assert "No change of the response was tested." in found.summary()
-    gate = found.check({"must_not_shift": "all", "max_shift": 0.5})
+    gate = found.check({"must_not_shift": "all", "must_not_fade": "all", "max_shift": 0.5})
     assert {each.reason for each in gate.results} == {"the model has no splits"}
     assert {each.status for each in gate.results} == {"not judged"}
 
