@@ -280,8 +280,8 @@ def _pairs(changes: Changes) -> list[str]:
     if found.not_tested_because is None and found.n_periods != windows:
         (before, recently), (of_before, of_recent) = found.n_periods, windows
         sentences.append(
-            f"Pairs are compared in the periods with sums for them: {before:,} of {of_before:,} before, and {recently:,} "
-            f"of {of_recent:,} recent ones."
+            f"Pairs are compared in the periods with sums for them: {before:,} of {of_before:,} before, and "
+            f"{recently:,} of {of_recent:,} recent ones."
         )
     if moved:
         sentences.append(
