@@ -601,7 +601,8 @@ def found_in_additive_truth(n_sets, depth, rho, seed=0):
     single, together = [], []
     for k in range(n_sets):
         X, y = drawn(1200, rho, 0.0, seed=[seed, k])
-        found = debias.interactions(*fitted(X, y, 600, n_estimators=60, max_depth=depth, learning_rate=0.1))
+        model, X, y = fitted(X, y, 600, n_estimators=60, max_depth=depth, learning_rate=0.1)
+        found = debias.interactions(model, X, y, rows="held-out")
         single.append(found.p_value[found.tested] <= 0.05)
         together.append(bool(found.confirmed))
     return np.concatenate(single), np.array(together)
