@@ -409,11 +409,6 @@ class Records:
         for each in repeated:
             self.content.delete("waiting", each.id)
 
-    def whole_waits(self, series: Series, moment: Moment, state: Counts) -> bool:
-        """Return whether the part without a name of a period waits and has the same rows, as far as counts tell."""
-        there = self.content.waiting(series.id, moment.text)
-        return self._wait_together(series, [each for each in there if not each.part], state)
-
     def _wait_together(self, series: Series, parts: Sequence[Waiting], state: Counts) -> bool:
         """Return whether waiting parts have together the same rows, as far as counts tell."""
         if not parts or sum(each.n_rows for each in parts) != n_rows(state):  # before any sums are read
@@ -599,12 +594,12 @@ class Records:
                     f"period {time_text(moment)}{_of_part(part)} has the same rows as period {time_text(at)}"
                     f"{_of_part(of_part)}. If the wrong rows were added, remove or replace them"
                 )
-        if part and not waits and self._parts_repeat_the_whole(series, moment):
+        whole = self.whole_at(series, moment) if part and not waits else None
+        if whole is not None and self._parts_repeat(series, moment, whole):
             return (
                 f"period {time_text(moment)}: its parts with names have together the same rows as its part without a "
                 "name, so each is counted twice. Remove one or the other"
             )
-        whole = self.whole_at(series, moment) if part and not waits else None
         if whole is not None and within(state, whole) is not False:
             return (
                 f"period {time_text(moment)}{_of_part(part)} may have rows that the period has without a part already. "
@@ -621,10 +616,9 @@ class Records:
                 return self.state(series, period, part)[0]
         return None
 
-    def _parts_repeat_the_whole(self, series: Series, moment: Moment) -> bool:
-        whole, period = self.whole_at(series, moment), self.period_at(series, moment)
-        if whole is None or period is None:
-            return False
+    def _parts_repeat(self, series: Series, moment: Moment, whole: State) -> bool:
+        period = self.period_at(series, moment)
+        assert period is not None
         named = [each for each in self.content.parts(period.id) if each.part]
         if sum(each.n_rows for each in named) != n_rows(whole):  # before any sums are read
             return False
@@ -800,16 +794,9 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
                 if target.put(own, moment, part.part, state, about, replace, source=source.content.path):
                     number += 1
                     repeated.append(target.repeated(own, moment, part.part, state, waits=False))
-        waits_as_whole: dict[str, bool] = {}
         for waiting in source.content.waiting(series.id):
             moment = waiting.moment if waiting.kind != "label" else waiting.moment.without_key
             state, about = source.waiting_state(series, waiting)
-            if waiting.at not in waits_as_whole:  # the other way round, `wait` tells
-                there = source.content.waiting(series.id, waiting.at)
-                everything = together(source.waiting_state(series, each)[0] for each in there)
-                waits_as_whole[waiting.at] = target.whole_waits(own, moment, everything)
-            if waiting.part and waits_as_whole[waiting.at]:
-                continue
             if target.wait(own, moment, waiting.part, state, about, replace, source=source.content.path):
                 number += 1
                 repeated.append(target.repeated(own, moment, waiting.part, state, waits=True))

@@ -1,4 +1,4 @@
-"""Functions of single columns, beside which interactions are tested, and their products."""
+"""The functions beside which interactions are tested: of single columns, products, and where values are missing."""
 
 from __future__ import annotations
 

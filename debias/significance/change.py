@@ -302,7 +302,8 @@ def compare_windows(
     if windows[0].trees_digest != windows[1].trees_digest:
         raise RowsError("the two windows are of different models. Compare periods of one model")
     level = alpha / looks
-    used = used_in_splits(ensemble, grouping)
+    shift = _shift(ensemble, grouping, windows, level)
+    used = shift["used"]
     found = _Estimates.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
@@ -359,7 +360,7 @@ def compare_windows(
         loss=loss,
         no_loss_because=no_loss,
         pairs=compare_pairs(windows[0].pairs, windows[1].pairs, grouping, alpha=alpha, least=least, looks=looks),
-        **_shift(ensemble, grouping, windows, level),
+        **shift,
         method=errors.method,
         degrees_of_freedom=errors.freedom,
         n_periods=(windows[0].n_periods, windows[1].n_periods),
@@ -392,11 +393,6 @@ def compare_rows(
         "means": compare_means(windows[0].means, windows[1].means, level),
         "losses": tuple(window.losses for window in windows),
     }
-
-
-def used_in_splits(ensemble: TreeEnsemble, grouping: Grouping) -> Flags:
-    """Return for each feature or group whether trees split on it."""
-    return np.bincount(grouping.index[ensemble.feature[ensemble.splits]], minlength=len(grouping.names)) > 0
 
 
 def groups_of(n_periods: int) -> NDArray[np.int64]:
@@ -823,7 +819,7 @@ def _shift(
     made_of = tuple(grouping.names[k] for k in grouping.index)
     told = ensemble if made_of == ensemble.feature_names else ensemble.with_sources(made_of)
     return {
-        "used": used_in_splits(ensemble, grouping),
+        "used": np.bincount(group, minlength=n_groups) > 0,
         "shift": size,
         "shift_p_value": np.where(testable, p_value, np.nan),
         "shift_p_adjusted": np.where(testable, p_adjusted, np.nan),

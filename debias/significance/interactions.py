@@ -6,8 +6,10 @@ interactions by least squares; the mean of their product is tested, one-sided, w
 many functions (HC2, MacKinnon and White 1985). For classes and counts it is a score test in an additive model with the
 logistic or the log link.
 
-What a model does with one pair may stand in for another pair with correlated features. A second test of each pair is
-beside products of the other pairs.
+What a model does with one pair may stand in for another pair with correlated features. Each pair that is
+confirmed is tested again, beside products of the pairs that are similar to it.
+
+Over 500 lines, because both links, the forward steps and the second test are one procedure.
 """
 
 from __future__ import annotations

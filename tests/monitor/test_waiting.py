@@ -303,13 +303,16 @@ def test_a_whole_period_and_its_named_parts_wait_once(model, path, days):
     for name, rows in (("one", X[:30]), ("two", X[30:])):
         parts.add(rows, at=0, part=name)
         others.add(rows + 0.5 * (name == "two"), at=0, part=name)
-    assert whole.merge(parts.path) == 0
-    assert numbers(whole) == [[1, 100, 0]]
     assert parts.merge(whole.path) == 0
+    assert whole.merge(parts.path) == 2  # its rows have the names of parts from now on
+    assert numbers(whole) == [[2, 100, 0]]
+    assert whole.merge(parts.path) == 0
     parts.add(X[::-1], at=0)
     assert numbers(parts) == [[2, 100, 0]]
-    assert whole.merge(others.path) == 2  # other rows of the same day are added to it
-    assert numbers(whole) == [[3, 200, 0]]
+    again = debias.History(model, path.with_name("d.history"))
+    again.add(X, at=0)
+    assert again.merge(others.path) == 2  # other rows of the same day are added to it
+    assert numbers(again) == [[3, 200, 0]]
     with pytest.raises(HistoryError, match="has 2 parts already"):
         parts.add(Z, at=0)
 

@@ -396,7 +396,7 @@ def _metrics_of_changes(changes: debias.Changes, gate: Gate | None) -> dict[str,
     spelled = _distinct_names(table.index)
     if changes.compared:
         metrics["n_not_compared"] = sum(verdict == "not compared" for verdict in changes.verdict)
-        if changes.tested.any():  # otherwise it is not 0 that changed
+        if changes.tested.any():  # otherwise none was tested, which is not 0 that changed
             metrics["n_changed"] = sum(verdict.startswith(("faded", "changed")) for verdict in changes.verdict)
         if table["shift"].notna().any():
             metrics["n_shifted"] = int(changes.statistics["shifted"].sum())
