@@ -132,6 +132,22 @@ def test_a_fold_that_does_not_use_a_pair_counts_as_0_and_one_that_did_not_test_i
     assert nothing.headline == "No interaction was tested."
 
 
+def test_a_fold_without_rows_for_the_second_test_has_no_evidence_that_pairs_are_apart(folds):
+    of_folds = outcomes(folds)
+    first = of_folds["fold 0"]
+
+    def combined(p_apart, names=("fold 0",)):
+        changed = {name: replace(of_folds[name], p_apart=np.full(len(first.p_apart), p_apart)) for name in names}
+        return combined_interactions(of_folds | changed, np.eye(3))
+
+    one, certain = combined(np.nan), combined(1.0)
+    np.testing.assert_array_equal(one.p_apart, certain.p_apart)
+    every = combined(np.nan, tuple(of_folds))
+    assert np.isnan(every.p_apart).all()
+    assert every.confirmed == []
+    np.testing.assert_array_equal(every.p_value, one.p_value)
+
+
 def test_a_capped_p_value_of_one_fold_does_not_outvote_the_others(folds):
     of_folds = outcomes(folds)
     first = of_folds["fold 0"]
