@@ -25,7 +25,7 @@ from debias.monitor.store import Waiting
 from debias.monitor.summaries import PeriodSummary
 from debias.monitor.times import IN_WORDS, Moment, time_text
 from debias.rows.node_sums import KEPT, added, refuse_impossible
-from debias.rows.pair_sums import OF_PAIRS, PairSums, are_possible
+from debias.rows.pair_sums import OF_PAIRS, PairSums, are_possible, common_pairs
 from debias.rows.period_sums import PeriodSums
 from debias.rows.sealed import Damage, seal, unseal
 from debias.text import counted, listed, spelled_alike
@@ -668,7 +668,9 @@ def _gains(before: State, state: State) -> bool:
     """Return whether a state has the parts of the loss of all rows, or sums for pairs, and one of the same rows not."""
     has = [LOSS_PARTS in each and each[LOSS_PARTS][0] > 0 for each in (before, state)]
     one, other = (PairSums.of_state(each) for each in (before, state))
-    gains_pairs = other is not None and (one is None or not np.array_equal(one.pairs, other.pairs))
+    if other is None or not other.complete:
+        return has == [False, True]
+    gains_pairs = one is None or not one.complete or len(common_pairs([other.pairs, one.pairs])) < len(other.pairs)
     return has == [False, True] or gains_pairs
 
 

@@ -277,12 +277,8 @@ def _pairs(changes: Changes) -> list[str]:
         if changed and that_moved(changes, pair)
     ]
     sentences, windows = found.summary(), (changes.reference.n_periods, changes.recent.n_periods)
-    if found.not_tested_because is None and found.n_periods != windows:
-        (before, recently), (of_before, of_recent) = found.n_periods, windows
-        sentences.append(
-            f"Pairs are compared in the periods with sums for them: {before:,} of {of_before:,} before, and "
-            f"{recently:,} of {of_recent:,} recent ones."
-        )
+    if found.not_tested_because is None:
+        sentences += found.in_fewer_periods(windows)
     if moved:
         sentences.append(
             f"Shifted rows may be the reason for {listed(moved)}, if the model has another shape than the response."

@@ -163,8 +163,8 @@ class Findings:
             if open_.any():
                 texts.append(f"whether the response changed to: {self._named(np.flatnonzero(open_))}")
             pairs = self.changes.pairs
-            if pairs is not None and pairs.not_tested_because is not None:
-                texts.append(f"two features together: {escaped(pairs.not_tested_because)}")
+            if pairs is not None:
+                texts += [f"two features together: {each}" for each in pairs.not_tested()]
         return texts
 
     @property

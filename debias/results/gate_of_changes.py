@@ -264,8 +264,7 @@ def _pair_fades_here(changes: Changes, pair: tuple[str, str]) -> Judged:
         return GateStatus.NOT_JUDGED, verdict, "the last periods have no sums for this pair: name it when adding rows"
     verdict = found.verdict[k]
     if verdict is ChangeVerdict.NOT_COMPARED:
-        because = found.not_tested_because or "the model does not use them together, or these rows do not show it"
-        return GateStatus.NOT_JUDGED, verdict, because
+        return GateStatus.NOT_JUDGED, verdict, str(found.untested_because[k])
     if verdict in (ChangeVerdict.FADED, ChangeVerdict.WEAKER):
         moved = that_moved(changes, pair)
         reason = f"; rows shifted at the splits on {listed([*map(escaped, moved)])}, which may be the reason"

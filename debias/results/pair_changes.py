@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +33,8 @@ OF_TABLE = {
     "size": "size",
 }
 """Columns of numbers of the table, and their headings."""
+OF_WINDOWS = ("periods_before", "periods_after", "rows_before", "rows_after")
+"""Statistics that say in how many periods and rows a pair was compared."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,13 +48,13 @@ class PairChanges:
         Family-wise error rate over all pairs, and over all `looks` together.
     looks : int
         Number of comparisons that share it.
-    n_periods, n_rows : tuple of int
-        In the reference and in the recent window: the periods with sums for these pairs, and the number of their rows
-        (at most 1,000 of a table or batch).
+    n_incomplete : tuple of int
+        In the reference and in the recent window: the periods that have sums for pairs of some of their rows only, so
+        that no pair is compared in them.
     statistics : dict of str to array of shape (n_pairs,)
-        See :meth:`to_frame`. NaN if nothing was tested.
-    not_tested_because : str or None
-        Why no pair was tested; None if some may be.
+        See :meth:`to_frame`. NaN for pairs that were not tested, but for the numbers of periods and rows.
+    untested_because : tuple of (str or None)
+        Why each pair was not tested; None if it was.
     """
 
     STATISTICS: ClassVar[tuple[str, ...]] = (
@@ -68,20 +70,30 @@ class PairChanges:
         "p_after",
         "p_lost",
         "size",
+        *OF_WINDOWS,
     )
 
     pairs: tuple[tuple[str, str], ...]
     alpha: float
     looks: int
-    n_periods: tuple[int, int]
-    n_rows: tuple[int, int]
-    statistics: dict[str, Array] = field(default_factory=dict)
-    not_tested_because: str | None = None
+    n_incomplete: tuple[int, int]
+    statistics: dict[str, Array]
+    untested_because: tuple[str | None, ...]
 
     @property
     def level(self) -> float:
         """Largest adjusted p-value of a change: ``alpha / looks``."""
         return self.alpha / self.looks
+
+    @property
+    def not_tested_because(self) -> str | None:
+        """Why no pair was tested; None if some were."""
+        reasons = [each for each in self.untested_because if each is not None]
+        return "; ".join(dict.fromkeys(reasons)) if len(reasons) == len(self.pairs) else None
+
+    @property
+    def _tested(self) -> list[int]:
+        return [k for k, each in enumerate(self.untested_because) if each is None]
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -139,12 +151,14 @@ class PairChanges:
         with its standard error ``error``; ``p_value`` and ``p_adjusted`` (Holm, over the pairs) of a change that is
         larger than the margin; ``p_before`` and ``p_after``, adjusted, that the slope is above 0; ``p_lost``, small if
         a loss of more than the margin is excluded; ``size``, the standard deviation of the interaction beside
-        everything else, in the unit of the response; and ``verdict``.
+        everything else, in the unit of the response; ``periods_before`` and ``periods_after``, in which the pair was
+        compared, with ``rows_before`` and ``rows_after`` (at most 1,000 of a table or batch); and ``verdict``.
         """
         import pandas as pd
 
         index = pd.MultiIndex.from_tuples(self.pairs, names=["feature", "other"])
         frame = pd.DataFrame(self.statistics, index=index, columns=self.STATISTICS)
+        frame = frame.astype(dict.fromkeys(OF_WINDOWS, np.int64))
         frame["verdict"] = list(map(str, self.verdict))
         return frame.iloc[np.argsort(self.statistics["p_value"], kind="stable")]  # NaN comes last
 
@@ -158,19 +172,12 @@ class PairChanges:
 
     def summary(self) -> list[str]:
         """Return the result in sentences."""
-        n_pairs, verdict = len(self.pairs), self.verdict
-        if self.not_tested_because is not None:
-            return [f"No pair of features was tested: {escaped(self.not_tested_because)}."]
-        untested = [k for k, each in enumerate(verdict) if each is ChangeVerdict.NOT_COMPARED]
-        n_tested = n_pairs - len(untested)
-        sentences = []
-        if untested:
-            sentences.append(
-                f"These pairs were not tested: {listed([self._name(k) for k in untested])}. The model does not use the "
-                "two features together, or these rows do not show it."
-            )
+        verdict = self.verdict
+        untested = self.not_tested()
+        n_tested = len(self._tested)
         if not n_tested:
-            return sentences
+            return [f"No pair of features was tested: {'; '.join(untested)}."]
+        sentences = [f"Not every pair was tested: {'; '.join(untested)}."] if untested else []
         gone = [k for k, each in enumerate(verdict) if each is ChangeVerdict.UNDETECTED]
         no_longer = [
             f"{ChangeVerdict.UNDETECTED.phrase.capitalize()}, without a change that is more than chance: "
@@ -191,6 +198,33 @@ class PairChanges:
             *no_longer,
         ]
 
+    def not_tested(self) -> list[str]:
+        """Return why pairs were not tested, in words, with their names if others were."""
+        texts = []
+        reasons = dict.fromkeys(each for each in self.untested_because if each is not None)
+        for because in reasons:
+            names = [self._name(k) for k, each in enumerate(self.untested_because) if each == because]
+            texts.append((f"{listed(names)}, because " if len(names) < len(self.pairs) else "") + escaped(because))
+        return texts
+
+    def in_fewer_periods(self, windows: tuple[int, int]) -> list[str]:
+        """Return which tested pairs are compared in fewer periods than the two windows have, in sentences."""
+        sizes = [(int(self.statistics[OF_WINDOWS[0]][k]), int(self.statistics[OF_WINDOWS[1]][k])) for k in self._tested]
+        texts = []
+        for size in dict.fromkeys(sizes):
+            if size != windows:
+                names = [self._name(k) for k, each in zip(self._tested, sizes, strict=True) if each == size]
+                texts.append(
+                    f"Compared in the periods with sums for {'it' if len(names) == 1 else 'them'}, {size[0]:,} of "
+                    f"{windows[0]:,} before and {size[1]:,} of {windows[1]:,} recent ones: {listed(names)}."
+                )
+        if any(self.n_incomplete):
+            texts.append(
+                f"In {counted(sum(self.n_incomplete), 'period')}, some of the rows have no sums for pairs, so no pair "
+                "is compared there. Name the same interactions wherever rows of a period are added."
+            )
+        return texts
+
     def in_words(self, k: int) -> str:
         """Return the numbers of a pair in words."""
         return f"{self._slopes(k)}; adjusted p = {self.statistics['p_adjusted'][k]:.3g}"
@@ -208,9 +242,8 @@ class PairChanges:
             "pairs": [list(pair) for pair in self.pairs],
             "alpha": self.alpha,
             "looks": self.looks,
-            "n_periods": list(self.n_periods),
-            "n_rows": list(self.n_rows),
-            "not_tested_because": self.not_tested_because,
+            "n_incomplete": list(self.n_incomplete),
+            "untested_because": list(self.untested_because),
             "verdict": self.verdict,
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
         }
@@ -231,6 +264,12 @@ class PairChanges:
         n_pairs, statistics = len(found.pairs), found.statistics
         if set(statistics) != set(cls.STATISTICS) or any(values.size != n_pairs for values in statistics.values()):
             raise Malformed(f"pairs.statistics does not have {n_pairs} numbers for each of {', '.join(cls.STATISTICS)}")
+        if [each is None for each in found.untested_because] != np.isfinite(statistics["p_value"]).tolist():
+            raise Malformed("pairs.untested_because does not fit pairs.statistics")
+        if not all(
+            (values >= 0).all() and (values % 1 == 0).all() for values in (statistics[name] for name in OF_WINDOWS)
+        ):
+            raise Malformed("pairs.statistics has numbers of periods or rows that are not possible")
         if not 0 < found.alpha < 1 or found.looks < 1:
             raise Malformed("pairs.alpha or pairs.looks is no error rate or number of looks")
         if fields["verdict"] != found.verdict:

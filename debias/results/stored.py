@@ -474,9 +474,8 @@ def _pairs(value: Any, at: str) -> dict[str, Any]:
         "pairs": lambda value, at: tuple(texts(pair, at) for pair in list_of(value, at)),
         "alpha": number,
         "looks": whole,
-        "n_periods": _of_two_windows,
-        "n_rows": _of_two_windows,
-        "not_tested_because": or_none(text_of),
+        "n_incomplete": _of_two_windows,
+        "untested_because": lambda value, at: tuple(or_none(text_of)(each, at) for each in list_of(value, at)),
         "verdict": list_of,
         "statistics": lambda value, at: {name: or_missing(each, at) for name, each in mapping(value, at).items()},
     }

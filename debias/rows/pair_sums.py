@@ -17,7 +17,7 @@ from debias.rows.interactions import parts
 from debias.rows.threshold_functions import threshold_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +44,8 @@ class PairSums:
     products : array of float64 of shape (n_outputs, n_columns * (n_columns + 1) / 2)
         Of two columns of the least squares and the weight of a row: the lower triangle of a matrix, row by row. The
         columns are a constant; functions of the columns of X; what the model does with each feature alone; the rest of
-        its output; the interactions of the pairs; and the residual.
+        its output; the interactions of the pairs; and the residual. None (length 0) if some of the rows that were added
+        up have no sums for any of the pairs.
     """
 
     pairs: NDArray[np.int64]
@@ -58,6 +59,11 @@ class PairSums:
         return PairSums(self.pairs, self.n_rows - other.n_rows, self.products - other.products)
 
     @property
+    def complete(self) -> bool:
+        """Whether the sums are over all rows that were added up."""
+        return self.products.shape[1] > 0
+
+    @property
     def n_columns(self) -> int:
         """Number of columns of the least squares, with the residual."""
         return _n_columns(self.products.shape[1])
@@ -69,6 +75,20 @@ class PairSums:
         row, column = np.tril_indices(self.n_columns)
         full[:, row, column] = full[:, column, row] = self.products
         return full
+
+    def of(self, pairs: NDArray[np.int64]) -> PairSums:
+        """Return the sums for some of these pairs: the interactions of the others belong to the rest of the output."""
+        if np.array_equal(pairs, self.pairs):
+            return self
+        n_columns, n_own = self.n_columns, len(self.pairs)
+        first = n_columns - 1 - n_own
+        at = [first + k for k in _positions(pairs, self.pairs)]
+        take = np.zeros((n_columns, first + len(at) + 1))
+        take[:first, :first] = np.eye(first)
+        take[[*at, -1], range(first, take.shape[1])] = 1.0
+        take[np.setdiff1d(range(first, n_columns - 1), at), first - 1] = 1.0
+        row, column = np.tril_indices(take.shape[1])
+        return PairSums(pairs, self.n_rows, (take.T @ self.matrix @ take)[:, row, column])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the sums as arrays, in the form in which a history stores them."""
@@ -84,20 +104,26 @@ class PairSums:
 
 
 def added_pairs(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the sums for pairs of two states together; nothing if some of the rows have none, or of other pairs.
+    """Return the sums for the pairs that both of two states have. They are not complete if there is no such pair.
 
-    Rows of weight 0 need none.
+    Rows of weight 0 need no sums.
     """
     found = [PairSums.of_state(state) for state in (one, other) if state["totals"][1]]
-    first = found[0] if found else None
-    if first is None:
+    known = [each for each in found if each is not None]
+    if not known:
         return {}
-    total = first
-    for each in found[1:]:
-        if each is None or not np.array_equal(each.pairs, first.pairs) or each.products.shape != first.products.shape:
-            return {}
-        total = total + each
-    return total.state()
+    pairs = common_pairs([each.pairs for each in known])
+    if len(known) < len(found) or not len(pairs) or not all(each.complete for each in known):
+        return PairSums(known[-1].pairs, 0.0, np.zeros((len(known[0].products), 0))).state()
+    first, *others = (each.of(pairs) for each in known)
+    return sum(others, first).state()
+
+
+def common_pairs(of_each: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the pairs that are in all of some arrays of pairs, in the order of the first."""
+    first, *others = of_each
+    kept = [all((pair == each).all(axis=1).any() for each in others) for pair in first]
+    return first[kept]
 
 
 def are_possible(state: Mapping[str, NDArray[Any]], n_outputs: int, n_groups: int) -> bool:
@@ -115,6 +141,8 @@ def are_possible(state: Mapping[str, NDArray[Any]], n_outputs: int, n_groups: in
         return False
     if products.dtype != np.float64 or products.ndim != 2 or len(products) != n_outputs:
         return False
+    if not products.shape[1]:
+        return bool(n_rows[0] == 0)
     n_columns, length = _n_columns(products.shape[1]), products.shape[1]
     if n_columns * (n_columns + 1) // 2 != length or n_columns < len(pairs) + 3:
         return False
@@ -192,6 +220,10 @@ def training_weight(ensemble: TreeEnsemble) -> Array:
         if known is not None:
             return known.astype(np.float64)
     return np.zeros(ensemble.n_nodes)
+
+
+def _positions(pairs: NDArray[np.int64], among: NDArray[np.int64]) -> list[int]:
+    return [int(np.flatnonzero((among == pair).all(axis=1))[0]) for pair in pairs]
 
 
 def _n_columns(length: int) -> int:

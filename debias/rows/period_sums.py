@@ -350,7 +350,7 @@ class PeriodSums(NodeSums):
 
     @property
     def pairs(self) -> PairSums | None:
-        """Sums for the pairs of features that are watched; None if some of the rows have none."""
+        """Sums for the pairs of features that are watched; None if none are. They may not be complete."""
         return self._pairs
 
     def _pairs_with(self, state: Mapping[str, NDArray[Any]]) -> PairSums | None:
@@ -494,7 +494,7 @@ class PeriodSums(NodeSums):
         found = pair_sums(rows.ensemble, X, group, pairs, output, residual, weight)
         # The totals have these rows already, and before the first ones no other rows but those of weight 0.
         first = self.total_weight - rows.weight.sum() <= ROUNDING * self.total_weight
-        self._pairs = found if first else None if self._pairs is None else self._pairs + found
+        self._pairs = found if first else self._pairs_with({"totals": self._totals} | found.state())
 
     def _keep(self, further: Mapping[str, NDArray[Any]]) -> None:
         """Keep further rows. If there are too many then, all parts lose the same share of theirs."""

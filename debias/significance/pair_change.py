@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.p_values import holm
-from debias.results.pair_changes import PairChanges
-from debias.rows.pair_sums import PairSums
+from debias.results.pair_changes import OF_WINDOWS, PairChanges
+from debias.rows.pair_sums import PairSums, common_pairs
 from debias.rows.period_sums import group_variance
 from debias.significance.margins import above, beyond
 from debias.significance.period_means import ENOUGH_PERIODS
@@ -33,6 +33,9 @@ SINGULAR = 1e-9
 """A smaller eigenvalue of the correlations of the functions, relative to the largest one, is 0 up to rounding."""
 LEAST_LEFT = 1e-4
 """A pair is not tested if a smaller share of the squares of its interaction is left beside the functions."""
+ADJUSTED = ("p_adjusted", "p_before", "p_after")
+"""P-values that are adjusted for all pairs together."""
+NOT_TOGETHER = "the model does not use the two features together, or these rows do not show it"
 ROWS_PER_COLUMN = 4
 """A window is not tested if it has fewer rows for each column of the least squares."""
 
@@ -63,6 +66,11 @@ class WindowPairs:
         first, *others = self.groups
         return sum(others, first)
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in the sums."""
+        return int(sum(group.n_rows for group in self.groups))
+
 
 class PairsOfPeriods:
     """Collects the sums for pairs of periods."""
@@ -75,20 +83,37 @@ class PairsOfPeriods:
         self._periods.append((group, period.total_weight, period.pairs))
 
     @property
-    def pairs(self) -> NDArray[np.int64] | None:
-        """The pairs of the last period that has any."""
-        return next((sums.pairs for _, _, sums in reversed(self._periods) if sums is not None), None)
+    def named(self) -> NDArray[np.int64]:
+        """The pairs of the last period that has any, shape (n_pairs, 2)."""
+        none = np.zeros((0, 2), dtype=np.int64)
+        return next((sums.pairs for _, _, sums in reversed(self._periods) if sums is not None), none)
 
-    def of(self, pairs: NDArray[np.int64]) -> WindowPairs:
-        """Return the sums for these pairs."""
+    @property
+    def n_incomplete(self) -> int:
+        """Number of periods that have sums for pairs of some of their rows only."""
+        return sum(sums is not None and not sums.complete for _, _, sums in self._periods)
+
+    def having(self, pair: NDArray[np.int64]) -> tuple[bool, ...]:
+        """Return which periods have sums for a pair."""
+        return tuple(
+            sums is not None and sums.complete and bool(len(common_pairs([pair[None], sums.pairs])))
+            for _, _, sums in self._periods
+        )
+
+    def pairs_in(self, periods: tuple[bool, ...]) -> list[NDArray[np.int64]]:
+        """Return the pairs of each of these periods."""
+        return [sums.pairs for (_, _, sums), taken in zip(self._periods, periods, strict=True) if taken and sums]
+
+    def of(self, pairs: NDArray[np.int64], periods: tuple[bool, ...]) -> WindowPairs:
+        """Return the sums for these pairs over periods that have them."""
         groups: dict[int, PairSums] = {}
         weight: dict[int, float] = {}
-        n_periods = 0
-        for group, of_period, sums in self._periods:
-            if sums is not None and np.array_equal(sums.pairs, pairs):
-                groups[group] = groups[group] + sums if group in groups else sums
+        for (group, of_period, sums), taken in zip(self._periods, periods, strict=True):
+            if taken and sums is not None:
+                own = sums.of(pairs)
+                groups[group] = groups[group] + own if group in groups else own
                 weight[group] = weight.get(group, 0.0) + of_period
-                n_periods += 1
+        n_periods = sum(periods)
         return WindowPairs(
             list(groups.values()), np.array(list(weight.values())), n_periods, len(self._periods) - n_periods
         )
@@ -98,6 +123,8 @@ def compare_pairs(
     before: PairsOfPeriods, after: PairsOfPeriods, grouping: Grouping, *, alpha: float, least: float, looks: int
 ) -> PairChanges | None:
     """Compare the slopes of named pairs in two windows.
+
+    A pair is compared in the periods with sums for it, beside the other pairs that all these periods have.
 
     Parameters
     ----------
@@ -113,22 +140,36 @@ def compare_pairs(
     PairChanges or None
         None if no period has sums for pairs.
     """
-    pairs = after.pairs if after.pairs is not None else before.pairs
-    if pairs is None:
+    pairs = after.named if len(after.named) else before.named
+    if not len(pairs):
         return None
-    windows = [collected.of(pairs) for collected in (before, after)]
-    because = _why_untested(windows)
+    n_incomplete = (before.n_incomplete, after.n_incomplete)
     statistics = {name: np.full(len(pairs), np.nan) for name in PairChanges.STATISTICS}
-    if because is None:
-        statistics |= _statistics(windows, least)
+    reasons: list[str | None] = [None] * len(pairs)
+    having = [(before.having(pair), after.having(pair)) for pair in pairs]
+    for periods in dict.fromkeys(having):
+        own = [k for k, each in enumerate(having) if each == periods]
+        in_all = common_pairs([*before.pairs_in(periods[0]), *after.pairs_in(periods[1]), pairs])
+        windows = [collected.of(in_all, of) for collected, of in zip((before, after), periods, strict=True)]
+        because = _why_untested(windows, n_incomplete)
+        found: dict[str, Array | float] = dict(zip(OF_WINDOWS, map(float, _sizes(windows)), strict=True))
+        if because is None:
+            at = [int(np.flatnonzero((in_all == pairs[k]).all(axis=1))[0]) for k in own]
+            found |= {name: values[at] for name, values in _statistics(windows, least).items()}
+        for name, values in found.items():
+            statistics[name][own] = values
+        for k in own:
+            reasons[k] = because or (NOT_TOGETHER if np.isnan(statistics["p_value"][k]) else None)
+    tested = np.isfinite(statistics["p_value"])
+    for name in ADJUSTED:
+        statistics[name][tested] = holm(statistics[name][tested])
     return PairChanges(
         pairs=tuple((grouping.names[j], grouping.names[k]) for j, k in pairs.tolist()),
         alpha=alpha,
         looks=looks,
-        n_periods=(windows[0].n_periods, windows[1].n_periods),
-        n_rows=(_n_rows(windows[0]), _n_rows(windows[1])),
+        n_incomplete=n_incomplete,
         statistics=statistics,
-        not_tested_because=because,
+        untested_because=tuple(reasons),
     )
 
 
@@ -163,7 +204,7 @@ def slopes(sums: PairSums) -> tuple[Array, Array]:
 
 
 def _statistics(windows: list[WindowPairs], least: float) -> dict[str, Array]:
-    """Return the statistics of :class:`PairChanges`."""
+    """Return the statistics of :class:`PairChanges`, those of all pairs not adjusted yet."""
     slope, variance, freedom, sizes = [], [], [], []
     for window in windows:
         total = window.total
@@ -182,16 +223,10 @@ def _statistics(windows: list[WindowPairs], least: float) -> dict[str, Array]:
     margin = least * np.maximum(1.0, (np.abs(slope[0]) + np.abs(slope[1])) / 2)
     error = np.sqrt(both)
     tested = np.isfinite(change) & (error > 0)
-
-    def adjusted(p: Array) -> Array:
-        found = np.full(tested.size, np.nan)
-        found[tested] = holm(p[tested])
-        return found
-
     with np.errstate(invalid="ignore"):
         p_value = np.where(tested, beyond(change, margin, error, welch), np.nan)
         p_windows = [
-            above(of_window, 0.0, np.sqrt(of_all), np.full_like(change, degrees))
+            np.where(tested, above(of_window, 0.0, np.sqrt(of_all), np.full_like(change, degrees)), np.nan)
             for of_window, of_all, degrees in zip(slope, variance, freedom, strict=True)
         ]
         p_lost = np.where(tested, above(change, -margin, error, welch), np.nan)
@@ -203,26 +238,28 @@ def _statistics(windows: list[WindowPairs], least: float) -> dict[str, Array]:
         "change": change,
         "error": np.where(tested, error, np.nan),
         "p_value": p_value,
-        "p_adjusted": adjusted(p_value),
-        "p_before": adjusted(p_windows[0]),
-        "p_after": adjusted(p_windows[1]),
+        "p_adjusted": p_value,
+        "p_before": p_windows[0],
+        "p_after": p_windows[1],
         "p_lost": p_lost,
         "size": (sizes[0] + sizes[1]) / 2,
     }
 
 
-def _why_untested(windows: list[WindowPairs]) -> str | None:
-    """Return why no pair can be tested; None if that is not so."""
-    for window, name in zip(windows, ("reference", "recent"), strict=True):
-        lacking = f"{counted(window.n_lacking, f'{name} period')} without sums for these pairs" * bool(window.n_lacking)
+def _sizes(windows: list[WindowPairs]) -> tuple[int, ...]:
+    """Return the number of periods in the sums of each window, and that of their rows."""
+    return (*(window.n_periods for window in windows), *(window.n_rows for window in windows))
+
+
+def _why_untested(windows: list[WindowPairs], n_incomplete: tuple[int, int]) -> str | None:
+    """Return why these pairs cannot be tested; None if that is not so."""
+    for window, incomplete, name in zip(windows, n_incomplete, ("reference", "recent"), strict=True):
         if len(window.groups) < ENOUGH_PERIODS:
             few = f"the {name} window has {counted(window.n_periods, 'period')} with sums for these pairs, and "
-            return f"{few}{ENOUGH_PERIODS} are needed" + (f" ({lacking})" if lacking else "")
+            others = f"{counted(window.n_lacking, f'{name} period')} without sums for these pairs"
+            of_some = f", {incomplete:,} of them because some of their rows have none" * bool(incomplete)
+            return f"{few}{ENOUGH_PERIODS} are needed" + f" ({others}{of_some})" * bool(window.n_lacking)
         needed = ROWS_PER_COLUMN * window.groups[0].n_columns
-        if _n_rows(window) < needed:
-            return f"the {name} window has {_n_rows(window):,} rows in these sums, and {needed:,} are needed"
+        if window.n_rows < needed:
+            return f"the {name} window has {window.n_rows:,} rows in these sums, and {needed:,} are needed"
     return None
-
-
-def _n_rows(window: WindowPairs) -> int:
-    return int(sum(group.n_rows for group in window.groups))

@@ -93,6 +93,12 @@ def test_an_effect_that_turns_or_grows_is_told(product, path, tmp_path):
     assert str(halved.verdict[0]) == "changed (weaker)"
 
 
+def sizes(found):
+    """Return the numbers of periods and rows in which each pair was compared."""
+    frame = found.to_frame()[["periods_before", "periods_after", "rows_before", "rows_after"]]
+    return [tuple(row) for row in frame.to_numpy().tolist()]
+
+
 def sums_of(path):
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT sums FROM parts").fetchall()
@@ -122,7 +128,8 @@ def test_parts_late_labels_corrections_and_merging_give_the_same(product, faded,
     ours, whole = (compared(each).pairs for each in (one, debias.History.open(faded)))
     for name in ("slope_before", "slope_after", "error", "p_value"):
         np.testing.assert_allclose(ours.statistics[name], whole.statistics[name], rtol=1e-6)
-    assert ours.n_rows == whole.n_rows == (600, 600)
+    for each in (ours, whole):
+        assert sizes(each) == [(10, 10, 600, 600)] * 2
 
 
 @pytest.mark.thorough
@@ -151,8 +158,10 @@ def test_periods_that_lack_pairs_are_told_and_completed(product, path):
     )
     history = filled(product, path, numbers=range(TURN), together=0.0)
     fewer = compared(history)
-    assert fewer.pairs.n_periods == (10, 9)
-    assert "the periods with sums for them: 10 of 10 before, and 9 of 10 recent ones." in " ".join(fewer.summary())
+    assert sizes(fewer.pairs) == [(10, 9, 600, 540)] * 2
+    assert (
+        "Compared in the periods with sums for them, 10 of 10 before and 9 of 10 recent ones: a with b, a with c."
+    ) in " ".join(fewer.summary())
     assert [str(each) for each in compared(history).pairs.verdict] == ["faded", "no change detected"]
     assert not history.add(*day(3), at=FIRST + timedelta(3))  # nothing changes any more
     # Other pairs take the place of the first ones, from now on.
@@ -165,7 +174,60 @@ def test_periods_of_whose_rows_some_have_no_pairs_have_none(product, path):
     debias.History(product, path, interactions=PAIRS).add(X[30:], y[30:], at="2026-01-01", part="y")
     debias.History(product, path, interactions=PAIRS).add(*day(1), at="2026-01-02")
     found = debias.History.open(path).changes(recent=1, reference=1).pairs
-    assert found.not_tested_because.startswith("the reference window has 0 periods with sums for these pairs")
+    assert found.not_tested_because == (
+        "the reference window has 0 periods with sums for these pairs, and 8 are needed (1 reference period without "
+        "sums for these pairs, 1 of them because some of their rows have none)"
+    )
+
+
+def test_pairs_of_no_complete_period_are_told(product, path):
+    """A machine that names no pairs must not silence those of the others."""
+    for number in (0, 1):
+        X, y = day(number)
+        at = FIRST + timedelta(number)
+        debias.History(product, path).add(X[:30], y[:30], at=at, part="x")
+        debias.History(product, path, interactions=PAIRS).add(X[30:], y[30:], at=at, part="y")
+    changes = debias.History.open(path).changes(recent=1, reference=1)
+    assert [str(each) for each in changes.pairs.verdict] == ["not compared"] * 2
+    assert "1 of them because some of their rows have none" in " ".join(changes.summary())
+    assert Changes.from_json(changes.to_json()).to_json() == changes.to_json()
+
+
+@pytest.mark.thorough
+def test_a_part_without_pairs_takes_its_period_out_and_is_told(product, path, faded):
+    history = filled(product, path, together=0.0)
+    debias.History(product, path).add(*day(50), at=FIRST + timedelta(3), part="late rows")
+    found = compared(history)
+    assert sizes(found.pairs) == [(9, 10, 540, 600)] * 2
+    told = " ".join(found.summary())
+    assert "In 1 period, some of the rows have no sums for pairs" in told
+    assert "Name the same interactions wherever rows of a period are added." in told
+
+
+@pytest.mark.thorough
+def test_a_pair_that_is_named_later_leaves_the_first_one_tested(product, path, tmp_path):
+    one, both = [("a", "b")], [("a", "c"), ("a", "b")]
+    filled(product, path, pairs=one, numbers=range(TURN), together=0.0)
+    history = filled(product, path, pairs=both, numbers=range(TURN, N_DAYS), together=0.0)
+    found = compared(history)
+    # As if the later one had never been named: its interaction belongs to the rest of the output.
+    alone = compared(filled(product, tmp_path / "alone.history", pairs=one, together=0.0)).pairs.to_frame()
+    frame = found.pairs.to_frame()
+    pd.testing.assert_frame_equal(frame.loc[[("a", "b")]], alone, rtol=1e-6)
+    assert list(frame["verdict"]) == ["faded", "not compared"]
+    assert sizes(found.pairs) == [(10, 10, 600, 600), (0, 10, 0, 600)]
+    assert found.pairs.not_tested_because is None
+    assert (
+        "Not every pair was tested: a with c, because the reference window has 0 periods with sums for these pairs"
+    ) in " ".join(found.summary())
+    assert "two features together: a with c, because" in " ".join(Findings.of(found).not_judged())
+    gate = found.check({"pairs_must_not_fade": [["a", "c"], ["a", "b"]]})
+    assert [result.status for result in gate.results] == ["not judged", "failed"]
+    assert "the reference window has 0 periods" in gate.results[0].reason
+    assert Changes.from_json(found.to_json()).to_json() == found.to_json()
+    # Where every period has both, each is compared beside the other.
+    whole = compared(filled(product, tmp_path / "both.history", pairs=both, together=0.0)).pairs.to_frame()
+    assert list(whole["verdict"]) == ["faded", "no change detected"]
 
 
 def test_json_html_and_the_terminal_have_the_pairs(faded, tmp_path, capsys):
@@ -352,5 +414,4 @@ def test_batches_of_weight_0_change_nothing(product, path):
     history.add([nothing, (X[100:], y[100:], np.ones(200)), nothing], at=0)
     history.add(X[100:], y[100:], at=1)
     found = debias.History.open(path).changes(recent=1, reference=1).pairs
-    assert found.n_periods == (1, 1)
-    assert found.n_rows == (200, 200)
+    assert sizes(found) == [(1, 1, 200, 200)] * 2

@@ -151,11 +151,25 @@ def test_states_with_and_without_pairs_are_added(trees):
     assert PairSums.of_state(added_pairs(state(0), state(30, one))).n_rows == 30
     for states in ((state(30, one), state(10, weight=0)), (state(10, weight=0), state(30, one))):
         assert PairSums.of_state(added_pairs(*states)).n_rows == 30  # rows of weight 0 change nothing
-    assert added_pairs(state(30, one), state(10)) == {}  # of some rows nothing is known
-    assert added_pairs(state(10), state(30, one)) == {}
     assert added_pairs(state(10), state(10)) == {}
-    others = of_rows(trees, X[30:], y[30:], pairs=np.array([[0, 1], [2, 3]]))
-    assert added_pairs(state(30, one), state(10, others)) == {}
+    for states in ((state(30, one), state(10)), (state(10), state(30, one))):  # of some rows nothing is known
+        lacking = added_pairs(*states)
+        assert not PairSums.of_state(lacking).complete
+        assert are_possible(state(40) | lacking, 1, 4)
+        assert not PairSums.of_state(added_pairs(state(40) | lacking, state(30, one))).complete
+    no_common = of_rows(trees, X[30:], y[30:], pairs=np.array([[2, 3]]))
+    assert not PairSums.of_state(added_pairs(state(30, one), state(10, no_common))).complete
+
+
+def test_sums_for_some_of_the_pairs_are_those_of_these_alone(trees):
+    X, y = drawn("regression")
+    more = np.array([[2, 3], PAIRS[1], PAIRS[0]])
+    wide, narrow = of_rows(trees, X, y, pairs=more), of_rows(trees, X, y)
+    np.testing.assert_allclose(wide.of(PAIRS).products, narrow.products, rtol=1e-9, atol=1e-9)
+    assert wide.of(more) is wide
+    both = PairSums.of_state(added_pairs(state(len(X), wide), state(len(X), narrow)))  # the common pairs are added up
+    np.testing.assert_array_equal(both.pairs, more[1:])
+    np.testing.assert_allclose(both.of(PAIRS).products, 2 * narrow.products, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
