@@ -84,6 +84,10 @@ class HistoryError(DebiasError, ValueError):
     """A history cannot be read or written, or does not take what was passed; the message says why and what to do."""
 
 
+class HistoryArgumentError(HistoryError):
+    """An argument names a period, a window, a model or a file that a history cannot have."""
+
+
 class PluginError(DebiasError, RuntimeError):
     """A plugin cannot be loaded, or conflicts with another plugin."""
 

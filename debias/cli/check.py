@@ -84,5 +84,5 @@ def command(
             result.to_json(json_file)
         if html_file:
             result.to_html(html_file)
-        report(gate, form, junit, summary)
+        report(gate, source.model, form, junit, summary)
     exit_unless_passed(gate)

@@ -76,7 +76,7 @@ def command(
         if rules is not None:
             gate = found.check(rules).allowing(*allowed)
             warn(tuple(text for text in gate.warnings if text not in found.warnings))
-            report(gate, form, junit, summary)
+            report(gate, source.model, form, junit, summary)
         elif form == "table":
             print_models(terminal(), found)
         else:

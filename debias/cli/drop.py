@@ -140,7 +140,7 @@ def command(
             return
         gate = result.check(rules).allowing(*allowed)
         warn(tuple(text for text in gate.warnings if text not in result.warnings))
-        report(gate, form, junit, summary)
+        report(gate, source.model, form, junit, summary)
     exit_unless_passed(gate)
 
 

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.output import echo_command, reader_is_gone, terminal, write
+from debias.cli.output import echo_command, in_options, reader_is_gone, terminal, write
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate
@@ -44,17 +46,27 @@ def with_allowed(rules: Sequence[str]) -> Callable[[Callable[..., None]], Callab
         "allowed",
         multiple=True,
         metavar="RULE",
-        type=click.Choice(list(rules)),
-        help="Pass although this rule could not be judged; can be repeated. It must not fail.",
+        callback=partial(_known, rules),
+        help="Pass although this rule, or one result of it ('RULE: FEATURE'), could not be judged; can be repeated. It "
+        "must not fail.",
     )
 
 
-def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> None:
+def _known(rules: Sequence[str], ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for each in given:
+        if each.split(":")[0] not in rules:
+            raise click.BadParameter(f"there is no rule {each!r}; rules are {', '.join(rules)}")
+    return given
+
+
+def report(gate: Gate, of: str, form: str, junit: str | None, summary: str | None) -> None:
     """Print a gate, and write the files that were asked for.
 
     Parameters
     ----------
     gate : Gate
+    of : str
+        File that was checked, for the files.
     form : {"table", "json", "csv"}
     junit : str, optional
         Path for JUnit XML.
@@ -63,6 +75,8 @@ def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> Non
     """
     from debias.results.console import print_gate
 
+    checked = f"{of}. {gate.checked}".strip()
+    gate = replace(gate, checked=checked, warnings=tuple(map(in_options, gate.warnings)))
     if junit:
         write(junit, gate.to_junit())
     if summary:

@@ -226,16 +226,12 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
 
 
 def refuse_other_windows(**given: str | None) -> None:
-    """Refuse options for windows that are none."""
-    from debias.errors import HistoryError
+    """Refuse options for windows that are none, before a file is read."""
     from debias.monitor.times import parsed
 
     for name, window in given.items():
-        try:
-            if window is not None:
-                parsed(window, f"--{name}")
-        except HistoryError as error:
-            raise click.UsageError(str(error)) from None
+        if window is not None:
+            parsed(window, name)
 
 
 @command.command("changes", cls=Command, examples=["debias monitor changes model.history --recent 7d --reference 60d"])
@@ -325,7 +321,7 @@ def check(
         warn(gate.warnings)
         if json_file:
             found.to_json(json_file)
-        report(gate, form, junit, summary)
+        report(gate, history, form, junit, summary)
     exit_unless_passed(gate)
 
 

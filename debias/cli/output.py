@@ -83,11 +83,11 @@ OPTIONS = (
     (r"\b([Ll])eave interactions out\b", r"\1eave --interaction out"),
     (r"\btrained_until=(?=')", "--trained-until "),
     (r"\bloss=True\b", "--loss"),
-    (r"\b(at|label|looks|recent|reference|old|like)=(?=')", r"--\1 "),
+    (r"\b(at|label|looks|recent|reference|window|old|like)=(?=')", r"--\1 "),
     (r"\b(recent|reference)=(?=[0-9])", r"--\1 "),
     # Arguments without a value.
     (r"\b(train|tested|test|groups|blocks|qid|params|level|rows)=(?![\w'\"({\[-])", r"--\1"),
-    (r"\b(at|label|looks|series|timeout|recent|reference|old|like)=(?![\w'\"({\[-])", r"--\1"),
+    (r"\b(at|label|looks|series|timeout|recent|reference|window|old|like)=(?![\w'\"({\[-])", r"--\1"),
     (r"\bn_jobs=(?![\w-])", "--jobs"),
     (r"\bscorers=(?!\w)", "--scorer"),
     (r"\bsample_weight=?(?!\w)", "--weight"),
@@ -149,14 +149,14 @@ def errors(may_exit: bool = False) -> Iterator[None]:
     Python warnings are ignored here: every result has its warnings, and the commands print those. With `may_exit`, what
     runs may end the process with an exit code of its own.
     """
-    from debias.errors import CompositionError, DebiasError, PolicyError
+    from debias.errors import CompositionError, DebiasError, HistoryArgumentError, PolicyError
     from debias.text import message
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
-        except (CompositionError, PolicyError) as error:
+        except (CompositionError, HistoryArgumentError, PolicyError) as error:
             raise click.UsageError(message(in_options(str(error)))) from None
         except (DebiasError, OSError, ImportError) as error:
             if reader_is_gone(error):

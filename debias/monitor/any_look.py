@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import HistoryError
+from debias.errors import HistoryArgumentError
 from debias.monitor.comparing import Comparison, StoredPeriods, with_newer
 from debias.monitor.few_numbers import Summaries
 from debias.monitor.times import (
@@ -111,7 +111,7 @@ def refuse_moving(reference: Any) -> None:
     """Raise a HistoryError if a reference moves along with time, or is none."""
     is_first = isinstance(reference, str) and reference.strip().startswith(FIRST)
     if reference is not None and not is_first and isinstance(parsed(reference, "reference"), Window):
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"reference={str(reference)!r} moves along with time, and looks='any' needs a reference that stays: pass "
             "the first periods, such as reference='first 60d' ('first 60' without dates), two periods, such as "
             "reference='2026-01-01..2026-03-01', or leave it out"

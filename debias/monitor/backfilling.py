@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import HistoryError
+from debias.errors import HistoryArgumentError, HistoryError
 from debias.monitor.comparing import window_of
 from debias.monitor.times import Moment, positions_of, time_text
 from debias.p_values import holm_of_known
@@ -86,7 +86,7 @@ def data_or_model(
 ) -> DataOrModel:
     """Divide the changes of scores into data and model, as ``History.data_or_model`` says."""
     if isinstance(error_rate, bool) or not isinstance(error_rate, (int, float)) or not 0 < error_rate < 1:
-        raise HistoryError(f"the error rate {error_rate!r} is not between 0 and 1")
+        raise HistoryArgumentError(f"the error rate {error_rate!r} is not between 0 and 1")
     older = _other_than(records, newer, old)
     periods = records.content.periods(older.id)
     after = positions_of(periods, recent, "recent", len(periods) - 1)
@@ -98,7 +98,7 @@ def data_or_model(
             f"{counted(len(after), 'period')} in recent: pass two windows that have periods and none in common"
         )
     if before.start >= after.stop:
-        raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
+        raise HistoryArgumentError("reference= is after recent=: exchange them, so that a change is one over time")
     of_new = {period.at: period for period in records.content.periods(newer.id)}
     shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
     if not shared:
@@ -152,12 +152,12 @@ def _seen(periods: list[Period], trained_until: Any) -> set[str]:
         return set()
     moment = Moment.of(trained_until)
     if moment.kind != periods[0].kind:
-        raise HistoryError(f"trained_until={trained_until!r} is not of the kind of the times of this history")
+        raise HistoryArgumentError(f"trained_until={trained_until!r} is not of the kind of the times of this history")
     key = moment.key
     if key is None:
         key = next((period.key for period in periods if period.at == moment.text), None)
     if key is None:
-        raise HistoryError(f"trained_until={trained_until!r}: there is no period with this label")
+        raise HistoryArgumentError(f"trained_until={trained_until!r}: there is no period with this label")
     return {period.at for period in periods if period.key <= key}
 
 
@@ -206,7 +206,7 @@ def _one_of(others: list[Series], label: str | None, name: str) -> Series:
         return others[0]
     if label not in labels:
         what = f"{name}={label!r} is not another model" if label is not None else "there are several other models"
-        raise HistoryError(f"{what}: pass {name}=, one of {', '.join(map(repr, labels))}")
+        raise HistoryArgumentError(f"{what}: pass {name}=, one of {', '.join(map(repr, labels))}")
     return others[labels.index(label)]
 
 

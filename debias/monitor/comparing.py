@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from debias.errors import HistoryError
+from debias.errors import HistoryArgumentError
 from debias.monitor.records import HAS_MARGINS
 from debias.monitor.times import (
     FIRST,
@@ -320,9 +320,9 @@ def reference_of(
     if may_overlap:
         return before
     if before.stop > after.start and after.stop > before.start and len(before) and len(after):
-        raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
+        raise HistoryArgumentError("reference= and recent= have periods in common: pass windows that do not overlap")
     if len(before) and len(after) and before.start >= after.stop:
-        raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
+        raise HistoryArgumentError("reference= is after recent=: exchange them, so that a change is one over time")
     return before
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from debias.errors import DebiasError, HistoryError
+from debias.errors import DebiasError, HistoryArgumentError, HistoryError
 from debias.monitor.any_look import default_in_words, findings_at_any_look, refuse_moving
 from debias.monitor.comparing import WaitingPeriods, reference_in_words
 from debias.monitor.few_numbers import Summaries
@@ -50,7 +50,7 @@ def fleet_of(
             parsed(window, name)
     is_number = isinstance(max_age_days, (int, float)) and not isinstance(max_age_days, bool)
     if max_age_days is not None and not (is_number and max_age_days >= 0):
-        raise HistoryError(f"max_age_days={max_age_days!r} is not a number of days")
+        raise HistoryArgumentError(f"max_age_days={max_age_days!r} is not a number of days")
     files = files_of(paths)
     settings: dict[str, Any] = {"recent": recent, "reference": reference}
     if isinstance(looks, str) and looks == ANY:
@@ -96,17 +96,17 @@ def files_of(paths: Any) -> list[str]:
     found: dict[str, str] = {}
     for path in given:
         if not isinstance(path, (str, os.PathLike)):
-            raise HistoryError(f"paths has {path!r}, which is not a path: pass paths or patterns of files")
+            raise HistoryArgumentError(f"paths has {path!r}, which is not a path: pass paths or patterns of files")
         text = os.fspath(path)
         matched = [text]
         if glob.has_magic(text) and not os.path.exists(text):
             matched = [each for each in sorted(glob.glob(text, recursive=True)) if _may_be_history(each)]
             if not matched:
-                raise HistoryError(f"no file fits {text!r}: check the pattern, and where it starts from")
+                raise HistoryArgumentError(f"no file fits {text!r}: check the pattern, and where it starts from")
         for each in matched:
             found.setdefault(os.path.realpath(each), each)
     if not found:
-        raise HistoryError("there are no histories: pass a path or more")
+        raise HistoryArgumentError("there are no histories: pass a path or more")
     return list(found.values())
 
 

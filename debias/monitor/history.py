@@ -14,7 +14,7 @@ import numpy as np
 
 from debias.atomic_files import written
 from debias.data.user_rows import dataset
-from debias.errors import HistoryError
+from debias.errors import HistoryArgumentError, HistoryError
 from debias.monitor.any_look import comparison_at_any_look
 from debias.monitor.comparing import comparison_of
 from debias.monitor.reading import OwnModel, named_pairs
@@ -133,11 +133,13 @@ class History:
             or not isinstance(kept_rows, (int, np.integer))
             or not 0 <= kept_rows <= MOST_KEPT
         ):
-            raise HistoryError(f"kept_rows={kept_rows!r} is not a number of rows from 0 to {MOST_KEPT:,}")
+            raise HistoryArgumentError(f"kept_rows={kept_rows!r} is not a number of rows from 0 to {MOST_KEPT:,}")
         if loss_rows is not None and (
             isinstance(loss_rows, bool) or not isinstance(loss_rows, (int, np.integer)) or loss_rows < 0
         ):
-            raise HistoryError(f"loss_rows={loss_rows!r} is not a number of rows: pass 0 or more, or None for all rows")
+            raise HistoryArgumentError(
+                f"loss_rows={loss_rows!r} is not a number of rows: pass 0 or more, or None for all rows"
+            )
         self._store = Store.of(path, timeout)
         self._models: dict[str, StoredTrees] = {}
         self._label = None if label is None else _name("label", label)
@@ -845,7 +847,7 @@ class History:
 
     def _refuse_other_label(self, series: Series | None) -> None:
         if self._label is not None and series is not None and series.label != self._label:
-            raise HistoryError(
+            raise HistoryArgumentError(
                 f"label={self._label!r}, but this model is in {self.path} already, as {series.label!r}: leave label "
                 "out. If this is another model, it has the same trees"
             )
@@ -857,7 +859,7 @@ class History:
             for series in found:
                 if series.label == label:
                     return series
-            raise HistoryError(f"there is no series {label!r}; there are {', '.join(s.label for s in found)}")
+            raise HistoryArgumentError(f"there is no series {label!r}; there are {', '.join(s.label for s in found)}")
         own = None if self._own is None else records.series_of(self._own.digest)
         if self._own is not None and own is None:
             raise HistoryError(
@@ -883,7 +885,7 @@ def _name(what: str, name: Any) -> str:
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise HistoryError(f"{what}={name!r} is not a name: pass a text of 1 to {LONGEST} characters")
+        raise HistoryArgumentError(f"{what}={name!r} is not a name: pass a text of 1 to {LONGEST} characters")
     return str(name)
 
 

@@ -11,7 +11,15 @@ import numpy as np
 
 from debias.data.user_rows import dataset
 from debias.early_stopping import NOTES_OF_STOPPING
-from debias.errors import CompositionError, ExtractionError, HistoryError, RowsError, UnsupportedModelError, nearest
+from debias.errors import (
+    CompositionError,
+    ExtractionError,
+    HistoryArgumentError,
+    HistoryError,
+    RowsError,
+    UnsupportedModelError,
+    nearest,
+)
 from debias.models.wrappers import unwrap
 from debias.monitor.records import HAS_MARGINS
 from debias.rows.pair_sums import refuse_other_losses
@@ -217,7 +225,7 @@ class NamedPairs:
         pairs = [tuple(map(ensemble.stored_name, pair)) for pair in self.pairs]
         for name in (name for pair in pairs for name in pair):
             if name not in place:
-                raise HistoryError(
+                raise HistoryArgumentError(
                     f"interactions= names {name!r}, which is no column.{nearest(name, grouping.names)} There are: "
                     f"{listed(grouping.names)}"
                 )
@@ -239,7 +247,7 @@ def named_pairs(interactions: Any) -> tuple[tuple[str, str], ...]:
     pairs = [(each[0], each[1]) for each in given if isinstance(each, tuple | list) and len(each) == 2]
     are_names = all(isinstance(one, str) and isinstance(other, str) and one != other for one, other in pairs)
     if not pairs or len(pairs) < len(given) or not are_names:
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"interactions={interactions!r} does not name pairs of two features: pass a list of tuples, such as "
             "[('age', 'income')]. debias.interactions tells which pairs a model uses together"
         )

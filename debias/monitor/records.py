@@ -18,7 +18,7 @@ import numpy as np
 from blake3 import blake3
 
 from debias.data.groups import Grouping
-from debias.errors import ExtractionError, HistoryError
+from debias.errors import ExtractionError, HistoryArgumentError, HistoryError
 from debias.monitor.scores import scores_with_errors
 from debias.monitor.settling import AGREE, answered, n_rows, together, within
 from debias.monitor.store import Waiting
@@ -161,7 +161,7 @@ class Records:
     def add_series(self, digest: str, label: str | None, trees: bytes) -> Series:
         """Add a series, and return it. A label that another model has, or may get, is refused."""
         if label is not None and (why := self._why_taken(label)) is not None:
-            raise HistoryError(f"label={label!r} is {why}")
+            raise HistoryArgumentError(f"label={label!r} is {why}")
         self.content.insert("series", digest=digest, label=label, added=_now(), trees=trees)
         series = self.series_of(digest)
         assert series is not None
@@ -647,7 +647,7 @@ class Records:
     def _refuse_other_kind(self, moment: Moment) -> None:
         kinds = self.content.kinds()
         if kinds and kinds != {moment.kind}:
-            raise HistoryError(
+            raise HistoryArgumentError(
                 f"at={moment.text!r} is of another kind than the periods in {self.content.path}, which are "
                 f"{' and '.join(IN_WORDS.get(kind, kind) for kind in sorted(kinds))}: pass at= of the same kind"
             )

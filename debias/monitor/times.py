@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import HistoryError
+from debias.errors import HistoryArgumentError, HistoryError
 from debias.rows.node_sums import added
 from debias.text import escaped
 
@@ -98,8 +98,8 @@ class Moment:
                 key = int(number) if number.is_integer() else number
                 return cls(NUMBER, key, repr(key))
         except (ValueError, TypeError, OverflowError) as error:  # columns of dates, and dates after the year 9999
-            raise HistoryError(f"at={escaped(repr(at))[:LONGEST]} is not a time: {error}") from None
-        raise HistoryError(
+            raise HistoryArgumentError(f"at={escaped(repr(at))[:LONGEST]} is not a time: {error}") from None
+        raise HistoryArgumentError(
             f"at={escaped(repr(at))[:LONGEST]} is not a time: pass one date, datetime or number, or a text with a date "
             "or a label"
         )
@@ -129,7 +129,7 @@ def refuse_far_future(moment: Moment, now: datetime | None = None) -> None:
     """Raise a HistoryError for a date more than ten years ahead: a typing error would stay the last period for good."""
     at, now = moment.as_datetime, now or datetime.now(UTC)
     if at is not None and at.replace(tzinfo=UTC) - now > FAR:
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"at={moment.text} is more than ten years ahead of the clock of this machine ({now:%Y-%m-%d}): all real "
             "periods would come before it. Check the year, or pass a number or a label for simulated time"
         )
@@ -163,7 +163,7 @@ class Window:
         # numpy takes its lengths of time for whole numbers.
         if isinstance(window, numbers.Integral) and not isinstance(window, (bool, np.timedelta64)) and int(window) > 0:
             return cls(count=int(window))
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"{name}={given!r} is not a window: pass a number of periods, such as 7, or a length of time, such as "
             "'30d', '12h' or '4w'"
         )
@@ -197,7 +197,7 @@ class Window:
     def _length(self, kind: str) -> int:
         """Return the length of time in microseconds."""
         if kind not in (LOCAL, ZONED):
-            raise HistoryError(
+            raise HistoryArgumentError(
                 f"a window of a length of time needs periods with times, and those of this history are "
                 f"{IN_WORDS[kind]}: pass a number of periods, such as 7"
             )
@@ -237,15 +237,15 @@ def _of_text(text: str) -> Moment:
         try:
             return _of_datetime(datetime.fromisoformat(text))
         except ValueError as error:
-            raise HistoryError(f"at={text!r} is not a time: {error}") from None
+            raise HistoryArgumentError(f"at={text!r} is not a time: {error}") from None
     if _LIKE_DATE.fullmatch(text):
-        raise HistoryError(f"at={text!r} is not a time: write dates as year-month-day, such as 2026-01-31")
+        raise HistoryArgumentError(f"at={text!r} is not a time: write dates as year-month-day, such as 2026-01-31")
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
         encoded = b""
     if not encoded or b"\0" in encoded or len(text) > LONGEST:
-        raise HistoryError(f"at={text!r} is not a label: pass a text of 1 to {LONGEST} characters")
+        raise HistoryArgumentError(f"at={text!r} is not a label: pass a text of 1 to {LONGEST} characters")
     return Moment(LABEL, None, text)
 
 
@@ -261,7 +261,7 @@ def _timedelta(number: int, unit: str, name: str) -> timedelta:
     try:
         return timedelta(**{unit: number})
     except OverflowError:
-        raise HistoryError(f"{name} of {number} {unit} is too long") from None
+        raise HistoryArgumentError(f"{name} of {number} {unit} is too long") from None
 
 
 FIRST, BETWEEN = "first ", ".."
@@ -334,14 +334,14 @@ def positions_of(periods: Sequence[Period | Waiting], window: Any, name: str, la
     if isinstance(chosen, tuple):
         first, end = (_key(periods, at, name) for at in chosen)
         if first > end:
-            raise HistoryError(f"{name}={window!r} is not a window: its first period comes after its last")
+            raise HistoryArgumentError(f"{name}={window!r} is not a window: its first period comes after its last")
         keys = [period.key for period in periods]
         return range(bisect_left(keys, first), bisect_right(keys, end))
     if last < 0:
         return range(0)
     if chosen.span is not None and periods[last].kind not in (LOCAL, ZONED):
         number = f"{name}='{FIRST}60'" if isinstance(window, str) and window.strip().startswith(FIRST) else f"{name}=7"
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"{name}={str(window)!r} is a length of time: it needs periods with times, and those of this history are "
             f"{IN_WORDS[periods[last].kind]}: pass a number of periods, such as {number}"
         )
@@ -362,7 +362,9 @@ def parsed(window: Any, name: str) -> Window | tuple[Any, Any]:
         window = tuple(at.strip() for at in window.split(BETWEEN))
     if isinstance(window, (tuple, list)):
         if len(window) != 2 or "" in window:
-            raise HistoryError(f"{name}={window!r} is not a window: pass the first and the last period, or a length")
+            raise HistoryArgumentError(
+                f"{name}={window!r} is not a window: pass the first and the last period, or a length"
+            )
         return window[0], window[1]
     length = window
     if isinstance(window, str) and window.strip().startswith(FIRST):
@@ -370,7 +372,7 @@ def parsed(window: Any, name: str) -> Window | tuple[Any, Any]:
     try:
         return Window.of(length, name)
     except HistoryError:
-        raise HistoryError(
+        raise HistoryArgumentError(
             f"{name}={window!r} is not a window: pass a number of periods, such as 7, a length of time, such as '30d', "
             "'12h' or '4w', the first periods, such as 'first 30d', or a first and a last period, such as "
             "'2026-01-01..2026-01-30'"
@@ -455,10 +457,10 @@ def _key(periods: Sequence[Period | Waiting], at: Any, name: str) -> int | float
     """Return the key of a time at which a window begins or ends."""
     moment = Moment.of(at)
     if any(period.kind != moment.kind for period in periods):
-        raise HistoryError(f"{name}={at!r} is not of the kind of the times of this history")
+        raise HistoryArgumentError(f"{name}={at!r} is not of the kind of the times of this history")
     if moment.key is not None:
         return moment.key
     key = next((period.key for period in periods if period.at == moment.text), None)
     if key is None:
-        raise HistoryError(f"{name}={at!r}: there is no period with this label")
+        raise HistoryArgumentError(f"{name}={at!r}: there is no period with this label")
     return key

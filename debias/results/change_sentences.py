@@ -39,7 +39,12 @@ def summary(changes: Changes) -> list[str]:
     provisional = [] if changes.provisional is None else changes.provisional.summary()
     newer = [f"{waiting_in_words(changes.newer_waiting)}."] if changes.newer_waiting else []
     if not changes.compared:
-        return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes), *newer, *provisional]
+        return [
+            f"Nothing was compared: {changes.not_compared_because}.",
+            *windows_in_words(changes),
+            *newer,
+            *provisional,
+        ]
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
     return [
         *([] if changes.response_predicted is None else [f"{changes.response_predicted}."]),
@@ -49,7 +54,7 @@ def summary(changes: Changes) -> list[str]:
         *(_by_feature(changes) if changes.any_look is None else []),
         *_pairs(changes),
         *_no_loss(changes),
-        *_windows(changes),
+        *windows_in_words(changes),
         *([_tests(changes)] if changes.any_look is None else changes.any_look.summary(changes.alpha)),
         *newer,
         *provisional,
@@ -317,7 +322,8 @@ def _shifted(changes: Changes) -> str:
     return f"Rows shifted at the splits on {_named(changes, found, in_words, '; ')}.{too_few}"
 
 
-def _windows(changes: Changes) -> list[str]:
+def windows_in_words(changes: Changes) -> list[str]:
+    """Return which periods of which model are compared, in sentences."""
     sentences = []
     reference = f" Reference: {escaped(changes.reference_given)}." if changes.reference_given else ""
     if changes.reference.n_periods and changes.recent.n_periods:

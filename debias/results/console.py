@@ -233,7 +233,8 @@ def print_gate(console: Console, gate: Gate) -> None:
     not_judged = GateStatus.NOT_JUDGED.text
     outcome = f"was {not_judged}" if gate.status is GateStatus.NOT_JUDGED else gate.status.text
     those = gate.failures or gate.not_judged
-    lines = ["Changes from the baseline:"] if gate.changes else []
+    lines = [f"Checked: {gate.checked}"] if gate.checked else []
+    lines += ["Changes from the baseline:"] if gate.changes else []
     lines += [f"  {change.in_words()}" for change in gate.changes]
     lines.append(f"The gate {outcome}{': ' if those else ''}{_rules(those)}.")
     if gate.failures and gate.not_judged:

@@ -211,10 +211,7 @@ class DataOrModel(ReportedResult):
             ),
             ScoreCause.BOTH: ("Both the data and the model changed the scores of", on_new_days),
             ScoreCause.UNCHANGED: ("No change was detected of", "This does not show that there is none."),
-            ScoreCause.UNTESTED: (
-                "Not tested, or not completely",
-                f"This needs {ENOUGH_PERIODS} periods in each window, and scores that vary between periods.",
-            ),
+            ScoreCause.UNTESTED: ("Not tested, or not completely", self._why_untested),
         }
         for cause, (what, reason) in why.items():
             features = [escaped(name) for name in self.which(cause)]
@@ -226,6 +223,12 @@ class DataOrModel(ReportedResult):
                 "periods."
             )
         return [*sentences, *self._of_memory(), *self._left_out()]
+
+    @property
+    def _why_untested(self) -> str:
+        if min(self.before.n_periods, self.after.n_periods) >= ENOUGH_PERIODS:
+            return "A score is the same in all periods, as that of a feature on which no tree splits."
+        return f"This needs {ENOUGH_PERIODS} periods in each window, and scores that vary between periods."
 
     def _of_memory(self) -> list[str]:
         """Return that neighbouring periods are alike, if they are."""

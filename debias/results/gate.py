@@ -24,7 +24,7 @@ from debias.results.gate_outcome import (
     warnings_of_absent,
 )
 from debias.results.policy import PROVENANCE, Feature, Policy
-from debias.results.sentences import doubts, on_unseen_rows, reports_anything
+from debias.results.sentences import doubts, on_unseen_rows, reports_anything, scored_on
 from debias.results.stored import check_audit
 from debias.results.untested import FEATURES
 from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
@@ -84,7 +84,9 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
         _require_comparable(rules.needs_baseline, audit, baseline)
     results = tuple(_results(audit, rules, baseline))
     changes = _changes(audit, baseline) if baseline is not None else ()
-    return Gate(results, changes, tuple(_warnings(audit, rules, baseline, results)))
+    return Gate(
+        results, changes, tuple(_warnings(audit, rules, baseline, results)), checked=scored_on(audit.tested_scores)
+    )
 
 
 def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:

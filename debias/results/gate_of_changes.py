@@ -10,7 +10,7 @@ import numpy as np
 
 from debias.errors import PolicyError
 from debias.results.any_look import NOT_AT_ANY_LOOK
-from debias.results.change_sentences import that_moved
+from debias.results.change_sentences import that_moved, windows_in_words
 from debias.results.gate_of_loss import RULE as RULE_OF_LOSS
 from debias.results.gate_of_loss import result_of_loss
 from debias.results.gate_outcome import (
@@ -76,7 +76,9 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     others = [_unless_too_few(_unless_predicted(result, changes), too_few) for result in _others(changes, rules)]
     last, waits = changes.last_waiting or changes.last_period, changes.last_waiting is not None
     of_age = [] if rules.max_age_days is None else [result_of_age(last, rules.max_age_days, now, waits)]
-    return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
+    return Gate(
+        (*enough, *of_age, *others), (), tuple(_warnings(changes, rules)), checked=" ".join(windows_in_words(changes))
+    )
 
 
 def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:

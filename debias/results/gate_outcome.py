@@ -106,6 +106,8 @@ class Gate:
         What a reader must know about the audit and the policy, although it fails no rule.
     allowed : frozenset of str
         Names of rules that need not be judged: see :meth:`allowing`.
+    checked : str
+        What was checked, in a sentence: the rows, or the model and the windows of a history.
 
     Notes
     -----
@@ -116,6 +118,7 @@ class Gate:
     changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()
     allowed: frozenset[str] = frozenset()
+    checked: str = ""
 
     def __repr__(self) -> str:
         return short_gate(self)
@@ -126,7 +129,7 @@ class Gate:
         Parameters
         ----------
         *rules : str
-            Names of rules, such as "must_not_fade", without the name of a feature.
+            Names of rules, such as "must_not_fade", or one result of a rule, such as "must_not_fade: income".
         """
         return replace(self, allowed=self.allowed | set(rules))
 
@@ -173,7 +176,7 @@ class Gate:
         return tuple(result for result in self.results if result.status is GateStatus.NOT_JUDGED)
 
     def _allows(self, result: Result) -> bool:
-        return result.rule.split(":")[0] in self.allowed
+        return not self.allowed.isdisjoint((result.rule, result.rule.split(":")[0]))
 
     def to_table(self, *, marks: bool = False) -> Table:
         """Return the table of the rules for a reader, if asked for with a mark before each result."""
@@ -193,6 +196,7 @@ class Gate:
             "passed": self.passed,
             "status": self.status,
             "exit_code": self.exit_code,
+            "checked": self.checked,
             "allowed_not_judged": sorted(self.allowed),
             "results": [asdict(result) for result in self.results],
             "changes": [
@@ -245,7 +249,8 @@ class Gate:
             if those
         ]
         title = f"{self.status.text} ({', '.join(counts)})" if counts else self.status.text
-        lines = [f"## debias check: {title}", "", *self.to_table(marks=True).to_markdown()]
+        checked = [f"Checked: {for_markdown(self.checked)}", ""] if self.checked else []
+        lines = [f"## debias check: {title}", "", *checked, *self.to_table(marks=True).to_markdown()]
         if self.warnings:
             lines += ["", "Warnings:", "", *(f"- {for_markdown(text)}" for text in self.warnings)]
         if self.changes:

@@ -75,8 +75,8 @@ is there."""
 MOST_NAMED = 5
 """A warning names at most this many features."""
 ONE_LOOK = (
-    "alpha is for this comparison alone. If you compare again and again, pass looks=, the number of comparisons, or "
-    "some of them will find a change where there is none"
+    "the error rate is of this comparison alone. If you compare again and again, pass looks=, the number of "
+    "comparisons, or some of them will find a change where there is none"
 )
 """What a reader of a single comparison must know."""
 ROUNDING = 1e-9

@@ -70,8 +70,8 @@ def test_reasons_are_in_the_words_of_the_commands(run):
 def test_wrong_use_is_an_error(run):
     for arguments, code, message in (
         (("fleet",), 2, "HISTORIES"),
-        (("fleet", "none*"), 3, "no file fits 'none*'"),
-        (("fleet", "*.history", "--recent", "x"), 2, "--recent='x' is not a window"),
+        (("fleet", "none*"), 2, "no file fits 'none*'"),
+        (("fleet", "*.history", "--recent", "x"), 2, "--recent x is not a window"),
         (("fleet", "*.history", "--html", "same.history"), 2, "the same file"),
         (("metrics", "*.history", "--output", "same.history"), 2, "the same file"),
         (("fleet", "*.history", "--looks", "0"), 2, "--looks"),

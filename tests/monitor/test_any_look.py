@@ -119,7 +119,7 @@ def test_what_does_not_hold_at_any_look_is_not_judged_and_said_so(changes, histo
     assert "planned number of looks" in changes.loss.no_causes_because
     assert changes.provisional is None
     assert changes.longer == ()
-    assert not any("alpha is for this comparison alone" in text for text in changes.warnings)
+    assert not any("the error rate is of this comparison alone" in text for text in changes.warnings)
     (said,) = [text for text in changes.summary() if text.startswith("Not judged at any look")]
     for what in ("the response to single features", "shifts", "causes", "rows without responses"):
         assert what in said
