@@ -122,7 +122,7 @@ class OwnModel:
                 ) from None
             raise
         if not sums.n_rows or not sums.total_weight > 0:
-            raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
+            raise HistoryError("there are no rows with a weight above 0")
         sums.refuse_training_rows(rows, log)
         return sums, self._noted(sums, log, passed)
 
@@ -155,7 +155,8 @@ class OwnModel:
         sums.ensemble = rows.ensemble
         if self._pairs:
             self._named(request)(rows.ensemble)  # an unknown name is told now, and not when responses come
-        sums.add_rows(rows.with_weight())
+        for used in rows.with_weight():
+            sums.add_rows(used)
         sums.forget_proof()
         return sums, self._noted(sums, log, passed)
 

@@ -121,9 +121,10 @@ class PassedRows:
         rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True, base_margin=margin)
         rows.refuse_faulty()
         sums.ensemble = rows.ensemble
-        sums.add_rows(rows.with_weight())
-        for text in warnings_of_response(rows):
-            log.warn(text)
+        for used in rows.with_weight():
+            sums.add_rows(used)
+            for text in warnings_of_response(used):
+                log.warn(text)
 
 
 class _AddedUp(PassedRows, ABC):

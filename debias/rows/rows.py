@@ -233,16 +233,18 @@ class Rows(EvaluationRows):
         """Number of rows."""
         return self.table.n_rows
 
-    def with_weight(self) -> Rows:
-        """Return the rows of a batch without those of weight 0, which say nothing.
+    def with_weight(self) -> tuple[Rows, ...]:
+        """Return the rows of a batch without those of weight 0, which say nothing; an empty tuple if all are such rows.
 
-        The same rows if all weights are 0, or if bags know the rows by their place.
+        The same rows if bags know the rows by their place.
         """
         used = np.flatnonzero(self.weight)
-        if self.in_bag is not None or used.size in (0, self.n_rows) or not self.response.is_scored:
-            return self
+        if self.in_bag is not None or used.size == self.n_rows or not self.response.is_scored:
+            return (self,)
+        if not used.size:
+            return ()
         table = self.table.part(self.ensemble, used)
-        return replace(self, table=table, response=self.response.part(used), weight=self.weight[used])
+        return (replace(self, table=table, response=self.response.part(used), weight=self.weight[used]),)
 
     def as_passed(self, of_rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return numbers of these rows at the places of the rows that were passed; 0 for those that were left out."""

@@ -75,7 +75,7 @@ class Stream(ABC):
         in_bag, provenance = self._out_of_bag(self.member.ensemble) or (None, None)
         sums = self._sums(with_running_loss, in_bag)
         if not sums.n_rows:
-            raise RowsError("there are no evaluation rows")
+            raise RowsError("there are no rows with a weight above 0")
         if not sums.total_weight > 0:
             raise RowsError("sample_weight must not be all zero")
         warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)
@@ -162,13 +162,15 @@ class StreamOfBatches(Stream):
         response_checked = in_bag is not None
         for rows in self._batches(sums.ensemble, in_bag):
             sums.ensemble = rows.ensemble
-            sums.add_rows(rows.with_weight())
-            if not response_checked and rows.table.n_rows >= ROWS_AT_LEAST:
-                response_checked, self.response_warnings = True, warnings_of_response(rows)
+            for used in rows.with_weight():
+                sums.add_rows(used)
+                if not response_checked and used.n_rows >= ROWS_AT_LEAST:
+                    response_checked, self.response_warnings = True, warnings_of_response(used)
 
     def summed(self, rows: SummedRows, function: Callable[[Iterable[Rows]], Any]) -> Any:
         """See :meth:`Stream.summed`."""
-        return function(batch.with_weight() for batch in self._batches(rows.ensemble, rows.in_bag))
+        batches = self._batches(rows.ensemble, rows.in_bag)
+        return function(used for batch in batches for used in batch.with_weight())
 
     def _sums(self, with_running_loss: bool, in_bag: InBag | None) -> NodeSums:
         sums = NodeSums(self.member.model, running_loss=with_running_loss, n_jobs=self.request.n_jobs)
@@ -369,10 +371,11 @@ def _partial_sums(shared: tuple[_Encoder, NodeSums], batches: Iterable[Batch]) -
     for number, batch in enumerate(batches):
         rows = encoder.rows(batch, log, verify=not number)
         encoder.ensemble = sums.ensemble = rows.ensemble
-        sums.add_rows(rows.with_weight())
+        for used in rows.with_weight():
+            sums.add_rows(used)
+            if response_warnings is None and used.n_rows >= ROWS_AT_LEAST:
+                response_warnings = warnings_of_response(used)
         digest += unordered_digest(rows)
-        if response_warnings is None and rows.table.n_rows >= ROWS_AT_LEAST:
-            response_warnings = warnings_of_response(rows)
     return _Part(sums.state(), digest, log.texts, response_warnings)
 
 
@@ -389,7 +392,7 @@ def _partial_function(shared: tuple[_Encoder, Callable[[Iterable[Rows]], Any]], 
     total, digest = function([]), np.zeros(2, dtype=np.uint64)
     for batch in batches:
         rows = encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)
-        total += function([rows.with_weight()])
+        total += function(rows.with_weight())
         digest += unordered_digest(rows)
     return _Part(total, digest, [])
 
