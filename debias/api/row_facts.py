@@ -15,7 +15,7 @@ from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.positions import evenly_spaced
 from debias.results.performance import Performance
-from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, TWINS, UNSEEN, RowsKind
+from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, TWINS, UNCOUNTED, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
 from debias.significance.contributions import coded_response
@@ -204,9 +204,14 @@ class FactsOfRows:
     def details(self, scores: Scores) -> dict[str, Any]:
         """See :class:`Facts`."""
         rows, names = self.rows, self.rows.ensemble.feature_names
+        if self.member.columns is not None:
+            names = tuple(self.member.columns.names[group] for group in self.member.columns.index)
         unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
+        counted: dict[str, Any] = {UNSEEN: unseen, UNCOUNTED: list(rows.table.uncounted)}
+        if self.member.columns is None and self.member.X is not self.request.X and self.member.positions is None:
+            counted = {}  # of the columns that the transformers make
         repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
-        return {**self._alone(scores), **self._twins(scores), **self._variance(), UNSEEN: unseen, REPEATED: repeated}
+        return {**self._alone(scores), **self._twins(scores), **self._variance(), **counted, REPEATED: repeated}
 
     def _twins(self, scores: Scores) -> dict[str, list[dict[str, Any]]]:
         """Return which features that are not confirmed alone are nearly the same; nothing if there are none."""

@@ -28,7 +28,7 @@ def performance_of_model(prepared: Prepared) -> Performance:
     """Return how well the whole model predicts the rows.
 
     The predictions of one model of trees with weight 1 are those of its trees. Others are asked of the model itself: of
-    several models, and of calibrated probabilities.
+    several models, of calibrated probabilities, and of a model whose trees were grown on a transformed response.
 
     Parameters
     ----------
@@ -37,18 +37,27 @@ def performance_of_model(prepared: Prepared) -> Performance:
     """
     members = prepared.request.members
     is_calibrated = BEFORE_CALIBRATION in (*prepared.member.notes, *prepared.ensemble.notes)
-    if not is_one(members) or is_calibrated:
+    is_transformed = prepared.member.positions is None and _is_transformed(prepared)
+    if not is_one(members) or is_calibrated or is_transformed:
         asked = _asked(prepared)
         if isinstance(asked, Performance):
             return asked
         if len(members) > 1:
             return Performance(untold_because=f"{len(members)} models are combined, and {asked}")
+        if is_transformed:
+            return Performance(untold_because=f"the trees were grown on a transformed response, and {asked}")
         if members[0].weight != 1:
             return Performance(untold_because=f"the output of the model inside is multiplied, and {asked}")
     performance = prepared.facts.performance()
     if is_calibrated and performance.recalibration is not None:
         return replace(performance, before_calibration=True)
     return performance
+
+
+def _is_transformed(prepared: Prepared) -> bool:
+    """Whether a model around the trees transforms a response of numbers, and back what the trees predict."""
+    y, of_trees = prepared.request.y, prepared.member.y
+    return of_trees is not None and of_trees is not y and prepared.ensemble.classes is None
 
 
 def _asked(prepared: Prepared) -> Performance | str:

@@ -69,7 +69,11 @@ class Table:
         self._order: list[int] | None = None
         self._codes: dict[int, NDArray[np.float64]] = {}
         self.special_labels: dict[tuple[int, Any], int] = {}
-        self.unseen: dict[int, int] = {}
+        self._unseen: dict[int, int] = {}
+        self.unseen_before: dict[int, NDArray[np.bool_]] = {}
+        """By the first column of the trees that is made of it: rows with a category that a step before never saw."""
+        self.uncounted: tuple[str, ...] = ()
+        """Columns of categories before the trees of which it is not known which categories were seen."""
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
         self._given: Any = None
@@ -101,6 +105,12 @@ class Table:
         """Number of rows."""
         return int(self.shape[0])
 
+    @property
+    def unseen(self) -> dict[int, int]:
+        """Number of rows with a category that was not there in training, by the column of the trees."""
+        before = {k: int(is_unseen.sum()) for k, is_unseen in self.unseen_before.items()}
+        return {k: max(self._unseen.get(k, 0), before.get(k, 0)) for k in self._unseen | before}
+
     def aligned_to(self, ensemble: TreeEnsemble, log: WarningLog) -> Table:
         """Return the same rows with columns in the order of the model and with encoded labels of categories.
 
@@ -121,7 +131,7 @@ class Table:
             raise RowsError(
                 f"X is a sparse matrix, which {with_article(ensemble.source)} does not take: pass X.toarray()"
             )
-        table.special_labels, table.unseen = {}, {}
+        table.special_labels, table._unseen = {}, {}
         table._codes = {
             k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
         }
@@ -256,7 +266,10 @@ class Table:
 
     def part(self, ensemble: TreeEnsemble, rows: NDArray[np.int64]) -> Table:
         """Return some rows of a table that was aligned to these trees, as a table of its own; nothing is warned of."""
-        return Table(self.native(rows)).aligned_to(ensemble, WarningLog(quiet=True))
+        part = Table(self.native(rows)).aligned_to(ensemble, WarningLog(quiet=True))
+        part.unseen_before = {k: is_unseen[rows] for k, is_unseen in self.unseen_before.items()}
+        part.uncounted = self.uncounted
+        return part
 
     def native(self, rows: NDArray[np.int64]) -> Any:
         """Return some rows in the user's own container, with columns in the order of the model and nothing encoded.
@@ -340,9 +353,9 @@ class Table:
                     "not their codes"
                 )
         if unknown:
-            self.unseen[k] = int(np.isin(number, [j for j, value in enumerate(distinct) if value not in code]).sum())
+            self._unseen[k] = int(np.isin(number, [j for j, value in enumerate(distinct) if value not in code]).sum())
             seen_as = "missing" if np.isnan(ensemble.unknown_label) else "one category, that of unknown values"
-            examples, share = listed([repr(value) for value in unknown]), percent(self.unseen[k] / self.n_rows)
+            examples, share = listed([repr(value) for value in unknown]), percent(self._unseen[k] / self.n_rows)
             log.warn(
                 f"column {ensemble.feature_names[k]!r} has values that the model never saw ({examples}, in {share} of "
                 f"the rows); the model treats them as {seen_as}"

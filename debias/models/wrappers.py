@@ -33,7 +33,7 @@ from debias.text import listed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.hooks.wrapping import Inner, Predictions, Supervised
+    from debias.hooks.wrapping import Inner, Labels, Predictions, Supervised
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -283,7 +283,10 @@ def unwrap(
         for member in unwrap(inner.model, *seen, rows if positions is None else "held-out"):
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
-                layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names or numbered_columns(X)
+                layers, sources = (
+                    (Layer(inner.columns, X, inner.labels), *layers),
+                    unwrapped.feature_names or numbered_columns(X),
+                )
                 named = unwrapped.named and unwrapped.feature_names is not None
             of_wrapper = _load_notes(model) if unwrapped.note is None else (*_load_notes(model), unwrapped.note)
             notes = (*of_wrapper, *member.notes)
@@ -529,10 +532,13 @@ class Layer:
         As in :class:`debias.hooks.wrapping.Inner`.
     X : array or data frame of shape (n_rows, n_features), or None
         Rows as the outer model sees them.
+    labels : callable, optional
+        As in :class:`debias.hooks.wrapping.Inner`.
     """
 
     columns: Any
     X: Any
+    labels: Callable[[Labels], Labels] | None = None
 
     def traced(self) -> list[tuple[int, ...]]:
         """Return for each column of the inner model the columns of the outer model that it is made of."""

@@ -11,7 +11,7 @@ from debias.results import untested
 from debias.results.feature_likeness import like
 from debias.results.sentences import condition, enumerated, rank_of, rows_of, scored_on
 from debias.results.vocabulary import DEPENDENCE, TWINS, Dependence, Verdict, error_rate_in_words
-from debias.text import correlation_in_words, escaped, percent
+from debias.text import correlation_in_words, escaped, listed, percent
 
 if TYPE_CHECKING:
     from debias.results.audit import Audit
@@ -22,8 +22,11 @@ MOST_NAMED = 5
 def explanation(audit: Audit, feature: str) -> list[str]:
     """Return the sentences of ``Audit.explain``."""
     names = audit.tested_scores.feature_names
+    given, feature = feature, str(feature)  # names of columns may be numbers
     if feature not in names:
-        raise DebiasError(f"the audit has no feature {feature!r}. The most similar: {', '.join(like(feature, names))}")
+        near = like(feature, names)
+        instead = f"The most similar: {', '.join(near)}" if near else f"There are: {listed(names)}"
+        raise DebiasError(f"the audit has no feature {given!r}. {instead}")
     k = names.index(feature)
     return [_importance(audit, k), _verdict(audit, k), _dependence(audit, k), *_nearly_the_same(audit, feature)]
 

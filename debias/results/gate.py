@@ -27,7 +27,16 @@ from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, on_unseen_rows, reports_anything, scored_on
 from debias.results.stored import check_audit
 from debias.results.untested import FEATURES
-from debias.results.vocabulary import GROUPS_OF_ROWS, REPEATED, UNSEEN, DropStatus, GateStatus, RowsKind, Verdict
+from debias.results.vocabulary import (
+    GROUPS_OF_ROWS,
+    REPEATED,
+    UNCOUNTED,
+    UNSEEN,
+    DropStatus,
+    GateStatus,
+    RowsKind,
+    Verdict,
+)
 from debias.text import counted, few_digits, listed, p_value_in_words, without_blanks
 
 if TYPE_CHECKING:
@@ -36,7 +45,9 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
 
 _NO_BETTER = "the model predicts these rows no better than a constant"
-NOT_COUNTED = "were not counted: the rows came in batches, or the model is a vote"
+NOT_COUNTED = (
+    "were not counted: the rows came in batches, the model is a vote, or scores are for columns that transformers make"
+)
 
 
 def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -155,7 +166,7 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
     yield from _provenance(audit, rules.min_provenance)
     details = audit.tested_scores.details
     if rules.max_unseen is not None:
-        yield result_of_unseen(details.get(UNSEEN), rules.max_unseen, "rows", NOT_COUNTED)
+        yield result_of_unseen(details.get(UNSEEN), rules.max_unseen, "rows", NOT_COUNTED, details.get(UNCOUNTED, ()))
     if rules.max_repeated is not None:
         which = "these rows repeat another row"
         yield result_of_repeated(details.get(REPEATED), rules.max_repeated, which, NOT_COUNTED)

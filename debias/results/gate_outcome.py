@@ -268,7 +268,9 @@ class Gate:
         return errors + [f"::warning title=debias check::{_for_command(text)}" for text in warnings]
 
 
-def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: str, not_counted: str) -> Result:
+def result_of_unseen(
+    shares: Mapping[str, float] | None, limit: float, which: str, not_counted: str, uncounted: Sequence[str] = ()
+) -> Result:
     """Return the result of ``max_unseen``.
 
     Parameters
@@ -280,6 +282,8 @@ def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: st
         What the rows are called.
     not_counted : str
         The reason if they were not counted.
+    uncounted : sequence of str
+        Columns whose categories cannot be counted: the rule is not judged if no other column breaks it.
     """
     rule, allowed = "max_unseen", f"<= {limit:g}"
     if shares is None:
@@ -292,7 +296,11 @@ def result_of_unseen(shares: Mapping[str, float] | None, limit: float, which: st
         named = listed([f"{escaped(name)} {percent(share)}" for share, name in found], NAMED)
         reason = f"{which} with a category that the model never saw: {named}"
     largest = found[0][0] if found else 0.0
-    return Result.of(rule, largest <= limit, few_digits(largest), allowed, reason)
+    result = Result.of(rule, largest <= limit, few_digits(largest), allowed, reason)
+    if uncounted and result.status is GateStatus.PASSED:
+        names = listed([*map(escaped, uncounted)], NAMED)
+        return result.unjudged(f"{reason}; steps before the trees do not tell which categories they know of {names}")
+    return result
 
 
 def result_of_repeated(share: float | None, limit: float, which: str, not_counted: str, known: str = "") -> Result:

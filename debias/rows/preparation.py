@@ -24,6 +24,7 @@ from debias.rows.provenance import Provenance, known_bags, prove_training
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.rows.shared_pass import SharedPass
+from debias.rows.unseen_categories import note_unseen
 from debias.trees.ensemble import PLAIN_MEANS
 from debias.trees.routing import Router, row_blocks
 from debias.warning_log import WarningLog
@@ -115,6 +116,7 @@ def prepare(
         table, response, weight = table.part(ensemble, used), response.part(used), weight[used]
         blocks, qid = (None if labels is None else np.asarray(labels)[used] for labels in (blocks, qid))
         query = encode_queries(qid, ensemble, table.n_rows)
+    note_unseen(member, table, log, None if is_kept is None else used)
     needs_sums, routed = _node_sums_needed(scorers, ensemble), None
     if not ensemble.averaged:
         routed = SharedPass(ensemble, table, response, weight, needs_sums)
@@ -192,6 +194,7 @@ def batch_rows(
     refuse_other_order(X, y=y, sample_weight=sample_weight, base_margin=base_margin)
     (member,) = unwrap(model, X, y)
     table, ensemble = _aligned(member.X, ensemble, log)
+    note_unseen(member, table, log)
     response = encode(member.y, ensemble, table.n_rows, base_margin=base_margin)
     row_of_new_label = (
         {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
@@ -240,6 +243,7 @@ def rows_as_predicted(
     metric_of(ensemble)
     (member,) = unwrap(model, X)
     table, ensemble = _aligned(member.X, ensemble, log)
+    note_unseen(member, table, log)
     verify_prediction(ensemble, member.model, table)
     output = np.zeros((table.n_rows, ensemble.n_outputs))
     for block in row_blocks(table.n_rows, ensemble.n_features, ensemble.n_trees):

@@ -86,6 +86,7 @@ SMOOTHED = (
     "for quantiles with hessians that depend on all training rows together, so only all training rows at once, without "
     "weights, can be recognised"
 )
+NO_SPLITS = "no tree of the model has a split, so every feature has a score of 0"
 UNKNOWN = "the model does not store how many training rows its leaves hold"
 SUMS = (
     "its leaves hold sums of hessians, which are not numbers of rows: the model was trained with weights, or with a "
@@ -219,7 +220,9 @@ def recognised(
     if ensemble.objective.smoothed:
         return _without_estimate(exact, SMOOTHED)
     if not counted:
-        holds_sums = ensemble.count is None and ensemble.cover is not None and ensemble.splits.size
+        if not ensemble.splits.size:
+            return _without_estimate(False, NO_SPLITS)
+        holds_sums = ensemble.count is None and ensemble.cover is not None
         return _without_estimate(False, SUMS if holds_sums else UNKNOWN)
     if not ensemble.uniform_rows:
         return _without_estimate(exact, MIXED)

@@ -81,7 +81,10 @@ class EvaluationRows(ABC):
     @property
     @abstractmethod
     def n_evaluated(self) -> int:
-        """Number of rows with a weight above 0, without the rows that had no weight in training: these are not used."""
+        """Number of rows with a weight above 0, without those that no tree is evaluated on.
+
+        These are rows in every bag, and rows that had no weight in training.
+        """
 
     @property
     @abstractmethod
@@ -258,8 +261,8 @@ class Rows(EvaluationRows):
     def n_evaluated(self) -> int:
         """See :class:`EvaluationRows`."""
         is_evaluated = self.weight > 0
-        if self.in_bag is not None and self.in_bag.excluded is not None:
-            is_evaluated &= ~self.in_bag.excluded
+        if self.in_bag is not None:
+            is_evaluated &= ~self.in_bag.never_evaluated()
         return int(is_evaluated.sum())
 
     @cached_property

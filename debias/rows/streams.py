@@ -27,6 +27,7 @@ from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted
 from debias.rows.unordered_digest import unordered_digest
+from debias.rows.unseen_categories import note_unseen
 from debias.warning_log import WarningLog, WarningLogOnce
 
 if TYPE_CHECKING:
@@ -348,7 +349,9 @@ class _Encoder:
         refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
         member = unwrap(self.outer_model, batch.X, batch.y)[self.number]
         columns = (member.X, member.y, batch.weight)
-        return batch_rows(self.model, self.ensemble, *columns, log, self.n_jobs, verify, in_bag, self.compared)
+        rows = batch_rows(self.model, self.ensemble, *columns, log, self.n_jobs, verify, in_bag, self.compared)
+        note_unseen(member, rows.table, log)  # its steps are before the model of these rows
+        return rows
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ def _mean_gain(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
 def _splits(ensemble: TreeEnsemble, reported: ReportedImportance) -> Figures:
     raise CompositionError(
         "a number of splits counts all splits alike, whether or not they hold on unseen rows. Gains can be compared: "
-        "let the model report them (importance_type='gain')"
+        "an estimator of XGBoost or LightGBM reports them with importance_type='gain'. Of a Booster and of a file this "
+        "is not judged"
     )
 
 

@@ -197,6 +197,11 @@ class InBag:
         bits = self.bits(begin, end)
         return bits if self.excluded is None else bits | np.packbits(self.excluded[begin:end])
 
+    def never_evaluated(self) -> NDArray[np.bool_]:
+        """Return which rows no tree may be evaluated on, shape (n_rows,): those in every bag, and excluded rows."""
+        in_every_bag = np.unpackbits(np.bitwise_and.reduce(self._bits, axis=0), count=self.n_rows).view(np.bool_)
+        return in_every_bag if self.excluded is None else in_every_bag | self.excluded
+
     def out_of_bag(self, tree: int) -> NDArray[np.int64]:
         """Return the positions of the rows that one tree may be evaluated on, ascending."""
         is_out = np.unpackbits(self._bits[tree], count=self.n_rows) == 0
