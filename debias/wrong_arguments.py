@@ -34,6 +34,7 @@ INSTEAD = {
     **dict.fromkeys(("feature", "features", "columns", "feature_names"), ALL_FEATURES),
     **dict.fromkeys(("weight", "weights"), ("sample_weight", "pass weights as sample_weight")),
     **dict.fromkeys(("n_repeats", "n_permutations"), ("test", "pass test=debias.Permutation(n_permutations=...)")),
+    **{name: ("X", f"pass debias.Dataset(X, y, {name}=...) as X") for name in ("blocks", "qid", "base_margin")},
     "alpha": ("error_rate", "pass the error rate as error_rate"),
     "step": ("level", "pass the whole pipeline. level='model' scores the columns that its trees see"),
     "cv": ("model", "use debias.audit_folds for the models of a cross-validation"),

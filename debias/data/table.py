@@ -728,7 +728,8 @@ def refuse_non_numeric(frame: Any) -> None:
         native = dict(zip(wrong, frame.to_native()[list(wrong)].dtypes, strict=True))
         wrong = {name: str(dtype) for name, dtype in native.items() if not _is_sparse_number(dtype)}
     if wrong:
+        numbers = " If they hold numbers, pass X.astype(float)." if "object" in map(str.lower, wrong.values()) else ""
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "
-            "Pass X as the model saw it, after all encoding."
+            f"Pass X as the model saw it, after all encoding.{numbers}"
         )

@@ -198,8 +198,11 @@ def refuse_settings_of_columns(model: Any) -> None:
     """
     for member in unwrap(model):
         inner = member.model
-        settings = inner.get_params() if hasattr(inner, "get_params") else getattr(inner, "params", None) or {}
+        is_estimator = hasattr(inner, "get_params")
+        settings = inner.get_params() if is_estimator else getattr(inner, "params", None) or {}
         for name in SETTINGS_OF_COLUMNS:
+            if name == "categorical_feature" and not is_estimator:
+                continue  # a Booster of LightGBM from a file has positions there, which its refits follow by name
             value = settings.get(name)
             if value is not None and not isinstance(value, str):
                 raise UnsupportedModelError(

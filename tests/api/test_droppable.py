@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import Booster, LGBMClassifier, LGBMRegressor
 from scipy import stats
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_diabetes
@@ -226,7 +226,7 @@ def test_containers_give_the_same_result(booster):
     assert named.columns == ordered.columns == [NAMES[int(name[1:])] for name in plain.columns]
 
 
-def test_categories_stay_categories_of_the_same_columns_in_refits():
+def test_categories_stay_categories_of_the_same_columns_in_refits(tmp_path):
     X, y = drawn()
     X["kind"] = np.random.default_rng(1).choice(5, len(X))
     y = y + np.array([2.0, -1.0, 0.5, -2.0, 1.0])[X["kind"]]
@@ -237,6 +237,9 @@ def test_categories_stay_categories_of_the_same_columns_in_refits():
     by_hand = LGBMRegressor(**settings).fit(kept[:400], y[:400], categorical_feature=["kind"])
     before, after = (((y[400:] - each) ** 2).mean() for each in (model.predict(X[400:]), by_hand.predict(kept[400:])))
     assert result.lost[0] == pytest.approx((after - before) / (y[400:].var() - before), abs=1e-6)
+    model.booster_.save_model(tmp_path / "model.txt")
+    from_file = asked(Booster(model_file=tmp_path / "model.txt"), X, y, columns=["noise 1", "a"])  # it has positions
+    assert from_file.lost == pytest.approx(result.lost, abs=1e-6)
     positions = LGBMRegressor(**settings).fit(X.to_numpy()[:400], y[:400], categorical_feature=[5])
     with pytest.raises(RowsError, match="categories in some of its 6 columns by position"):
         asked(positions, X.to_numpy(), y, columns=["Column_0"])
