@@ -69,7 +69,7 @@ class RowsNeeded:
             else "no effect is"
         )
         return (
-            f"With these {self.n_rows:,} {unit} {least} found with probability {self.power:.2g}; for "
+            f"With these {self.n_rows:,} {unit} {least} found with probability {self.power:g}; for "
             f"{_percent(self.effect)} you need about {rounded_up(self.rows, DIGITS):,} {unit}."
         )
 
