@@ -125,8 +125,7 @@ class NodeSums(NodeTotals):
         if self.n_rows and not spelled_alike(rows.ensemble.feature_names, before):
             raise RowsError(_other_names(rows.ensemble.feature_names, before))
         self.ensemble = rows.ensemble.named_as_in(before) if self.n_rows else rows.ensemble
-        for used in rows.with_weight():
-            self.add_rows(used)
+        self.add_rows(rows)
 
     def add_rows(self, rows: Rows) -> None:
         """Add rows that are encoded already, and their running loss if these sums have it."""

@@ -76,7 +76,7 @@ class Stream(ABC):
         in_bag, provenance = self._out_of_bag(self.member.ensemble) or (None, None)
         sums = self._sums(with_running_loss, in_bag)
         if not sums.n_rows:
-            raise RowsError("there are no rows with a weight above 0")
+            raise RowsError("there are no evaluation rows: none has a weight above 0")
         if not sums.total_weight > 0:
             raise RowsError("sample_weight must not be all zero")
         warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)

@@ -412,6 +412,7 @@ def test_batches_of_weight_0_change_nothing(product, path):
     history = debias.History(product, path, interactions=PAIRS)
     nothing = (X[:100], y[:100], np.zeros(100))
     history.add([nothing, (X[100:], y[100:], np.ones(200)), nothing], at=0)
-    history.add(X[100:], y[100:], at=1)
+    with pytest.warns(debias.DebiasWarning, match="period 1 has the same rows as period 0"):
+        history.add(X[100:], y[100:], at=1)
     found = debias.History.open(path).changes(recent=1, reference=1).pairs
     assert sizes(found) == [(1, 1, 200, 200)] * 2
