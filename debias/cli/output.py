@@ -46,6 +46,7 @@ OPTIONS = (
     (r"\btrain=debias\.Dataset\([^)]*\)", "--train FILE"),
     (r"\btrain=\(X_train, y_train\)", "--train FILE"),
     (r"\bdebias\.Dataset\(X, y, (blocks|qid)=\.\.\.\)", r"--\1 COLUMN"),
+    (r"\bdebias\.Dataset\(X, y, --base-margin\.\.\.\)", "--base-margin COLUMN"),
     (r"\bdebias\.Dataset\(X, y, blocks=X\['([^']*)'\]\)", r"--blocks '\1'"),
     (r"\bdebias\.Dataset\(X, y, blocks=(.+?)\)(?=, on (?:rows|cells) )", r"--blocks COLUMN, with \1 in it"),
     (

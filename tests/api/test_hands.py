@@ -168,7 +168,7 @@ SETTINGS = {
     "step=": ({"step": "model"}, "'step': pass the whole pipeline. level='model' scores the columns"),
     "the name of a step as level": ({"level": "scale"}, "pass 'source' for the columns of X, 'model' for the columns"),
     "cv=": ({"cv": 5}, "'cv': use debias.audit_folds for the models of a cross-validation"),
-    "blocks=": ({"blocks": [1]}, "'blocks': pass debias.Dataset(X, y, blocks=...) as X"),
+    "blocks=": ({"blocks": [1]}, "'blocks': pass debias.Dataset(X, y, blocks=...)"),
     "alpha=": ({"alpha": 0.05}, "'alpha': pass the error rate as error_rate"),
     "n_permutations=": ({"n_permutations": 9}, "pass test=debias.Permutation(n_permutations=...)"),
     "weights=": ({"weights": None}, "'weights': pass weights as sample_weight"),
