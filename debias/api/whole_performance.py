@@ -57,7 +57,10 @@ def performance_of_model(prepared: Prepared) -> Performance:
 def _is_transformed(prepared: Prepared) -> bool:
     """Whether a model around the trees transforms a response of numbers, and back what the trees predict."""
     y, of_trees = prepared.request.y, prepared.member.y
-    return of_trees is not None and of_trees is not y and prepared.ensemble.classes is None
+    if of_trees is None or of_trees is y or prepared.ensemble.classes is not None:
+        return False
+    one, other = (np.asarray(each, dtype=np.float64).ravel() for each in (y, of_trees))
+    return not np.array_equal(one, other)
 
 
 def _asked(prepared: Prepared) -> Performance | str:

@@ -131,7 +131,7 @@ class Table:
             raise RowsError(
                 f"X is a sparse matrix, which {with_article(ensemble.source)} does not take: pass X.toarray()"
             )
-        table.special_labels, table._unseen = {}, {}
+        table.special_labels, table._unseen, table.unseen_before = {}, {}, {}
         table._codes = {
             k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
         }

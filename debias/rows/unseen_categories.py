@@ -11,7 +11,7 @@ import numpy as np
 
 from debias.data.chosen_rows import rows_of
 from debias.data.dataset import as_frame
-from debias.errors import UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError
 from debias.text import listed, percent
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def note_unseen(member: Member, table: Table, log: WarningLog, used: NDArray[np.
             made = {}
         after, own = ({}, {}) if layer.labels is None else (dict(layer.labels(after)), dict(layer.labels({})))
         if frame is None:
+            if number == 0 and _has_columns(layer.X):
+                table.uncounted = ("X",)
             continue
         for k, labels in own.items():
             if labels is not None and k in made and k < frame.shape[1]:
@@ -64,20 +66,32 @@ def note_unseen(member: Member, table: Table, log: WarningLog, used: NDArray[np.
 def _frame_of(
     member: Member, layer: Layer, number: int, n_rows: int, used: NDArray[np.int64] | None
 ) -> pd.DataFrame | None:
-    """Return the rows of a table as the transformers of a layer see them; None if they are no table."""
+    """Return the rows of a table as the transformers of a layer see them; None if these cannot be told."""
     X = layer.X
-    if X is None or hasattr(X, "tocsr") or len(getattr(X, "shape", ())) != 2:
+    if not _has_columns(X):
         return None
     if member.positions is not None and len(X) > member.positions.size:
         X = rows_of(X, member.positions)
     if used is not None:
         X = rows_of(X, used)
-    frame = as_frame(X)
+    try:
+        frame = as_frame(X)
+    except RowsError:  # of a kind that scikit-learn takes, such as masked arrays
+        return None
     if len(frame) != n_rows:
         return None
     if number == 0 and set(member.sources) <= set(frame.columns):
         return frame[list(member.sources)]
     return frame
+
+
+def _has_columns(X: Any) -> bool:
+    """Whether these rows have columns that may be categories: not a sparse matrix, which has numbers, and not texts."""
+    if X is None or hasattr(X, "tocsr"):
+        return False
+    if isinstance(X, list | tuple):
+        return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
+    return len(getattr(X, "shape", ())) == 2
 
 
 def _first_made(layer: Layer, later: dict[int, int] | None) -> dict[int, int]:

@@ -85,6 +85,16 @@ def test_what_a_step_does_not_tell_is_not_judged():
     assert (found.status, "scores are for columns that transformers make" in found.reason) == ("not judged", True)
 
 
+def test_rows_in_lists_and_arrays_are_counted():
+    X, y = rows(100, 1, new=30)
+    steps = ColumnTransformer([("shops", ENCODERS["one-hot"], [1])], remainder="passthrough")
+    known, y_known = rows(200, 0)
+    model = make_pipeline(steps, GradientBoostingRegressor(n_estimators=20, random_state=0))
+    model.fit(known.to_numpy(), y_known)
+    for given in (X.to_numpy(), X.to_numpy().tolist()):
+        assert list(audited(model, given, y).tested_scores.details["unseen_categories"].values()) == [0.3]
+
+
 def test_batches_warn():
     X, y = rows(100, 1, new=30)
     with pytest.warns(debias.DebiasWarning, match="never saw"):
