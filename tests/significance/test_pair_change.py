@@ -101,7 +101,7 @@ def test_the_numbers_are_those_of_brute_force():
     expected |= {"before_error": np.sqrt(variance[0]), "p_adjusted": holm(np.minimum(p_value, 1))}
     expected["p_before"] = holm(t.sf(slope[0] / np.sqrt(variance[0]), freedom[0]))
     expected["p_lost"] = t.sf((change + margin) / error, welch)
-    expected |= {"periods_before": [9, 9], "periods_after": [12, 12], "rows_before": [990, 990], "rows_after": [1500, 1500]}
+    expected |= {"periods_before": 9, "periods_after": 12, "rows_before": 990, "rows_after": 1500}
     for name, values in expected.items():
         np.testing.assert_allclose(found.statistics[name], values, rtol=1e-6, err_msg=name)
     assert found.level == 0.05 / 3
