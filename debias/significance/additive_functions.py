@@ -20,8 +20,12 @@ that the functions cannot follow were found as interactions."""
 MOST_PER_COLUMN = 60
 """At most this many functions of a column."""
 FEWEST_PER_COLUMN = 4
+"""On average of the columns that vary, at least this many."""
 HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
+FAR = 1e4
+"""Values this many interquartile ranges beyond the quartiles of a column, such as codes for "unknown", have indicators
+of their own."""
 ROWS_PER_FUNCTION_WITHIN = 10
 """So many rows for each product of functions of two columns of one group."""
 FEW_VALUES = 12
@@ -46,23 +50,30 @@ MOST_KNOTS = {2: 7, 3: 2}
 """Of each feature in products of two and of three features; at least 1."""
 
 
-def additive_functions(X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_]) -> Array:
+def additive_functions(
+    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], weight: Array | None = None
+) -> Array:
     """Return additive functions of all columns, shape (n_rows, n_functions).
 
     A column of few values, or of categories, has an indicator of each frequent value. Others have themselves, hinges at
     normal quantiles, which are dense in the tails, and steps at even quantiles. Missing values have an indicator, and
-    are the median in the other functions.
+    are the median in the other functions; so have values far from all others, which are moved nearer.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_columns)
         Missing values are NaN.
     categorical : array of bool of shape (n_columns,)
+    weight : array of shape (n_columns,), optional
+        How much the model does with each column. Those with more get more functions. None shares them out evenly.
     """
     n_rows, n_columns = X.shape
-    per_column = int(FUNCTIONS_PER_ROW * n_rows / n_columns) - 1
-    most = min(MOST_PER_COLUMN, max(FEWEST_PER_COLUMN, per_column))
-    return np.column_stack([_functions(X[:, j], bool(categorical[j]), most) for j in range(n_columns)])
+    most = _shared_out(
+        int(FUNCTIONS_PER_ROW * n_rows),
+        np.array([_most_of(X[:, j]) for j in range(n_columns)]),
+        np.ones(n_columns) if weight is None else weight,
+    )
+    return np.column_stack([_functions(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
 
 
 def functions_within(
@@ -377,6 +388,36 @@ def _spanning(functions: Array, share: Array) -> Array:
     return kept
 
 
+def _most_of(column: NDArray[np.floating[Any]]) -> int:
+    """Return the largest number of functions of a column that are not the constant; 0 if it does not vary."""
+    n_values = np.unique(column).size  # all missing values count as one
+    return min(n_values - 1, MOST_PER_COLUMN)
+
+
+def _shared_out(n_functions: int, most: NDArray[np.int64], weight: Array) -> NDArray[np.int64]:
+    """Return how many functions each column gets, by the largest quotients of its weight and its number of functions.
+
+    Parameters
+    ----------
+    n_functions : int
+    most : array of int of shape (n_columns,)
+        What each column takes at most.
+    weight : array of shape (n_columns,)
+        The numbers are proportional to it, beside an even share of half of the functions, up to 4 each.
+    """
+    n_varying = max(int((most > 0).sum()), 1)
+    # As many fewer as there are columns: these are correlated.
+    n_functions = max(n_functions - n_varying, FEWEST_PER_COLUMN * n_varying)
+    given = np.minimum(most, min(n_functions // (2 * n_varying), FEWEST_PER_COLUMN))
+    left = max(n_functions - int(given.sum()), 0)
+    weight = weight if (weight[most > given] > 0).any() else np.ones(len(most))
+    # The quotient of each further function of each column, the largest first.
+    column = np.repeat(np.arange(len(most)), most - given)
+    further = np.arange(len(column)) - np.repeat(np.cumsum(most - given) - (most - given), most - given)
+    order = np.argsort(-weight[column] / (given[column] + further + 1), kind="stable")
+    return given + np.bincount(column[order[:left]], minlength=len(most))
+
+
 def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
     from scipy.special import ndtr, ndtri
 
@@ -387,16 +428,30 @@ def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) 
     if not known.size:
         return np.column_stack(functions)
     values, count = np.unique(known, return_counts=True)
-    if is_category or values.size <= most:
-        frequent = values[np.argsort(-count, kind="stable")[:most]]
+    if is_category or values.size <= most + 1:
+        frequent = values[np.argsort(-count, kind="stable")[: most + (values.size == most + 1)]]
         return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
-    x = np.where(missing, np.median(known), x)
-    n_hinges = max(2, round(HINGES * most))
-    n_steps, tail = max(1, most - n_hinges - 1), max(0.01, 5 / known.size)
+    x, far = _nearer(np.where(missing, np.median(known), x))
+    known = x[~missing]
+    n_hinges = min(max(2, round(HINGES * most)), most - 1)
+    n_steps, tail = max(0, most - n_hinges - 1), max(0.01, 5 / known.size)
     at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
     knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
-    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges)]
+    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges), *far]
     return np.column_stack(parts).astype(np.float64)
+
+
+def _nearer(x: Array) -> tuple[Array, list[NDArray[np.bool_]]]:
+    """Return values moved nearer if they are far from all others, and the indicators of those that are moved.
+
+    Beside one value of 1e10, hinges between the others would be alike; beside an infinite one, there would be none.
+    """
+    values = np.unique(x[np.isfinite(x)])
+    low, high = np.quantile(values, [0.25, 0.75]) if values.size else (0.0, 0.0)
+    with np.errstate(over="ignore"):  # nothing is beyond bounds that are infinite
+        lowest, highest = low - FAR * (high - low), high + FAR * (high - low)
+    far = [indicator for indicator in (x < lowest, x > highest) if indicator.any()]
+    return (np.clip(x, lowest, highest), far) if far else (x, [])
 
 
 def _products_of(functions: Sequence[Array]) -> Array:
@@ -411,11 +466,10 @@ def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots
     most_values = max(most_values, 2 * n_knots + 1)
     x = np.asarray(column, dtype=np.float64)
     if is_category or np.unique(x[~np.isnan(x)]).size <= most_values:
-        return _functions(column, True, most_values)
+        return _functions(column, True, most_values - 1)
     missing = np.isnan(x)
-    known = x[~missing]
-    x = np.where(missing, np.median(known), x)
-    knots = np.unique(np.quantile(known, np.arange(1, n_knots + 1) / (n_knots + 1)))
+    x, far = _nearer(np.where(missing, np.median(x[~missing]), x))
+    knots = np.unique(np.quantile(x[~missing], np.arange(1, n_knots + 1) / (n_knots + 1)))
     indicator = [missing] if missing.any() else []
-    parts = [*indicator, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > knot for knot in knots)]
+    parts = [*indicator, *far, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > knot for knot in knots)]
     return np.column_stack(parts).astype(np.float64)

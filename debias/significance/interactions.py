@@ -180,7 +180,11 @@ def test_interactions(
     features_meet = pairs_on_paths(rows.ensemble, group, alone.shape[1])
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
-        of_columns = additive_functions(X[used], categorical), functions_within(X[used], categorical, columns, meets)
+        weight = _sizes_of_parts(alone[used] @ contrast, together[used] @ contrast, sets)[group]
+        of_columns = (
+            additive_functions(X[used], categorical, weight),
+            functions_within(X[used], categorical, columns, meets),
+        )
         functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])
         scores = feature_scores(
             X[used], categorical, [*np.arange(group.size)[:, None]], (alone[used] @ contrast)[:, group]
@@ -213,6 +217,14 @@ def test_interactions(
     adjusted, adjusted_apart = (np.minimum(1.0, len(comparisons) * p) for p in (smallest, apart))
     of_sets = [similar[at].get(members, ()) for at, members in zip(best.tolist(), sets, strict=True)]
     return InteractionTest(score, np.sqrt(variance), z, adjusted, total, adjusted_apart, of_sets, n_functions)
+
+
+def _sizes_of_parts(alone: Array, together: Array, sets: Sequence[tuple[int, ...]]) -> Array:
+    """Return the standard deviation of what the model does with each feature, shape (n_features,)."""
+    variance, of_sets = alone.var(axis=0), together.var(axis=0)
+    for members, of_set in zip(sets, of_sets, strict=True):
+        variance[list(members)] += of_set
+    return np.sqrt(variance)
 
 
 def _products_of(
@@ -333,6 +345,19 @@ class _Sample:
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
         return products.sum(axis=0), variance
 
+    def unit_and_dispersion(self) -> tuple[float, float]:
+        """Return the unit in which the response is fitted, and its variance over its mean in that unit.
+
+        They are 1 but for the log link. There the mean of the response, beside the offset, is the unit, and the ridge
+        is in proportion to the dispersion, so that a response in cents has the test of one in dollars. The dispersion
+        of counts, in units of one, is about 1.
+        """
+        if self.link is not LOG:
+            return 1.0, 1.0
+        exposure = np.exp(self.offset)
+        unit = float(self.share @ self.y / (self.share @ exposure))
+        return unit, float(self.share @ ((self.y / unit - exposure) ** 2 / exposure) / self.share.sum())
+
     def degrees(self, n_functions: int) -> int:
         """Return the degrees of freedom of a test beside so many functions."""
         if self.block is not None:
@@ -418,14 +443,16 @@ class _Ridge(_Fit):
     def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
         sample = self.sample
         functions = np.column_stack([np.ones(len(pairs)), self.functions, similar])
-        ridge = np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
-        eta, inverse = _fit(functions, sample.y, sample.share, sample.offset, ridge, sample.link)
+        unit, dispersion = sample.unit_and_dispersion()
+        ridge = dispersion * np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
+        y = sample.y / unit
+        eta, inverse = _fit(functions, y, sample.share, sample.offset, ridge, sample.link)
         mean = sample.link.mean(eta)
         working = sample.share * sample.link.weight(mean)
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
-        left = (sample.y - mean)[:, None]
-        sums = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
-        return *sums, sample.degrees(functions.shape[1] - 1)
+        left = (y - mean)[:, None]
+        total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
+        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
 
 def _tested(
@@ -457,12 +484,14 @@ def _tested(
     alpha, told_apart : float
     """
     n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
-    basis = orthonormal(standardised(functions, share), share)
+    varying = standardised(functions, share)
+    basis = orthonormal(varying, share)
     size = basis.shape[1]
     if size > MOST_PER_ROW * n:
+        n_functions = varying.shape[1]  # there are no more independent ones than rows
         raise RowsError(
-            f"{size} additive functions of the columns are too many for {n} rows: interactions need about "
-            f"{int(np.ceil(size / MOST_PER_ROW))} rows, or fewer columns"
+            f"{n_functions:,} additive functions of the columns are too many for {n:,} rows: interactions need about "
+            f"{int(np.ceil(n_functions / MOST_PER_ROW)):,} rows, or fewer columns"
         )
     freed = together - basis @ (basis.T @ (share[:, None] * together))
     variance = np.average(freed**2, axis=0, weights=share)

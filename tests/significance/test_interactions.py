@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMRegressor
 from scipy.stats import norm, t
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
@@ -50,6 +51,13 @@ def given_to_the_test(monkeypatch, call):
     return call(), given["a"]
 
 
+def size_of_parts(alone, together, sets):
+    """The standard deviation of what the model does with each feature: alone, and in each set with it."""
+    of_sets = together[:, :, 0].var(axis=0)
+    holding = np.array([[j in members for members in sets] for j in range(alone.shape[1])])
+    return np.sqrt(alone[:, :, 0].var(axis=0) + holding @ of_sets)
+
+
 def by_least_squares(y, direction, others, block=None, fitted_too=None):
     """Mean product, its standard error (HC2, CR2) and z of y and a direction, both freed of all other functions."""
 
@@ -74,12 +82,13 @@ def test_scores_and_errors_are_those_of_least_squares(monkeypatch, blocks):
     model, X, y = fitted(*drawn())
     block = None if blocks is None else np.arange(len(y)) % blocks
     rows = debias.Dataset(X, y, blocks=block)
-    found, (_, together, alone, output, *_) = given_to_the_test(monkeypatch, lambda: debias.interactions(model, rows))
+    found, given = given_to_the_test(monkeypatch, lambda: debias.interactions(model, rows))
+    _, together, alone, output, all_sets, *_ = given
     n, sets = len(y), [tuple(pair) for pair in found.pairs.tolist()]
     assert len(sets) == 10
     assert not np.isnan(found.z).any()
     rest = output[:, 0] - alone.sum(axis=1)[:, 0] - together.sum(axis=1)[:, 0]
-    every = additive_functions(X.to_numpy(), np.zeros(5, bool))
+    every = additive_functions(X.to_numpy(), np.zeros(5, bool), size_of_parts(alone, together, all_sets))
     basis = np.column_stack([np.ones(n), every, alone[:, :, 0], rest])
     # A pair that is confirmed joins the basis, with products that follow any function of it.
     assert found.confirmed == [("a", "b")]
@@ -117,7 +126,7 @@ def three_together(n=1600, seed=0, triple=2.0):
 
 def test_a_triple_is_freed_of_any_functions_of_its_pairs(monkeypatch):
     model, X, y = fitted(*three_together(), 800, n_estimators=60, max_depth=5)
-    found, (_, together, alone, output, *_) = given_to_the_test(
+    found, (_, together, alone, output, sets, *_) = given_to_the_test(
         monkeypatch, lambda: debias.interactions(model, X, y, features=[("b", "d", "c")])
     )
     assert found.sets == [("b", "c", "d")]
@@ -127,7 +136,8 @@ def test_a_triple_is_freed_of_any_functions_of_its_pairs(monkeypatch):
     x, number = X.to_numpy(), np.zeros(4, bool)
     # The six pairs, the named triple, and the other three.
     others = np.delete(together[:, :, 0], 6, axis=1)
-    basis = [np.ones(len(y)), additive_functions(x, number), alone[:, :, 0], rest, others]
+    sizes = size_of_parts(alone, together, sets)
+    basis = [np.ones(len(y)), additive_functions(x, number, sizes), alone[:, :, 0], rest, others]
     of_pairs = [products(x, number, ([j], [k])) for j, k in ((1, 2), (1, 3), (2, 3))]
     score, error, z = by_least_squares(y, together[:, 6, 0], np.column_stack([*basis, *of_pairs]))
     np.testing.assert_allclose([found.score[0], found.standard_error[0], found.z[0]], [score, error, z], rtol=1e-3)
@@ -179,6 +189,45 @@ def test_classes_are_compared_with_the_most_frequent_one():
         np.testing.assert_array_equal(one, y[rows] == c)
         np.testing.assert_array_equal(contrast, np.eye(3)[c] - np.eye(3)[most])
     assert debias.interactions(model, X, y).confirmed == []
+
+
+def test_columns_that_do_not_vary_and_those_of_few_values_leave_their_functions_to_others():
+    rng = np.random.default_rng(0)
+    X, number = rng.normal(size=(400, 3)), np.zeros(3, bool)
+    alone = additive_functions(X, number)
+    assert alone.shape[1] == 97  # a quarter of the rows, less a constant for each column
+    with_constants = additive_functions(np.column_stack([X, np.ones((400, 30))]), np.zeros(33, bool))
+    np.testing.assert_array_equal(with_constants[:, :97], alone)
+    assert (with_constants[:, 97:] == 1).all()
+    with_two_values = additive_functions(np.column_stack([X, X > 0]), np.zeros(6, bool))
+    assert np.linalg.matrix_rank(with_two_values) == (100 - 6 - 3) + 3 + 1  # and the constant
+    of_one = additive_functions(X, number, np.array([1.0, 0.0, 0.0]))
+    assert of_one.shape[1] == 60 + 4 + 4  # at most 60, and evenly up to 4 each
+
+
+@pytest.mark.parametrize("far", [1e10, np.inf, -np.inf])
+def test_values_far_from_all_others_leave_the_functions_of_the_others_as_they_are(far):
+    """Hinges would differ in the last places only, or not at all."""
+    x = np.random.default_rng(0).normal(size=(400, 1))
+    functions = additive_functions(x, np.array([False]))
+    x[:3] = far
+    beside = additive_functions(x, np.array([False]))
+    assert np.isfinite(beside).all()
+    np.testing.assert_array_equal(beside[:, -1], np.arange(400) < 3)
+    basis = standardised(beside, np.ones(400))
+    assert orthonormal(basis, np.ones(400)).shape[1] == functions.shape[1] + 2
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e7])
+def test_the_unit_of_a_response_with_the_log_link_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1000, 3)), columns=list("abc"))
+    y = np.exp(0.6 * X["a"] + 0.5 * X["b"] * X["c"]) * rng.gamma(4, 1 / 4, size=1000)
+    gamma = {"kind": LGBMRegressor, "objective": "gamma", "num_leaves": 8, "verbose": -1, "max_depth": -1}
+    one, other = (debias.interactions(*fitted(X, of_unit, 500, **gamma), rows="held-out") for of_unit in (y, unit * y))
+    assert one.confirmed == [("b", "c")]
+    np.testing.assert_allclose(other.z, one.z, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(other.score, unit * one.score, rtol=1e-3, atol=1e-4 * unit * one.score.max())
 
 
 def test_functions_of_a_column_follow_its_kind():
