@@ -12,6 +12,7 @@ from debias.lazy_names import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from debias.data.chosen_rows import permuted_positions
     from debias.data.dataset import Data
+    from debias.data.far_values import apart_from_far
     from debias.errors import CompositionError, PluginError
     from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
     from debias.hooks.expressions import meta_method, scorer
@@ -31,6 +32,7 @@ else:
         {
             "debias.data.chosen_rows": "permuted_positions",
             "debias.data.dataset": "Data",
+            "debias.data.far_values": "apart_from_far",
             "debias.errors": "CompositionError PluginError",
             "debias.hooks.contracts": "DataScorer Gives MetaMethod Problem RefitScorer Scorer TreeScorer",
             "debias.hooks.expressions": "meta_method scorer",
@@ -63,6 +65,7 @@ __all__ = [
     "Scorer",
     "TreeEnsemble",
     "TreeScorer",
+    "apart_from_far",
     "check_procedure",
     "data_scorer_plugin",
     "extract",

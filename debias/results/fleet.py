@@ -510,11 +510,13 @@ class Fleet:
         needs = f"{'needs' if len(look) == 1 else 'need'} a look"
         of_all = counted(len(self.lines), "model")
         texts = [f"{len(look):,} of {of_all} {needs}: {named}."] if look else []
-        if not look and (nothing or not open_):
-            texts.append(f"Nothing was found in {len(nothing):,} of {of_all}.")
         if open_:
             not_all = in_a_row([self.name_of(line) for line in open_], MOST_NAMED)
-            texts.append(f"{FleetVerdict.NOT_JUDGED.text.capitalize()}, or not in all: {len(open_):,} ({not_all}).")
+            texts.append(
+                f"{FleetVerdict.NOT_JUDGED.text.capitalize()}, or not in all: {len(open_):,} of {of_all} ({not_all})."
+            )
+        if not look and (nothing or not open_):
+            texts.append(f"Nothing was found in {len(nothing):,} of {of_all}.")
         newer = in_a_row([self.name_of(line) for line in self.lines if line.newer_waiting], MOST_NAMED)
         if newer:
             texts.append(f"The newest periods wait for their responses and are not judged: {newer}.")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.far_values import apart_from_far
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -23,9 +25,6 @@ FEWEST_PER_COLUMN = 4
 """On average of the columns that vary, at least this many."""
 HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
-FAR = 1e4
-"""Values this many interquartile ranges beyond the quartiles of a column, such as codes for "unknown", have indicators
-of their own."""
 ROWS_PER_FUNCTION_WITHIN = 10
 """So many rows for each product of functions of two columns of one group."""
 FEW_VALUES = 12
@@ -56,8 +55,8 @@ def additive_functions(
     """Return additive functions of all columns, shape (n_rows, n_functions).
 
     A column of few values, or of categories, has an indicator of each frequent value. Others have themselves, hinges at
-    normal quantiles, which are dense in the tails, and steps at even quantiles. Missing values have an indicator, and
-    are the median in the other functions; so have values far from all others, which are moved nearer.
+    normal quantiles, which are dense in the tails, and steps at even quantiles. Missing values, and those far from all
+    others, have an indicator, and are the median in the other functions.
 
     Parameters
     ----------
@@ -431,27 +430,14 @@ def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) 
     if is_category or values.size <= most + 1:
         frequent = values[np.argsort(-count, kind="stable")[: most + (values.size == most + 1)]]
         return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
-    x, far = _nearer(np.where(missing, np.median(known), x))
+    x, far = apart_from_far(np.where(missing, np.median(known), x))
     known = x[~missing]
     n_hinges = min(max(2, round(HINGES * most)), most - 1)
     n_steps, tail = max(0, most - n_hinges - 1), max(0.01, 5 / known.size)
     at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
     knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
-    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges), *far]
+    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges), far]
     return np.column_stack(parts).astype(np.float64)
-
-
-def _nearer(x: Array) -> tuple[Array, list[NDArray[np.bool_]]]:
-    """Return values moved nearer if they are far from all others, and the indicators of those that are moved.
-
-    Beside one value of 1e10, hinges between the others would be alike; beside an infinite one, there would be none.
-    """
-    values = np.unique(x[np.isfinite(x)])
-    low, high = np.quantile(values, [0.25, 0.75]) if values.size else (0.0, 0.0)
-    with np.errstate(over="ignore"):  # nothing is beyond bounds that are infinite
-        lowest, highest = low - FAR * (high - low), high + FAR * (high - low)
-    far = [indicator for indicator in (x < lowest, x > highest) if indicator.any()]
-    return (np.clip(x, lowest, highest), far) if far else (x, [])
 
 
 def _products_of(functions: Sequence[Array]) -> Array:
@@ -468,8 +454,8 @@ def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots
     if is_category or np.unique(x[~np.isnan(x)]).size <= most_values:
         return _functions(column, True, most_values - 1)
     missing = np.isnan(x)
-    x, far = _nearer(np.where(missing, np.median(x[~missing]), x))
+    x, far = apart_from_far(np.where(missing, np.median(x[~missing]), x))
     knots = np.unique(np.quantile(x[~missing], np.arange(1, n_knots + 1) / (n_knots + 1)))
     indicator = [missing] if missing.any() else []
-    parts = [*indicator, *far, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > knot for knot in knots)]
+    parts = [*indicator, far, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > knot for knot in knots)]
     return np.column_stack(parts).astype(np.float64)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.plugin import apart_from_far
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ MOST_OBLIQUE = 6
 class Design:
     """Every column as numbers without gaps, and as levels, curves and products of two columns.
 
-    A number is itself, with the median where it is missing, and an indicator of missing values if there are any. A
+    A number is itself, with the median where it is missing or far from all others, and indicators of such values. A
     category is one indicator for each of its most frequent values, one of which may be "missing".
 
     Parameters
@@ -151,8 +153,8 @@ def encoded(values: Array, categorical: bool, most: int = MOST_LEVELS) -> Array:
         return indicators[:, :0] if codes.size == 1 else indicators
     if missing.all():
         return np.empty((values.size, 0))
-    filled = np.where(missing, np.median(values[~missing]), values)
-    columns = np.column_stack([filled, missing]) if missing.any() else filled[:, None]
+    near, far = apart_from_far(np.where(missing, np.median(values[~missing]), values).astype(np.float64))
+    columns = np.column_stack([near, missing, far] if missing.any() else [near, far])
     return columns[:, np.ptp(columns, axis=0) > 0]
 
 

@@ -224,12 +224,16 @@ class _Work:
 
         The groups are taken some at a time, because their draws are held in memory.
         """
+        from threadpoolctl import threadpool_limits
+
         n = self.used.size
         terms = RowTerms.empty(n, tested.size)
         unchanged = self._outputs(self.X, tested[:0])[0]
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
         by_loss = self.statistic == "loss"
-        with allowed(self.rows.n_jobs) as threads, task("regressions", tested.size) as advance:
+        # The matrices are small: several threads of linear algebra for each only wait for one another.
+        one_each = threadpool_limits(1)
+        with one_each, allowed(self.rows.n_jobs) as threads, task("regressions", tested.size) as advance:
 
             def fitted(g: np.int64) -> tuple[Regressions, NDArray[np.floating[Any]]]:
                 features = np.flatnonzero(self.grouping.index == g)

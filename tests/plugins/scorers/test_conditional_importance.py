@@ -55,6 +55,17 @@ def test_noise_correlated_with_a_relevant_column_is_not_found_and_the_marginal_t
 
 
 @pytest.mark.thorough
+def test_a_code_far_from_all_other_values_hides_nothing_of_its_column():
+    """In units of its standard deviation all other values of the column are alike: no regression could use them."""
+    X, y = correlated(800, 2)
+    X[::40, 0] = 1e10
+    forest = RandomForestRegressor(40, max_features=1, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400])
+    found = scored(forest, X[400:], y[400:])
+    assert found.selected.tolist() == [True, False, False]
+    assert found.p_value[1] > 0.05
+
+
+@pytest.mark.thorough
 def test_a_column_without_a_split_scores_exactly_0(held_out):
     _, X, y = held_out
     X = np.column_stack([X, np.zeros(len(X))])
