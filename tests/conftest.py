@@ -3,8 +3,10 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
-# Small models train faster on one thread, and threads of several workers fight for the cores. Before libgomp is loaded.
+# Small models train faster on one thread, and threads of several workers fight for the cores: so do those of linear
+# algebra. Before libgomp is loaded, and before the workers are started, whose NumPy comes with OpenBLAS.
 os.environ.setdefault("OMP_THREAD_LIMIT", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
