@@ -386,7 +386,7 @@ CLASSES_OF_API = [name for name in documented() if inspect.isclass(resolved(name
 RAISES_NOTHING = {
     "debias.trees.shapley.shapley_values_of_leaves",
     *(f"debias.plugin.{name}" for name in (
-        "plugins", "scorer_plugin", "data_scorer_plugin", "meta_method_plugin", "permuted_positions"
+        "plugins", "scorer_plugin", "data_scorer_plugin", "meta_method_plugin", "permuted_positions", "apart_from_far"
     )),
     "debias.retraining.replicates.child_seed",
     "debias.data.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",

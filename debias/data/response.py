@@ -348,11 +348,16 @@ def refuse_missing(labels: NDArray[Any]) -> None:
     """Raise a RowsError that says where labels or numbers are missing, if any are missing."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
-        # For pandas' NA, `!=` gives NA, which is neither True nor False.
-        missing = np.array([label is None or (label != label) is not False for label in labels.tolist()], dtype=bool)
+        missing = np.array([label is None or _differs(label) for label in labels.tolist()], dtype=bool)
     wrong = np.flatnonzero(missing)
     if wrong.size:
         raise RowsError(f"y is missing in {wrong.size} rows, the first at position {wrong[0]}; drop those rows")
+
+
+def _differs(label: Any) -> bool:
+    """Return whether a label is not equal to itself: NaN, NaT, and pandas' NA, whose comparison is NA again."""
+    different = label != label
+    return bool(different) if isinstance(different, (bool, np.bool_)) else True
 
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -15,6 +15,7 @@ import numpy as np
 from debias.errors import CompositionError
 from debias.rows.interactions import parts
 from debias.rows.threshold_functions import threshold_functions
+from debias.trees.shapley import expected_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,7 +205,8 @@ def pair_sums(
     n, n_groups = training_weight(ensemble), int(group.max()) + 1
     sets = [*((g,) for g in used.tolist()), *map(tuple, pairs.tolist())]
     found = parts(ensemble, X, n, group, sets, n_groups)
-    rest = output - found.sum(axis=1)
+    # Without the constant of the output, beside which three features together would be lost.
+    rest = output - expected_output(ensemble) - found.sum(axis=1)
     row, column = np.tril_indices(n_columns)
     products = np.empty((ensemble.n_outputs, row.size))
     for c in range(ensemble.n_outputs):

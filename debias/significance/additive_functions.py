@@ -428,7 +428,7 @@ def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) 
         return np.column_stack(functions)
     values, count = np.unique(known, return_counts=True)
     if is_category or values.size <= most + 1:
-        frequent = values[np.argsort(-count, kind="stable")[: most + (values.size == most + 1)]]
+        frequent = values[np.argsort(-count, kind="stable")[: most + 1]]
         return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
     x, far = apart_from_far(np.where(missing, np.median(known), x))
     known = x[~missing]

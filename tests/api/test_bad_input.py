@@ -448,6 +448,16 @@ def test_a_missing_label_of_pandas_own_kind_is_named(dtype):
         debias.audit(forest, X, y)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.bool_])
+def test_labels_may_be_numbers_of_numpy_in_a_list(fitted, fresh, kind):
+    X, y = fresh
+    labels = np.asarray(y > np.median(y)).astype(kind)
+    forest = RandomForestClassifier(3, random_state=0).fit(X[::2], labels[::2])
+    unseen, of_unseen = X[1::2], labels[1::2]
+    of_objects = debias.score(forest, unseen, np.array(list(of_unseen), dtype=object), rows="held-out")
+    np.testing.assert_array_equal(of_objects.values, debias.score(forest, unseen, of_unseen, rows="held-out").values)
+
+
 @pytest.mark.parametrize("unit", [1e-150, 1e150])
 def test_responses_whose_squares_are_no_floats_are_refused(unit):
     X = np.random.default_rng(0).normal(size=(60, 2))

@@ -468,3 +468,26 @@ def test_no_change_is_found_more_often_than_stated(setting, model):
     if setting.drift is None:
         for name in ("false, least 0", "shift"):
             assert np.mean([each[name] for each in outcomes]) <= limit
+
+
+def test_columns_without_a_split_do_not_count_among_the_tests():
+    X, y = drawn(0, 400)
+    found = []
+    for n_constants in (0, 40):
+
+        def wider(rows, n_constants=n_constants):
+            return np.column_stack([rows, np.ones((len(rows), n_constants))])
+
+        model = boosted(XGBRegressor).fit(wider(X), y)
+        empty, windows = PeriodSums(model, loss_rows=0), ([], [])
+        for k, window in enumerate(windows):
+            for day in range(8):
+                of_day, response = drawn(50 + 10 * k + day, 60, 1.0 - 0.5 * k, 0.2 * k)
+                window.append(empty.empty())
+                window[-1].update(wider(of_day), response)
+        found.append(compare_windows(*windows, Grouping.of(None, empty.ensemble.feature_names)))
+    few, many = found
+    assert few.changed[0]
+    for name in ("p_adjusted", "p_before", "p_after", "shift_p_adjusted", "changed", "shifted"):
+        np.testing.assert_allclose(getattr(many, name)[:4], getattr(few, name), rtol=1e-9, err_msg=name)
+        assert not (getattr(many, name)[4:] < 1).all() or name in ("changed", "shifted")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import t
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from xgboost import XGBRegressor
 
 from debias.data.groups import Grouping
@@ -140,3 +140,24 @@ def test_the_error_rate_is_kept_and_changes_are_found(library):
         assert np.mean([each[name].changed[1] for each in found]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
     vanished = [str(each["the pair vanishes"].verdict[0]) for each in found]
     assert np.mean([verdict == "faded" for verdict in vanished]) >= 0.9
+
+
+def test_a_constant_in_the_response_changes_nothing():
+    """Beside a large constant, what the model does with three features would be lost in least squares."""
+    found = []
+    for constant in (64.0, 2.0**17):  # which round alike, so that the trees are the same
+        rng = np.random.default_rng(0)
+        X = rows(rng, 300, 0.5)
+        model = GradientBoostingRegressor(n_estimators=30, random_state=0).fit(X, smooth(X) + constant)
+        empty, windows = PeriodSums(model, loss_rows=0), []
+        for pair in (1.0, 0.0):
+            windows.append([])
+            for _ in range(8):
+                X = rows(rng, 80, 0.5)
+                windows[-1].append(empty.empty())
+                windows[-1][-1].watch(lambda _: (GROUP, PAIRS))
+                windows[-1][-1].update(X, smooth(X, pair=pair) + constant)
+        found.append(compare_windows(*windows, Grouping.of(None, empty.ensemble.feature_names)).pairs)
+    for name, values in found[0].statistics.items():
+        np.testing.assert_allclose(found[1].statistics[name], values, rtol=1e-5, atol=1e-9, err_msg=name)
+    assert np.isfinite(found[0].statistics["p_value"]).all()

@@ -185,8 +185,8 @@ def _of_population(
     of_no_use: NDArray[np.float64],
     weight: NDArray[np.float64],
     n_folds: int,
-) -> dict[str, NDArray[np.float64]]:
-    """Return standard errors for the population, z and p-values, as details that become fields of the scores.
+) -> dict[str, Any]:
+    """Return standard errors for the population, z and p-values, which become fields of the scores, and a warning.
 
     Parameters
     ----------
@@ -204,7 +204,14 @@ def _of_population(
     of_training = 1 + n_folds / (n_folds - 1)
     total = np.sqrt(of_training * paired**2 + 2 * (mean**2 + error**2).mean())
     z = np.divide(value, total, out=np.zeros_like(value), where=total > 0)
-    return {"standard_error": total, "z": z, "p_value": ndtr(-z)}
+    found: dict[str, Any] = {"standard_error": total, "z": z, "p_value": ndtr(-z)}
+    if mean.mean() < 0 and (4 * (mean**2).mean() > total**2).all():
+        found["warnings"] = [
+            f"a permuted column, which has no use, adds {-mean.mean():.3g} to the loss of these estimators: they "
+            "overfit. Most of the standard errors for the population is from this. Pass an estimator that overfits "
+            "less, such as one with larger leaves"
+        ]
+    return found
 
 
 def _row_losses(

@@ -5,9 +5,10 @@ import pytest
 from scipy.special import ndtr
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_val_predict
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import debias
+from debias.errors import DebiasWarning
 from debias.plugin import CompositionError
 
 MPV, CPV = "marginal_predictive_value", "conditional_predictive_value"
@@ -70,6 +71,15 @@ def test_workers_and_classes_change_nothing_of_it():
     one, two = (debias.score(None, X, y > 0, CPV, n_jobs=jobs, **options) for jobs in (1, 2))
     assert (one.standard_error == two.standard_error).all()
     assert (one.interval()["lower"] < one.values).all()
+
+
+def test_estimators_that_overfit_are_told_of():
+    X, y = drawn(120, 2)
+    overfits, smooth = DecisionTreeRegressor(random_state=0), DecisionTreeRegressor(min_samples_leaf=20)
+    options = {"cv": 3, "population": True, "random_state": 0}
+    with pytest.warns(DebiasWarning, match="has no use, adds 1.* overfits less"):
+        debias.score(None, X, y, MPV, estimator=overfits, **options)
+    assert not debias.score(None, X, y, MPV, estimator=smooth, **options).warnings
 
 
 def test_population_is_yes_or_no():
