@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-OF_PAIRS = ("pairs", "pair_rows", "pair_products")
-"""Arrays of a state with the sums for pairs."""
+OF_PAIRS = ("pairs", "pair_rows", "pair_sums")
+"""Arrays of a state with the sums for pairs. Sums of earlier code, whose rest of the output had its constant, had other
+names: they do not add up with these."""
 MOST_COLUMNS = 400
 """Least squares with more columns are refused: a period would keep 80,000 sums for each output."""
 
@@ -45,8 +46,8 @@ class PairSums:
     products : array of float64 of shape (n_outputs, n_columns * (n_columns + 1) / 2)
         Of two columns of the least squares and the weight of a row: the lower triangle of a matrix, row by row. The
         columns are a constant; functions of the columns of X; what the model does with each feature alone; the rest of
-        its output; the interactions of the pairs; and the residual. None (length 0) if some of the rows that were added
-        up have no sums for any of the pairs.
+        its output, without its constant; the interactions of the pairs; and the residual. None (length 0) if some of
+        the rows that were added up have no sums for any of the pairs.
     """
 
     pairs: NDArray[np.int64]

@@ -23,6 +23,8 @@ MOST_PER_COLUMN = 60
 """At most this many functions of a column."""
 FEWEST_PER_COLUMN = 4
 """On average of the columns that vary, at least this many."""
+LEAST_SIZE = 1e-3
+"""Columns with which the model does less than this share of the most share functions that are left evenly."""
 HINGES = 0.55
 """This part of the functions of a column are hinges, the others steps."""
 ROWS_PER_FUNCTION_WITHIN = 10
@@ -50,7 +52,7 @@ MOST_KNOTS = {2: 7, 3: 2}
 
 
 def additive_functions(
-    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], weight: Array | None = None
+    X: NDArray[np.floating[Any]], categorical: NDArray[np.bool_], size: Array | None = None
 ) -> Array:
     """Return additive functions of all columns, shape (n_rows, n_functions).
 
@@ -63,14 +65,15 @@ def additive_functions(
     X : array of shape (n_rows, n_columns)
         Missing values are NaN.
     categorical : array of bool of shape (n_columns,)
-    weight : array of shape (n_columns,), optional
-        How much the model does with each column. Those with more get more functions. None shares them out evenly.
+    size : array of shape (n_columns,), optional
+        Standard deviation of what the model does with each column. Those with more get more functions. None shares
+        them out evenly.
     """
     n_rows, n_columns = X.shape
     most = _shared_out(
         int(FUNCTIONS_PER_ROW * n_rows),
         np.array([_most_of(X[:, j]) for j in range(n_columns)]),
-        np.ones(n_columns) if weight is None else weight,
+        np.ones(n_columns) if size is None else size,
     )
     return np.column_stack([_functions(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
 
@@ -393,15 +396,17 @@ def _most_of(column: NDArray[np.floating[Any]]) -> int:
     return min(n_values - 1, MOST_PER_COLUMN)
 
 
-def _shared_out(n_functions: int, most: NDArray[np.int64], weight: Array) -> NDArray[np.int64]:
-    """Return how many functions each column gets, by the largest quotients of its weight and its number of functions.
+def _shared_out(n_functions: int, most: NDArray[np.int64], size: Array) -> NDArray[np.int64]:
+    """Return how many functions each column gets, by the largest quotients of its size and its number of functions.
+
+    Columns with equal quotients get a function all together or none of them, whatever their order.
 
     Parameters
     ----------
     n_functions : int
     most : array of int of shape (n_columns,)
         What each column takes at most.
-    weight : array of shape (n_columns,)
+    size : array of shape (n_columns,)
         The numbers are proportional to it, beside an even share of half of the functions, up to 4 each.
     """
     n_varying = max(int((most > 0).sum()), 1)
@@ -409,12 +414,12 @@ def _shared_out(n_functions: int, most: NDArray[np.int64], weight: Array) -> NDA
     n_functions = max(n_functions - n_varying, FEWEST_PER_COLUMN * n_varying)
     given = np.minimum(most, min(n_functions // (2 * n_varying), FEWEST_PER_COLUMN))
     left = max(n_functions - int(given.sum()), 0)
-    weight = weight if (weight[most > given] > 0).any() else np.ones(len(most))
-    # The quotient of each further function of each column, the largest first.
-    column = np.repeat(np.arange(len(most)), most - given)
-    further = np.arange(len(column)) - np.repeat(np.cumsum(most - given) - (most - given), most - given)
-    order = np.argsort(-weight[column] / (given[column] + further + 1), kind="stable")
-    return given + np.bincount(column[order[:left]], minlength=len(most))
+    size = np.maximum(size, LEAST_SIZE * size.max()) if size.max() > 0 else np.ones(len(most))
+    column = np.repeat(np.arange(len(most)), most - given)  # once for each further function that it takes
+    number = np.concatenate([np.arange(few, all_) for few, all_ in zip(given, most, strict=True)]) + 1
+    quotient = size[column] / number
+    first_without = np.sort(quotient)[::-1][left] if left < quotient.size else 0.0
+    return given + np.bincount(column[quotient > first_without], minlength=len(most))
 
 
 def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
@@ -308,14 +308,15 @@ def compare_windows(
     errors = _errors(ensemble, grouping, windows, found)
     means = compare_means(windows[0].means, windows[1].means, level)
     # Each window asks a question of its own about all features, so Holm's adjustment is within a window.
-    score_p = [_holm_among(used, above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
+    above_0 = (above(found.score[k], 0.0, errors.score[k], errors.score_freedom[k]) for k in (0, 1))
+    score_p = [holm_of_known(np.where(used, p, np.nan)) for p in above_0]
     # A change of the slope by `least`, in the unit of the scores.
     margin = least * np.abs(found.believed)
     of_periods = _of_periods(ensemble, grouping, windows[0])
     # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
     alike = of_periods & (not windows[1].has_enough)
     p_value = beyond(found.response_change, margin, np.where(alike, np.nan, errors.response), errors.freedom)
-    p_adjusted = _holm_among(used, p_value)
+    p_adjusted = holm_of_known(np.where(used, p_value, np.nan))
     informative = [p <= level for p in score_p]
     changed = p_adjusted <= level
     # That nothing was found in a few of the rows says nothing about the others.
@@ -374,13 +375,6 @@ def compare_windows(
             *(() if loss is None else loss.warnings),
         ),
     )
-
-
-def _holm_among(tested: NDArray[np.bool_], p_value: Array) -> Array:
-    """Return adjusted p-values of the features that are tested; 1 for the others, whose scores are 0 in all rows."""
-    adjusted = np.ones_like(p_value)
-    adjusted[tested] = holm(p_value[tested])
-    return adjusted
 
 
 def compare_rows(
@@ -822,7 +816,7 @@ def _shift(
     shares, at_worst = np.full((len(windows), n_groups), np.nan), number[known]
     for of_window, window in zip(shares, windows, strict=True):  # without splits in the model all stay missing
         of_window[known] = _ratio(window.total.n[left[at_worst]], window.total.n[split[at_worst]])
-    p_adjusted = _holm_among(testable, p_value)
+    p_adjusted = holm_of_known(np.where(testable, p_value, np.nan))
     made_of = tuple(grouping.names[k] for k in grouping.index)
     told = ensemble if made_of == ensemble.feature_names else ensemble.with_sources(made_of)
     return {

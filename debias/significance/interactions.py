@@ -180,9 +180,9 @@ def test_interactions(
     features_meet = pairs_on_paths(rows.ensemble, group, alone.shape[1])
     for of_output, (y, used, contrast) in zip(tests, comparisons, strict=True):
         share = rows.weight[used] / rows.weight[used].mean()
-        weight = _sizes_of_parts(alone[used] @ contrast, together[used] @ contrast, sets)[group]
+        size = _sizes_of_parts(alone[used] @ contrast, together[used] @ contrast, sets)[group]
         of_columns = (
-            additive_functions(X[used], categorical, weight),
+            additive_functions(X[used], categorical, size),
             functions_within(X[used], categorical, columns, meets),
         )
         functions = np.column_stack([*of_columns, alone[used] @ contrast, rest[used] @ contrast])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.results.loss_change import LossChange, PartOfLoss
 from debias.rows.period_sums import BEFORE_PARTS, group_variance
 from debias.significance.period_means import ENOUGH_PERIODS
@@ -137,9 +137,7 @@ def compare_losses(
     n = len(grouping.names)
     at = {name: slice(2 + k * n, 2 + (k + 1) * n) for k, name in enumerate(("cost", "rows", "response"))}
     p_cost = np.where(used, _above(change, error, freedom)[at["cost"]], np.nan)
-    tested = np.isfinite(p_cost)
-    adjusted = np.full(n, np.nan)
-    adjusted[tested] = holm(p_cost[tested])
+    adjusted = holm_of_known(p_cost)
     statistics = {
         "saved_before": -means[0][at["cost"]],
         "saved_after": -means[1][at["cost"]],

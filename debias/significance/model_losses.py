@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.results.loss_change import PartOfLoss
 from debias.results.model_comparison import LEAST_UNITS, ONLY_BASELINE, ONLY_MODEL
 from debias.significance.loss_change import ROUNDING, variance_of_mean
@@ -110,8 +110,7 @@ def compare_models(
     with np.errstate(invalid="ignore", divide="ignore"):
         p_value = 2 * stdtr(freedom, -np.abs(cost / cost_error))
     p_value = np.where(old_used | new_used, p_value, np.nan)
-    adjusted, tested = np.full(len(names), np.nan), np.isfinite(p_value)
-    adjusted[tested] = holm(p_value[tested])
+    adjusted = holm_of_known(p_value)
     statistics = {
         "saved_baseline": share @ old,
         "saved_model": share @ new,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.results.pair_changes import OF_WINDOWS, PairChanges
 from debias.rows.pair_sums import PairSums, common_pairs
 from debias.rows.period_sums import group_variance
@@ -160,9 +160,8 @@ def compare_pairs(
             statistics[name][own] = values
         for k in own:
             reasons[k] = because or (NOT_TOGETHER if np.isnan(statistics["p_value"][k]) else None)
-    tested = np.isfinite(statistics["p_value"])
     for name in ADJUSTED:
-        statistics[name][tested] = holm(statistics[name][tested])
+        statistics[name] = holm_of_known(statistics[name])
     return PairChanges(
         pairs=tuple((grouping.names[j], grouping.names[k]) for j, k in pairs.tolist()),
         alpha=alpha,

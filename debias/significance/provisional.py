@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.p_values import holm
+from debias.p_values import holm_of_known
 from debias.results.provisional import NOT_LOOKED_FOR, Provisional
 from debias.results.windows import MeanOfPeriods
 from debias.significance.change import compare_rows
@@ -86,9 +86,7 @@ def compare_waiting(
         at, error = slice(2 + n, 2 + 2 * n), np.sqrt(variance)
         with np.errstate(divide="ignore", invalid="ignore"):
             p = 2 * stdtr(freedom, -np.abs((means[1] - means[0]) / error))[at]
-        tested = used & np.isfinite(p)
-        adjusted = np.full(n, np.nan)
-        adjusted[tested] = holm(p[tested])
+        adjusted = holm_of_known(np.where(used, p, np.nan))
         values = (-means[0][at], -means[1][at], error[at], adjusted)
         statistics |= dict(zip(names, values, strict=True))
         because = NOT_LOOKED_FOR if (adjusted <= level).any() else None

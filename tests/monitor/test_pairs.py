@@ -338,7 +338,7 @@ def test_forged_sums_for_pairs_are_damage(product, path):
     with sqlite3.connect(path) as database:
         number, sums = database.execute("SELECT id, sums FROM parts").fetchone()
         facts, state = unseal(sums, SUMS, FORMAT)
-        state["pair_products"] = state["pair_products"][:, :-1]
+        state["pair_sums"] = state["pair_sums"][:, :-1]
         database.execute("UPDATE parts SET sums = ? WHERE id = ?", (seal(SUMS, FORMAT, facts, state), number))
     database.close()
     with pytest.raises(HistoryError, match="pairs"):

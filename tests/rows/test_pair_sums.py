@@ -180,9 +180,9 @@ def test_sums_for_some_of_the_pairs_are_those_of_these_alone(trees):
         {"pairs": PAIRS + 5},
         {"pair_rows": np.array([-1.0])},
         {"pair_rows": np.array([1e9])},
-        {"pair_products": np.zeros((1, 7))},
-        {"pair_products": np.zeros((2, 6))},
-        {"pair_products": -np.ones((1, 120))},
+        {"pair_sums": np.zeros((1, 7))},
+        {"pair_sums": np.zeros((2, 6))},
+        {"pair_sums": -np.ones((1, 120))},
     ],
 )
 def test_forged_sums_are_not_possible(trees, changed):

@@ -195,15 +195,35 @@ def test_columns_that_do_not_vary_and_those_of_few_values_leave_their_functions_
     rng = np.random.default_rng(0)
     X, number = rng.normal(size=(400, 3)), np.zeros(3, bool)
     alone = additive_functions(X, number)
-    assert alone.shape[1] == 97  # a quarter of the rows, less a constant for each column
+    assert alone.shape[1] == 96  # a quarter of the rows, less a constant for each column, evenly
     with_constants = additive_functions(np.column_stack([X, np.ones((400, 30))]), np.zeros(33, bool))
-    np.testing.assert_array_equal(with_constants[:, :97], alone)
-    assert (with_constants[:, 97:] == 1).all()
+    np.testing.assert_array_equal(with_constants[:, :96], alone)
+    assert (with_constants[:, 96:] == 1).all()
     with_two_values = additive_functions(np.column_stack([X, X > 0]), np.zeros(6, bool))
-    assert np.linalg.matrix_rank(with_two_values) == (100 - 6 - 3) + 3 + 1  # and the constant
+    assert np.linalg.matrix_rank(with_two_values) == 3 * ((100 - 6 - 3) // 3) + 3 + 1  # and the constant
     of_one = additive_functions(X, number, np.array([1.0, 0.0, 0.0]))
-    assert of_one.shape[1] == 97
+    assert of_one.shape[1] == 60 + 2 * ((97 - 60) // 2)
     np.testing.assert_array_equal(of_one[:, 60], X[:, 1])  # the first column has the most that a column can have
+
+
+def test_functions_are_shared_out_by_the_largest_quotients_whatever_the_order():
+    """One at a time to the largest quotient of size and number, as long as all of its rank can be served."""
+    rng = np.random.default_rng(0)
+    for n_functions in (10, 40, 200):
+        most, size = rng.integers(0, 30, 12), np.repeat(rng.random(4), 3)
+        shared = additive._shared_out(n_functions, most, size)
+        varying = (most > 0).sum()
+        total = max(n_functions - varying, 4 * varying)
+        number = np.minimum(most, min(total // (2 * varying), 4))
+        while True:
+            quotient = np.where(number < most, size / (number + 1), 0.0)
+            next_ = (quotient == quotient.max()) & (quotient > 0)
+            if not next_.any() or number.sum() + next_.sum() > total:
+                break
+            number = number + next_
+        np.testing.assert_array_equal(shared, number)
+        order = rng.permutation(12)
+        np.testing.assert_array_equal(additive._shared_out(n_functions, most[order], size[order]), shared[order])
 
 
 @pytest.mark.parametrize("far", [1e10, np.inf, -np.inf])

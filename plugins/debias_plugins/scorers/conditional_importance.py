@@ -232,8 +232,7 @@ class _Work:
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
         by_loss = self.statistic == "loss"
         # The matrices are small: several threads of linear algebra for each only wait for one another.
-        one_each = threadpool_limits(1)
-        with one_each, allowed(self.rows.n_jobs) as threads, task("regressions", tested.size) as advance:
+        with threadpool_limits(1), allowed(self.rows.n_jobs) as threads, task("regressions", tested.size) as advance:
 
             def fitted(g: np.int64) -> tuple[Regressions, NDArray[np.floating[Any]]]:
                 features = np.flatnonzero(self.grouping.index == g)
