@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 TIE = 1e-9
@@ -197,6 +199,36 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.minimum.accumulate((p[order] * factor)[::-1])[::-1], 1.0)
     return adjusted
+
+
+ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "fwer": holm,
+    "fdr": false_discovery,
+    "fdr_by": partial(false_discovery, any_dependence=True),
+}
+"""How p-values are adjusted for each error rate; see :func:`adjusted`."""
+
+
+def adjusted(p: NDArray[np.float64], error: str, testable: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return p-values adjusted for the number of features that can be tested.
+
+    Parameters
+    ----------
+    p : array of shape (n_features,)
+    error : {"fwer", "fdr", "fdr_by"}
+        Family-wise error rate (Holm), or false discovery rate (Benjamini and Hochberg, Benjamini and Yekutieli).
+    testable : array of bool of shape (n_features,)
+        Whether a feature could have a small p-value with other responses. A feature on which the model does not split
+        cannot: it has p = 1, and is no test.
+
+    Returns
+    -------
+    array of shape (n_features,)
+        1 where a feature cannot be tested.
+    """
+    of_all = np.ones(p.size)
+    of_all[testable] = ADJUSTMENTS[error](p[testable])
+    return of_all
 
 
 def log_bayes_factor(

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _TRAIN_OTHERWISE = "Train the model without class weights or resampling, or with stronger regularisation"
 SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
-"""Shares of the features that are dropped in the sets that are tried."""
+"""Shares of the features on which the model splits that are dropped in the sets that are tried, beside all others."""
 
 
 @explains_wrong_arguments
@@ -176,7 +176,7 @@ def droppable(
     problem = _problem(request, groups)
     names = problem.fewer.grouping.names
     given = None if columns is None else _asked(columns, names)
-    sizes = _sizes(len(names)) if given is None else [len(given)]
+    sizes = _sizes(len(names), problem.n_unused) if given is None else [len(given)]
     gain = problem.gain(alpha)
     n_sizes, n_fits, at_a_time = len(sizes), len(sizes), 1
     if given is None:
@@ -271,6 +271,12 @@ class _Problem:
             tuple(self.columns[k] for k in np.flatnonzero(index == feature))
             for feature in range(len(self.fewer.grouping.names))
         )
+
+    @property
+    def n_unused(self) -> int:
+        """Number of features on which the model does not split."""
+        ensemble = self.rows.ensemble
+        return len(self.fewer.grouping.names) - np.unique(self.feature[ensemble.feature[ensemble.splits]]).size
 
     @cached_property
     def losses(self) -> ComparedLosses:
@@ -443,9 +449,9 @@ def _columns(X: Any, member: Member, rows: Rows) -> tuple[NDArray[np.int64], tup
     return at, tuple(table.names[k] for k in at)
 
 
-def _sizes(n_features: int) -> list[int]:
+def _sizes(n_features: int, n_unused: int) -> list[int]:
     """Return the numbers of features that are dropped in the sets that are tried."""
-    sizes = {int(np.ceil(n_features * share)) for share in SHARES}
+    sizes = {n_unused + int(np.ceil((n_features - n_unused) * share)) for share in SHARES}
     return sorted(size for size in sizes if size < n_features)
 
 

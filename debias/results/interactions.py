@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
     from debias.results.joint_effects import JointEffects
 
 KIND = "interactions"
-ADJUSTMENTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    "fwer": p_values.holm,
-    "fdr": p_values.false_discovery,
-    "fdr_by": partial(p_values.false_discovery, any_dependence=True),
-}
 ARRAYS = ("score", "standard_error", "z", "p_value", "p_apart", "total", "spread")
 MOST_NAMED = 5
 """Sentences name at most this many pairs that may stand in for others."""
@@ -178,7 +172,7 @@ class Interactions(ReportedResult):
         adjusted = np.full(len(p_value), np.nan)
         if self.tested.any():
             known = np.where(np.isnan(p_value), 1.0, p_value)
-            adjusted[self.tested] = ADJUSTMENTS[self.error](known[self.tested])
+            adjusted[self.tested] = p_values.ADJUSTMENTS[self.error](known[self.tested])
         return adjusted
 
     @property
@@ -389,7 +383,7 @@ class Interactions(ReportedResult):
         of_folds = [fields[name] for name in ("tested_folds", "confirmed_folds") if fields[name] is not None]
         if any(each.size != len(sets) for each in of_folds) or len(of_folds) != 2 * (fields["n_folds"] is not None):
             raise Malformed("tested_folds or confirmed_folds contradicts n_folds")
-        if fields["error"] not in ADJUSTMENTS or not 0 < fields["alpha"] < 1:
+        if fields["error"] not in p_values.ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
         n_features = len(fields["feature_names"])
         named = [*sets, *(pair for pairs in fields["similar"] for pair in pairs)]

@@ -158,16 +158,19 @@ def sum_of_z(
         z: NDArray[np.float64] = weight @ np.stack([_present(each.z) for each in scores]) / scale
         # The observed folds share rows and the draws do not, so each sum is divided by its own standard deviation.
         null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
-        pooled = pools(procedure, z.size)
+        testable = (z != 0) | (null != 0).any(axis=0)
+        pooled = pools(procedure, max(1, int(testable.sum())))
         p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
-        step_down = p_values.step_down_max(z, null) if procedure.error == "fwer" else None
+        if procedure.error == "fwer":
+            p_adjusted = p_values.step_down_max(z, null)
+        else:
+            p_adjusted = p_values.adjusted(p_value, procedure.error, testable)
         details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
     else:
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
         p_value = upper_tail(z)
-        step_down = p_values.holm(p_value) if procedure.error == "fwer" else None
+        p_adjusted = p_values.adjusted(p_value, procedure.error, z != 0)
         details = {}
-    p_adjusted = _false_discovery(p_value, procedure) if step_down is None else step_down
     off_diagonal = correlation[~np.eye(len(correlation), dtype=bool)]
     mean = float(off_diagonal.mean()) if off_diagonal.size else 0.0
     return FoldEvidence(z, p_value, p_adjusted, {"method": "sum of z", "correlation": mean, **details})
@@ -208,7 +211,8 @@ def harmonic_mean(scores: Sequence[Scores], procedure: Procedure) -> FoldEvidenc
     if procedure.error == "fwer":
         p_adjusted = harmonic_p_values(np.stack([_present(each.p_adjusted) for each in scores]))
     else:
-        p_adjusted = _false_discovery(p_value, procedure)
+        used = np.any([_present(each.z) != 0 for each in scores], axis=0)
+        p_adjusted = p_values.adjusted(p_value, procedure.error, used)
     return FoldEvidence(None, p_value, p_adjusted, {"method": "harmonic mean of p-values"})
 
 
@@ -311,10 +315,6 @@ def _landau_tail(x: float) -> float:
         return float(np.exp(-t * x - 2 / np.pi * t * np.log(t)) * np.sin(2 * t) / t) if t > 0 else 2.0
 
     return float(quad(integrand, 0, np.inf, limit=200)[0] / np.pi)
-
-
-def _false_discovery(p: NDArray[np.float64], procedure: Procedure) -> NDArray[np.float64]:
-    return p_values.false_discovery(p, procedure.error == "fdr_by")
 
 
 def _shared_rows(

@@ -132,24 +132,26 @@ def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedu
     CompositionError
         There are so few permutations that no p-value can be small enough.
     """
-    tested = decided(drawings, len(evidence.grouping.names), seed_of(evidence.rows), procedure, log)
+    tested = decided(drawings, seed_of(evidence.rows), procedure, log)
     return tested.with_error(_standard_error(evidence))
 
 
-def decided(drawings: Sequence[Drawing], n_features: int, seed: int, procedure: Procedure, log: WarningLog) -> Tested:
+def decided(drawings: Sequence[Drawing], seed: int, procedure: Procedure, log: WarningLog) -> Tested:
     """Do the same for any statistic; the result has no standard error.
 
     Parameters
     ----------
     drawings, procedure, log
         As for :func:`compared`.
-    n_features : int
     seed : int
         Of the drawings, for the details.
     """
-    pooled = pools(procedure, n_features)
+    observed = np.maximum.reduce([drawing.observed for drawing in drawings])
+    # A feature on which the model does not split has z = 0 whatever the response, and is no test.
+    n_tests = max(1, int((observed != 0).sum()))
+    pooled = pools(procedure, n_tests)
     if not pooled:
-        _check_resolution(procedure, n_features, log)
+        _check_resolution(procedure, n_tests, log)
     all_drawn = replace(procedure, limits=replace(procedure.limits, adaptive=False))
     draws = draw(drawings, all_drawn if pooled else procedure)
     z, null, alpha = draws.z, draws.null, procedure.alpha
@@ -163,14 +165,14 @@ def decided(drawings: Sequence[Drawing], n_features: int, seed: int, procedure: 
     if procedure.error == "fwer":
         p_adjusted = p_values.step_down_max(z, null)
     else:
-        p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        p_adjusted = p_values.adjusted(p_value, procedure.error, (z != 0) | (null != 0).any(axis=0))
     if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
         log.warn(
             f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
             f"an error rate of {alpha:g}"
         )
     return Tested(
-        z=np.maximum.reduce([drawing.observed for drawing in drawings]),
+        z=observed,
         p_value=p_value,
         p_adjusted=p_adjusted,
         threshold=_critical(null, alpha),

@@ -77,10 +77,7 @@ class CombinedMethod:
         of_splits = NAIVE.test_splits(evidence, node_weight, procedure, log)
         of_effects = NAIVE.test_effects(evidence, procedure, log)
         p_value = np.minimum(2 * np.minimum(of_splits.p_value, of_effects.p_value), 1.0)
-        if procedure.error == "fwer":
-            p_adjusted = p_values.holm(p_value)
-        else:
-            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        p_adjusted = p_values.adjusted(p_value, procedure.error, (of_splits.z != 0) | (of_effects.z != 0))
         return Tested(z=np.maximum(of_splits.z, of_effects.z), p_value=p_value, p_adjusted=p_adjusted, threshold=None)
 
 

@@ -110,7 +110,7 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
     source = PermutedResponses(statistic.block, statistic.response, seed_of(rows), statistic.weight)
     procedure = Procedure.of("permutation", (error, alpha))  # type: ignore[arg-type]  # it was checked
     assert procedure is not None
-    tested = decided([Drawing(statistic, source)], rows.ensemble.n_features, seed_of(rows), procedure, log)
+    tested = decided([Drawing(statistic, source)], seed_of(rows), procedure, log)
     details: dict[str, Any] = {
         "method": "permutation",
         "alpha": float(alpha),

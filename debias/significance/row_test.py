@@ -49,6 +49,9 @@ class RowTest:
     error : str
     deviation : array of shape (n_independent, n_features)
         Deviation of each row, or block, from the mean, in standard errors.
+    testable : array of bool
+        Whether any value of a row is not 0. Features without, such as those on which a model does not split, are no
+        tests: p-values are not adjusted for them.
     """
 
     mean: NDArray[np.float64]
@@ -60,6 +63,7 @@ class RowTest:
     n_independent: int
     error: str
     deviation: NDArray[np.float64]
+    testable: NDArray[np.bool_]
 
     def of_members(self, group: NDArray[np.int64], size: NDArray[np.int64]) -> RowTest:
         """Return the test of the columns of groups that were tested as one: a column has the p-values of its group.
@@ -72,7 +76,7 @@ class RowTest:
             Number of columns of each group, which share its mean and standard error equally.
         """
         shared = {name: (getattr(self, name) / size)[group] for name in ("mean", "standard_error")}
-        same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective")}
+        same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective", "testable")}
         return replace(self, **shared, **same, deviation=self.deviation[:, group])
 
     def or_other(self, other: RowTest) -> RowTest:
@@ -95,11 +99,13 @@ class RowTest:
         # P(max >= z) = 1 - Phi(z) + 2 T(z, a) with Owen's function T.
         p_value = np.minimum(smaller + 2 * owens_t(-ndtri(smaller), angle), 1.0)
         p_value = np.where(smaller == 1, 1.0, p_value)
+        testable = self.testable | other.testable
         return replace(
             self,
             z=np.where(other.p_value < self.p_value, other.z, self.z),
             p_value=p_value,
-            p_adjusted=_adjusted(p_value, self.error),
+            p_adjusted=p_values.adjusted(p_value, self.error, testable),
+            testable=testable,
             effective=np.minimum(self.effective, other.effective),
         )
 
@@ -110,7 +116,7 @@ class RowTest:
         ----------
         p_value : array of shape (n_features,)
         """
-        return replace(self, p_value=p_value, p_adjusted=_adjusted(p_value, self.error))
+        return replace(self, p_value=p_value, p_adjusted=p_values.adjusted(p_value, self.error, self.testable))
 
     def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
         """Return the numbers of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
@@ -216,7 +222,9 @@ def row_test(
     effective = effective_number(np.array([(scaled**power).sum(axis=0) for power in range(1, POWERS + 1)]), n)
     freedom = np.maximum(effective - 1, 1.0)
     p_value = np.where(varies, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny), 1.0)
-    return RowTest(mean, standard_error, z, p_value, _adjusted(p_value, error), effective, n, error, scaled)
+    testable = (values != 0).any(axis=0)
+    p_adjusted = p_values.adjusted(p_value, error, testable)
+    return RowTest(mean, standard_error, z, p_value, p_adjusted, effective, n, error, scaled, testable)
 
 
 def check_procedure(error: Any, alpha: Any) -> None:
@@ -270,9 +278,3 @@ def refuse_seen_rows(rows: Rows, what: str, instead: str = "") -> None:
             f"{what} is not possible on training rows: the trees were fitted to these rows, so every feature saves "
             "loss on them. Pass rows the model has not seen, with rows='held-out'"
         )
-
-
-def _adjusted(p_value: NDArray[np.float64], error: str) -> NDArray[np.float64]:
-    if error == "fwer":
-        return p_values.holm(p_value)
-    return p_values.false_discovery(p_value, error == "fdr_by")

@@ -126,20 +126,18 @@ class StudentMethod:
         # The lower tail of -z keeps the digits of small p-values, which 1 - stdtr(z) loses. A score that is 0, or that
         # has no standard error, has z = 0 and is no evidence. No p-value is 0: folds combine their inverses.
         p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
-        if procedure.error == "fwer":
-            p_adjusted = p_values.holm(p_value)
-        else:
-            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        testable = z != 0
+        p_adjusted = p_values.adjusted(p_value, procedure.error, testable)
         # Only a rejection that the approximation could have made needs the warning.
         close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
         _warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, log)
         # The threshold holds for every feature: it is that of the fewest degrees of freedom.
-        least = float(freedom[z != 0].min(initial=freedom.max()))
+        least = float(freedom[testable].min(initial=freedom.max()))
         return Tested(
             z=z,
             p_value=p_value,
             p_adjusted=p_adjusted,
-            threshold=float(-stdtrit(least, procedure.alpha / z.size)),
+            threshold=float(-stdtrit(least, procedure.alpha / max(testable.sum(), 1))),
             details={"effective_rows": [float(f"{number:.6g}") for number in effective]},
         )
 

@@ -152,3 +152,64 @@ def test_a_feature_is_unused_over_folds_if_no_fold_splits_on_it():
     assert any(set(unused) != set(found.unused_features) for unused in of_each)
     assert found.unused_features == ["constant"]
     assert "No tree of any fold splits on constant. A model that is trained again may use it." in found.summary()
+
+
+def with_constants(n_constants):
+    table = X[["a", "b", "c", "twin"]].round(1)  # an even number of rows a value, so that bins do not move
+    return pd.concat([table, pd.DataFrame(dict.fromkeys([f"k{k}" for k in range(n_constants)], [1.0] * 600))], axis=1)
+
+
+def boosted(rows, n_constants):
+    booster = LGBMRegressor(n_estimators=20, num_leaves=5, verbose=-1, n_jobs=1, random_state=0)
+    return booster.fit(with_constants(n_constants).iloc[rows], Y.iloc[rows])
+
+
+@pytest.mark.parametrize("test", ["auto", "naive", "permutation"])
+@pytest.mark.parametrize("error", ["fwer", "fdr", "fdr_by"])
+def test_columns_without_a_split_are_no_tests(test, error):
+    # 60 more than the limit from which draws of all features are pooled: they must not be counted there either.
+    few, many = (
+        debias.audit(
+            boosted(TRAIN, number),
+            with_constants(number)[TEST],
+            Y[TEST],
+            rows="held-out",
+            test=test,
+            error_rate=(error, 0.1),
+            dependence=False,
+        ).to_frame()
+        for number in (0, 60)
+    )
+    compared = ["p_value", "p_adjusted", "verdict"]
+    pd.testing.assert_frame_equal(few[compared], many.loc[few.index, compared])
+    assert few["p_adjusted"].between(0.001, 0.999).any() or test == "naive"
+    constant = many.drop(index=few.index)
+    assert (constant[["p_value", "p_adjusted"]] == 1).all(axis=None)
+
+
+@pytest.mark.parametrize("combine", ["sum", "harmonic"])
+@pytest.mark.parametrize(("test", "error"), [("auto", "fdr"), ("naive", "fwer"), ("auto", "fdr_by")])
+def test_columns_without_a_split_in_any_fold_are_no_tests(combine, test, error):
+    folds = list(KFold(3, shuffle=True, random_state=0).split(X))
+
+    def p_values(n_constants):
+        models = [boosted(train, n_constants) for train, _ in folds]
+        table = with_constants(n_constants)
+        settings = {"test": test, "error_rate": (error, 0.1), "combine": combine}
+        return debias.audit_folds(models, table, Y, cv=folds, **settings).to_frame()["p_adjusted"]
+
+    few, many = p_values(0), p_values(60)
+    pd.testing.assert_series_equal(few, many[few.index])
+    assert (many.drop(few.index) == 1).all()
+
+
+def test_sets_to_drop_are_shares_of_the_features_with_splits_beside_all_others():
+    def sizes(n_constants):
+        table, model = with_constants(n_constants), boosted(TRAIN, n_constants)
+        result = debias.droppable(
+            model, table[TEST], Y[TEST], train=(table[TRAIN], Y[TRAIN]), tolerance=0.2, random_state=0
+        )
+        assert {f"k{k}" for k in range(n_constants)} == set(result.order[:n_constants])
+        return result.sizes
+
+    np.testing.assert_array_equal(sizes(40), sizes(0) + 40)
