@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.errors import HistoryArgumentError, HistoryError
 from debias.monitor.comparing import window_of
-from debias.monitor.times import Moment, positions_of, time_text
+from debias.monitor.times import MICROSECONDS_OF_A_DAY, Moment, is_a_day, positions_of, time_text
 from debias.p_values import holm_of_known
 from debias.results.data_or_model import DataOrModel
 from debias.significance.days_with_memory import difference_of
@@ -154,6 +154,8 @@ def _seen(periods: list[Period], trained_until: Any) -> set[str]:
     if moment.kind != periods[0].kind:
         raise HistoryArgumentError(f"trained_until={trained_until!r} is not of the kind of the times of this history")
     key = moment.key
+    if key is not None and is_a_day(trained_until):
+        key += MICROSECONDS_OF_A_DAY - 1  # the model has seen the hours of that day too
     if key is None:
         key = next((period.key for period in periods if period.at == moment.text), None)
     if key is None:

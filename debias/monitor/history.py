@@ -379,8 +379,8 @@ class History:
             `part`. With a part, the rows are those of this part of the older model.
         trained_until
             The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are
-            refused. None if it was trained on none of them. It must be said, because a single day of a long training
-            is rarely recognised by its rows.
+            refused, and all hours of that day if it is a date. None if it was trained on none of them. It must be said,
+            because a single day of a long training is rarely recognised by its rows.
         like : str, optional
             Label of the older model; the only other one by default.
         rows : {"auto", "held-out"}

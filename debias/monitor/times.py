@@ -42,8 +42,7 @@ _LIKE_DATE = re.compile(r"([0-9]{1,4}([-/])[0-9]{1,2}\2[0-9]{1,4}|[0-9]{1,2}\.[0
 _SPAN = re.compile(r"([0-9]+) ?(d|h|w|min|s)")
 _UNITS = {"d": "days", "h": "hours", "w": "weeks", "min": "minutes", "s": "seconds"}
 _EPOCH = datetime(1970, 1, 1)
-_DAY = 24 * 60 * 60 * 10**6
-"""Microseconds."""
+MICROSECONDS_OF_A_DAY = 24 * 60 * 60 * 10**6
 _TWO_WEEKS = 14
 """Days."""
 _MICROSECOND = timedelta(microseconds=1)
@@ -123,6 +122,15 @@ class Moment:
     def without_key(self) -> Moment:
         """The label without its place among the labels of one history."""
         return Moment(self.kind, None, self.text)
+
+
+def is_a_day(at: Any) -> bool:
+    """Return whether what a user passed as a time is a day, without a time of the day."""
+    if isinstance(at, str):
+        return _DATE.fullmatch(at.strip()) is not None and len(at.strip()) == len("2026-01-31")
+    if isinstance(at, np.datetime64):
+        return np.datetime_data(at)[0] == "D"
+    return isinstance(at, date) and not isinstance(at, datetime)
 
 
 def refuse_far_future(moment: Moment, now: datetime | None = None) -> None:
@@ -432,8 +440,10 @@ def n_missing(periods: Sequence[Period | Waiting], begin: int) -> int | None:
         return None
     keys = np.array([period.key for period in periods], dtype=np.int64)
     usual = float(np.median(np.diff(keys)))
-    if usual == _DAY:
-        days = np.rint((keys - keys[0]) / _DAY).astype(np.int64)  # some days have 23 hours where clocks change
+    if usual == MICROSECONDS_OF_A_DAY:
+        days = np.rint((keys - keys[0]) / MICROSECONDS_OF_A_DAY).astype(
+            np.int64
+        )  # some days have 23 hours where clocks change
         expected = np.arange(days[begin], days[-1] + 1)
         if days[-1] >= _TWO_WEEKS:
             expected = expected[np.isin(expected % 7, days % 7)]

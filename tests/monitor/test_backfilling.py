@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import replace
+from datetime import date, datetime, timedelta
 from io import StringIO
 
 import numpy as np
@@ -164,6 +165,22 @@ def test_periods_of_the_training_are_refused(old, retrained, days):
     assert new.backfill(rows_of(days)[4:6], trained_until=3) == 2
     with pytest.raises(HistoryError, match="not of the kind"):
         new.backfill([], trained_until="2026-01-01")
+
+
+@pytest.mark.parametrize(
+    "last", ["2026-01-02", date(2026, 1, 2), np.datetime64("2026-01-02")], ids=lambda last: str(type(last))
+)
+def test_all_hours_of_the_last_day_of_the_training_are_refused(model, retrained, path, days, last):
+    of_hours = [(datetime(2026, 1, 1) + timedelta(hours=8 * k), *days(k, 60)) for k in range(7)]
+    old = debias.History(model, path)
+    for at, X, y in of_hours:
+        old.add(X, y, at=at)
+    new = debias.History(retrained, path)
+    for k in range(6):  # until January 2, 16:00
+        with pytest.raises(HistoryError, match="is not after trained_until="):
+            new.backfill(of_hours[k : k + 1], trained_until=last)
+    assert new.backfill(of_hours[6:], trained_until=last) == 1
+    assert new.backfill(of_hours[4:6], trained_until=datetime(2026, 1, 2)) == 2  # a time is that time
 
 
 def test_the_last_label_of_the_training_is_one_of_the_history(model, retrained, path, days):
