@@ -423,7 +423,7 @@ def refuse_more_columns(model: Any, X: Any) -> None:
     """Refuse to add columns that the model would not treat as it treats the originals."""
     import pandas as pd
 
-    frame = as_frame(X)
+    dtype = {str(name): dtype for name, dtype in as_frame(X).dtypes.items()}
     for member in unwrap(model):
         if member.columns is not None:
             raise CompositionError(
@@ -434,7 +434,9 @@ def refuse_more_columns(model: Any, X: Any) -> None:
         if ensemble.category_set is None:
             continue
         by_set = np.unique(ensemble.feature[ensemble.category_set >= 0])
-        plain = [str(frame.columns[k]) for k in by_set if not isinstance(frame.iloc[:, k].dtype, pd.CategoricalDtype)]
+        names = _columns_of(member, X)
+        split = [names[k] for k in by_set]
+        plain = [name for name in split if not isinstance(dtype[name], pd.CategoricalDtype)]
         if plain:
             raise CompositionError(
                 f"the model splits {', '.join(plain)} by categories, but X has numbers there, or texts without the "

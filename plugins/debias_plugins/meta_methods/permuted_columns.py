@@ -34,7 +34,7 @@ def names_of_copies(names: tuple[str, ...]) -> dict[str, str]:
 def with_copies(
     rng: np.random.Generator, copies: dict[str, str], share: float = 1.0, jointly: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that adds permuted copies of all columns.
+    """Return a function that adds permuted copies of columns.
 
     For a ranker it permutes them within each query: only differences of its rows matter, and a copy with values of
     other queries would differ more within a query than the column does. The copy of a column that is the same in all
@@ -44,7 +44,7 @@ def with_copies(
     ----------
     rng : Generator
     copies : dict of str to str
-        Names of the copies, from :func:`names_of_copies`, in the order of the columns.
+        Names of the copies and of their columns, from :func:`names_of_copies`.
     share : float
         Share of the rows, drawn at random, whose values are permuted among each other. Other rows keep their values.
     jointly : bool
@@ -55,7 +55,9 @@ def with_copies(
         import pandas as pd
 
         orders = _Orders(rng, len(frame), query, share, jointly)
-        columns = [frame.iloc[:, k] for k in range(len(copies))]
+        # By name: the frame may have its columns in another order than the model, and more of them.
+        place = {str(name): k for k, name in enumerate(frame.columns)}
+        columns = [frame.iloc[:, place[name]] for name in copies.values()]
         shuffled = {copy: column.take(orders.of(column)).array for copy, column in zip(copies, columns, strict=True)}
         both = pd.concat([frame, pd.DataFrame(shuffled, index=frame.index)], axis=1)
         return both.set_axis([*map(str, frame.columns), *copies], axis=1)

@@ -157,6 +157,29 @@ def test_shadows_and_partial_copies_are_scored_in_one_model_with_the_originals(d
     np.testing.assert_allclose(found.p_value, [tail[int(each + 0.5)] for each in wins], rtol=1e-12)
 
 
+@pytest.mark.parametrize("text", ["shadow(oob_loss, replicates=3)", "partial_permutation(mdi_oob, replicates=3)"])
+def test_copies_are_of_the_columns_they_are_named_after_whatever_the_order_of_the_rows_columns(text, drawn):
+    X, y = drawn.numeric[["B1", "S1", "N1", "C1"]], drawn.y
+    model = XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1).fit(X[:70], y[:70])
+
+    def score(table, **groups):
+        given = {"rows": "held-out", "train": (X[:70], y[:70]), "random_state": 0}
+        return debias.score(model, table[70:], y[70:], text, **given, **groups)
+
+    own = score(X)
+    for other in (X[["C1", "B1", "N1", "S1"]], X.assign(new=1.0)[["new", "S1", "B1", "C1", "N1"]]):
+        with pytest.warns(debias.DebiasWarning, match="in another order|left out: new"):
+            found = score(other)
+        np.testing.assert_array_equal(found.values, own.values)
+        np.testing.assert_array_equal(found.null, own.null)
+    grouped = score(X, groups={"first": ["B1", "C1"], "second": ["N1", "S1"]})
+    assert grouped.feature_names == ("first", "second")
+    copies = names_of_copies(("B1", "C1", "S1", "N1"))
+    both = with_copies(np.random.default_rng(0), copies)(X)
+    for copy, name in copies.items():
+        assert sorted(both[copy]) == sorted(X[name])
+
+
 def test_shadows_of_data_keep_categories_and_missing_values():
     drawn = loh_missing("E1", 100, seed=0)
     found = debias.score(
