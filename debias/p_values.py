@@ -231,6 +231,30 @@ def adjusted(p: NDArray[np.float64], error: str, testable: NDArray[np.bool_]) ->
     return of_all
 
 
+def adjusted_by_draws(
+    p: NDArray[np.float64], error: str, z: NDArray[np.float64], null: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Do the same with null draws: the family-wise error rate is that of step-down max-z.
+
+    Parameters
+    ----------
+    p, error
+        As for :func:`adjusted`.
+    z, null
+        As for :func:`permutation_p_values`. A feature can be tested if any of its values is not 0.
+
+    Returns
+    -------
+    array of shape (n_features,)
+    """
+    testable = (z != 0) | (null != 0).any(axis=0)
+    if error != "fwer":
+        return adjusted(p, error, testable)
+    of_all = np.ones(p.size)
+    of_all[testable] = step_down_max(z[testable], null[:, testable])
+    return of_all
+
+
 def log_bayes_factor(
     t: NDArray[np.float64],
     freedom: NDArray[np.float64] | float,

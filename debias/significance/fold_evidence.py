@@ -158,13 +158,9 @@ def sum_of_z(
         z: NDArray[np.float64] = weight @ np.stack([_present(each.z) for each in scores]) / scale
         # The observed folds share rows and the draws do not, so each sum is divided by its own standard deviation.
         null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
-        testable = (z != 0) | (null != 0).any(axis=0)
-        pooled = pools(procedure, max(1, int(testable.sum())))
+        pooled = pools(procedure, max(1, int((z != 0).sum())))
         p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
-        if procedure.error == "fwer":
-            p_adjusted = p_values.step_down_max(z, null)
-        else:
-            p_adjusted = p_values.adjusted(p_value, procedure.error, testable)
+        p_adjusted = p_values.adjusted_by_draws(p_value, procedure.error, z, null)
         details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
     else:
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale

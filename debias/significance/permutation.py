@@ -162,10 +162,6 @@ def decided(drawings: Sequence[Drawing], seed: int, procedure: Procedure, log: W
         p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
     else:
         p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
-    if procedure.error == "fwer":
-        p_adjusted = p_values.step_down_max(z, null)
-    else:
-        p_adjusted = p_values.adjusted(p_value, procedure.error, (z != 0) | (null != 0).any(axis=0))
     if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
         log.warn(
             f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
@@ -174,7 +170,7 @@ def decided(drawings: Sequence[Drawing], seed: int, procedure: Procedure, log: W
     return Tested(
         z=observed,
         p_value=p_value,
-        p_adjusted=p_adjusted,
+        p_adjusted=p_values.adjusted_by_draws(p_value, procedure.error, z, null),
         threshold=_critical(null, alpha),
         null=null,
         details={

@@ -134,7 +134,9 @@ def _values(
     blocks = [_encoded(column.values, column.categorical) for column in data.columns]
     folds = _folds(data, cv, seed)
 
-    n_copies = -(-LEAST_COPIES // data.n_features) if population else 0
+    # A permuted column of one value is the column itself, and would show that scores do not vary.
+    varying = [k for k, block in enumerate(blocks) if _varies(block)] or list(range(data.n_features))
+    n_copies = -(-LEAST_COPIES // len(varying)) if population else 0
 
     def loss(features: list[int], permuted: int | None = None, copy: int = 0) -> NDArray[np.float64]:
         from threadpoolctl import threadpool_limits
@@ -149,7 +151,7 @@ def _values(
             return _row_losses(X, target, data, estimators, folds, seed)
 
     fits: list[tuple[Any, ...]] = [(features,) for features in [reference, *sets]]
-    fits += [(reference or sets[k], k, copy) for k in range(data.n_features) for copy in range(n_copies)]
+    fits += [(reference or sets[k], k, copy) for k in varying for copy in range(n_copies)]
     losses = Parallel(n_jobs=data.n_jobs)(delayed(loss)(*each) for each in fits)
     base, rest = losses[0], np.array(losses[1 : 1 + len(sets)])
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
@@ -158,7 +160,7 @@ def _values(
     paired = _standard_error(difference, weight)
     of_population = {}
     if population:
-        without = np.array([base if sign == 1 else of_rest for of_rest in rest for _ in range(n_copies)])
+        without = np.array([base if sign == 1 else rest[k] for k in varying for _ in range(n_copies)])
         of_no_use = without - np.array(losses[1 + len(sets) :])
         of_population = _of_population(values, paired, of_no_use, weight, len(folds))
     return values, {
@@ -170,6 +172,12 @@ def _values(
         "seed": seed,
         **of_population,
     }
+
+
+def _varies(block: NDArray[np.float64]) -> bool:
+    """Return whether the rows of an encoded column differ; missing values are one value."""
+    first = block[:1]
+    return not bool(((block == first) | (np.isnan(block) & np.isnan(first))).all())
 
 
 def _standard_error(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -82,6 +82,17 @@ def test_estimators_that_overfit_are_told_of():
     assert not debias.score(None, X, y, MPV, estimator=smooth, **options).warnings
 
 
+@pytest.mark.parametrize("scorer", [MPV, CPV])
+def test_columns_of_one_value_change_no_standard_error(scorer):
+    X, y = drawn(60, 0)
+    constants = np.column_stack([X, np.ones(60), np.full(60, -2.0)])
+    options = {"estimator": LinearRegression(), "cv": 3, "population": True, "random_state": 7}
+    few, more = (debias.score(None, table, y, scorer, **options) for table in (X, constants))
+    np.testing.assert_allclose(more.standard_error[:5], few.standard_error)
+    alone = debias.score(None, np.ones((60, 2)), y, scorer, **options)  # nothing varies, and nothing is of use
+    np.testing.assert_allclose(alone.values, 0, atol=1e-12)
+
+
 def test_population_is_yes_or_no():
     with pytest.raises(CompositionError, match="population must be True or False, not 'yes'"):
         debias.score(None, *drawn(40, 2), CPV, population="yes")
