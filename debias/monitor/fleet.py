@@ -236,5 +236,8 @@ class Pages:
 
 
 def _may_be_history(path: str) -> bool:
-    """Return whether a pattern means this file: not a folder, and none that SQLite makes beside a history."""
-    return os.path.isfile(path) and not path.endswith(JOURNAL)
+    """Return whether a pattern means this file: not a folder, and none that SQLite makes beside a history.
+
+    A link to a file that is not there is meant too: it is a history that cannot be judged.
+    """
+    return not os.path.isdir(path) and not path.endswith(JOURNAL)

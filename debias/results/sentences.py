@@ -508,9 +508,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
     names = audit.tested_scores.feature_names
     lines = [
         f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
-        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(unseen[k])}"
-        f"{'' if error is None else f' (standard error {percent(min(float(error[k]), 1.0))})'} if the same importance "
-        f"is computed {where}."
+        f"({rank_of(reported, k)} by {audit.reported_kind}), but "
+        f"{_unseen_share(unseen[k], None if error is None else error[k])} if the same importance is computed {where}."
         for k in largest_first[:MOST_NAMED]
     ]
     n_unnamed = len(largest_first) - MOST_NAMED
@@ -526,6 +525,13 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
         lines.append("A reported share that is too high is no reason to drop a feature.")
     which = "feature that was tested" if audit.untested_features else "feature"
     return lines or [f"No {which} has a reported share that is at least twice its share {where} and {_EXCESS}{beyond}."]
+
+
+def _unseen_share(share: float, error: float | None) -> str:
+    """Return a share with its error; without one where a value below 0 is shown as 0, to which it does not belong."""
+    if share == 0:
+        return "0 or less"
+    return percent(share) + ("" if error is None else f" (standard error {percent(min(float(error), 1.0))})")
 
 
 def _losing(audit: Audit) -> list[str]:

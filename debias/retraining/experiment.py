@@ -15,6 +15,7 @@ from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.data.row_order import require_pairs
 from debias.data.table import names_of_columns
+from debias.data.user_columns import chosen_columns
 from debias.errors import CompositionError, RowsError, with_article
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
@@ -54,10 +55,19 @@ class Part:
     qid: Any = None
 
     def named(self, names: tuple[str, ...] | None) -> Part:
-        """Return the same rows; the columns of an array get names, because refits and changes are by name."""
-        if names is None or np.ndim(self.X) != 2 or hasattr(self.X, "tocsr") or names_of_columns(self.X) is not None:
+        """Return the same rows with the columns that a model knows, as refits and changes need them, which are by name.
+
+        The columns of an array get names. A frame loses the columns of other names, which the model does not use.
+        """
+        if names is None or np.ndim(self.X) != 2 or hasattr(self.X, "tocsr"):
             return self
-        return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
+        own = names_of_columns(self.X)
+        if own is None:
+            return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
+        known = [k for k, name in enumerate(own) if name in set(names)]
+        if len(names) != len(known) or len(known) == len(own):
+            return self
+        return replace(self, X=chosen_columns(self.X, np.array(known, dtype=np.int64)))
 
     def permuted(self, rng: np.random.Generator, copy_of: NDArray[np.int64] | None = None) -> Part:
         """Return the same rows with a permuted response; weights stay with their rows, and values in their query."""

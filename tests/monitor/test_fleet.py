@@ -376,6 +376,9 @@ def test_paths_are_files_and_patterns_each_once(fleet, monkeypatch, tmp_path):
     odd = tmp_path / "a[1].history"
     shutil.copy("same.history", odd)
     assert files_of(odd) == [str(odd)]
+    (tmp_path / "gone.history").symlink_to(tmp_path / "was moved")
+    (tmp_path / "folder.history").mkdir()
+    assert files_of(tmp_path / "*") == [str(odd), str(tmp_path / "gone.history")]  # the link is a line, the folder none
     with pytest.raises(HistoryError, match="no file fits 'none\\*'"):
         files_of("none*")
     with pytest.raises(HistoryError, match="there are no histories"):

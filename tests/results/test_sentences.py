@@ -347,9 +347,13 @@ def inflated(facts, name, part, rank, k, of, kind, unseen, error, rows):
     assert whole(k) == 1 + (facts.reported > facts.reported[name]).sum()
     assert (rank == "tied for rank") == ((facts.reported == facts.reported[name]).sum() > 1)
     assert shows(part, facts.reported[name])
-    assert shows(unseen, facts.unseen[name])
+    assert (
+        facts.unseen[name] == 0
+        if unseen == "0 or less"
+        else facts.unseen[name] > 0 and shows(unseen, facts.unseen[name])
+    )
     assert name in facts.inflated
-    assert (error is None) == (facts.error is None)
+    assert (error is None) == (facts.error is None or unseen == "0 or less")
     assert error is None or shows(error, min(facts.error[name], 1.0))
 
 
@@ -450,7 +454,7 @@ SUMMARY = {
     r"Whether features are reported too high was not judged: (.+)\. The reported importance \(by (.+)\) and the "
     r"debiased share have different units, so a difference between the two is no bias\.": not_judged,
     rf"Reported too high: (.+) has ({PERCENT}) of the reported importance \((rank|tied for rank) ([\d,]+) of ([\d,]+) "
-    rf"by (.+)\), but ({PERCENT})(?: \(standard error ({PERCENT})\))? if the same importance is computed "
+    rf"by (.+)\), but ({PERCENT}|0 or less)(?: \(standard error ({PERCENT})\))? if the same importance is computed "
     rf"{ROWS}\.": inflated,
     r"([\d,]+) more (feature has|features have) a reported share that is at least twice the share "
     rf"{ROWS} and more than 1 percentage point above it(, beyond the error of these rows)?\.": more_inflated,

@@ -180,6 +180,14 @@ def test_copies_are_of_the_columns_they_are_named_after_whatever_the_order_of_th
         assert sorted(both[copy]) == sorted(X[name])
 
 
+@pytest.mark.parametrize("text", ["response_permutation(mdi_oob, replicates=2)", "shadow(mdi, replicates=2)"])
+def test_columns_that_the_model_does_not_know_are_no_part_of_refits(text, drawn, forest):
+    X, y = drawn.numeric, drawn.y
+    with pytest.warns(debias.DebiasWarning, match="left out: id"):
+        found = debias.score(forest, X.assign(id=range(120)), y, text, random_state=0)
+    np.testing.assert_array_equal(found.null, debias.score(forest, X, y, text, random_state=0).null)
+
+
 def test_shadows_of_data_keep_categories_and_missing_values():
     drawn = loh_missing("E1", 100, seed=0)
     found = debias.score(
