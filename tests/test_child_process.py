@@ -52,12 +52,11 @@ def test_the_traps_are_sprung_where_python_is_started_without_care(hostile):
     "arguments",
     [
         pytest.param(["audit", "--format", "json"], marks=pytest.mark.integration),
-        pytest.param(["score", "--format", "csv"], marks=pytest.mark.integration),
         pytest.param(["check", "--policy", "debias.toml"], marks=pytest.mark.integration),
         pytest.param(["score", "--scorer", "response_permutation(mdi_oob, replicates=3)", "--train", "train.csv",
                       "--params", "params.json", "--jobs", "2"], marks=pytest.mark.integration),
     ],
-    ids=["audit", "score", "check", "workers"],
+    ids=["audit", "check", "workers"],
 )  # fmt: skip
 def test_a_hostile_directory_changes_nothing(hostile, tmp_path, arguments):
     (hostile / "params.json").write_text('{"max_depth": 6}')

@@ -209,6 +209,7 @@ def test_an_array_of_labels_is_refused(flaml):
         debias.score(found, array, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["rf", "lgbm"])
 def test_scores_of_noise_have_mean_zero(flaml, estimator):
     def score(seed):

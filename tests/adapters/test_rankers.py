@@ -301,7 +301,7 @@ def z_of_mean(scores):
     return scores.mean(axis=0) / (scores.std(axis=0, ddof=1) / np.sqrt(len(scores)))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rank:ndcg", "lambdarank"])
 def test_noise_scores_0_on_average(name):
     held_out, seen = noise(*MODELS[name], n_fits=60)

@@ -271,7 +271,7 @@ def test_periods_with_numbers_are_in_weeks_of_seven(model, days, tmp_path):
         history.changes(7, "first 20d", looks="any")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_fleet_holds_at_any_look(model, days, tmp_path, faulty, changes):
     same = filled(model, tmp_path / "same.history", days, fault=99).path
     fleet = debias.History.fleet([faulty, same], **GIVEN, error_rate=0.1)

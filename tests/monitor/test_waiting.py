@@ -508,7 +508,7 @@ def test_a_broken_column_with_neighbours_is_named(healthy, name, fault, tmp_path
 
 
 @pytest.mark.parametrize("name", ["numbers", "classes"])
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_no_column_is_named_under_a_drift_or_if_nothing_happened(healthy, name, tmp_path):
     for seed in range(4):
         assert told(healthy, name, "drift", seed, tmp_path).provisional.broken == ()

@@ -254,7 +254,7 @@ def true_loss():
     return (refit - model) / (0.5 - model)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [40, 100])
 def test_bounds_of_the_loss_of_concordance_are_wrong_as_often_as_they_say(n):
     n_draws = 250

@@ -189,7 +189,7 @@ def test_sorted_rows_have_the_variances_of_shuffled_rows_or_none(by, n_batches, 
         np.testing.assert_allclose(ratio, 1, atol=4 * 0.06 * np.sqrt(2))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_batches_that_are_random_samples_are_hardly_ever_called_different(case):
     model, _, _, _ = case
     task = next(task for each, task in MODELS.values() if each is model)

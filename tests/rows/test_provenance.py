@@ -430,7 +430,7 @@ def test_what_weights_and_sampling_by_label_hide_is_said(settings, cancer, model
         assert "cannot check whether these rows contain training rows" in " ".join(scores.warnings)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:debias cannot check:debias.DebiasWarning")  # class weights hide training rows
 @pytest.mark.parametrize("class_weight", ["balanced_subsample", "balanced"])
 def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_balanced(class_weight):
@@ -450,7 +450,7 @@ def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_bala
     assert all(refused)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "sklearn"])
 def test_fresh_rows_of_few_distinct_values_are_hardly_ever_refused(library, models):
     """Real passengers of the Titanic by sex, class and decade of age: each row is there many times."""
@@ -669,7 +669,7 @@ def test_too_few_rows_to_find_anything_give_no_verdict(n_rows, diabetes, models)
     assert "too few to test any feature" in audit.untested_because
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_few_fresh_rows_of_deep_single_trees_are_rarely_refused():
     from sklearn.tree import DecisionTreeClassifier
 

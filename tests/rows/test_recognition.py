@@ -246,7 +246,7 @@ def test_overfitted_classifiers_do_not_take_fresh_rows_for_training_rows(seed):
         assert recognition(continued, seen_X, seen_y).largely_training
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [54, 90])
 def test_few_fresh_rows_in_many_leaves_are_not_called_training_rows(n_rows):
     """With 40 leaves a tree, and fewer rows than pairs of leaves, the overlap of trees cannot be counted."""

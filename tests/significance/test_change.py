@@ -279,10 +279,8 @@ def test_a_split_that_divides_no_rows_tells_nothing(forest):
     assert np.isfinite(comparison.p_value[1:]).all()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("n_before", "n_after"), [(100, 3), (1000, 10), pytest.param(1000, 40, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_before", "n_after"), [(100, 3), (1000, 10), (1000, 40)])
 def test_a_day_that_is_not_complete_is_no_change(n_before, n_after):
     """Nothing changes, and the recent day has few rows: errors are for these, not for those of a whole day."""
     n_trials, n_false, n_noise = 16, 0, 0

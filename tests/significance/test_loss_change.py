@@ -174,7 +174,7 @@ def test_the_base_hides_a_culprit_only_if_it_changed_far_more_than_the_loss():
         assert len(found.warnings) == hides
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_family_wise_error_rate_is_held():
     rng = np.random.default_rng(10)
     for n_recent in (1, 7, 12):

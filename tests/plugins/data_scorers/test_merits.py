@@ -149,7 +149,7 @@ def test_the_best_binary_split_of_categories_is_the_best_single_one():
     np.testing.assert_allclose(found.values[0], best, rtol=1e-12)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_noise_has_one_on_average_after_the_choice_of_a_best_split():
     rng = np.random.default_rng(5)
     X = pd.DataFrame(

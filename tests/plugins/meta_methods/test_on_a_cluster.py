@@ -24,9 +24,14 @@ TEXT = f"response_permutation(mdi_oob, replicates={REPLICATES})"
 
 @pytest.fixture(scope="module")
 def given():
-    drawn = loh("E1", 400, seed=0)
-    forest = RandomForestRegressor(60, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
+    drawn = loh("E1", 200, seed=0)
+    forest = RandomForestRegressor(30, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
     return forest, drawn.numeric, drawn.y, TEXT
+
+
+@pytest.fixture(scope="module")
+def serial(given):
+    return debias.score(*given, random_state=7)
 
 
 @pytest.fixture
@@ -38,15 +43,13 @@ def client():
         yield client
 
 
-def test_a_cluster_gives_the_numbers_of_a_serial_run(given, client):
-    serial = debias.score(*given, random_state=7)
+def test_a_cluster_gives_the_numbers_of_a_serial_run(given, serial, client):
     with joblib.parallel_config(backend="dask"):
         found = debias.score(*given, random_state=7, n_jobs=-1)
     assert found.null.tobytes() == serial.null.tobytes()
 
 
-def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
-    serial = debias.score(*given, random_state=7)
+def test_a_worker_that_is_killed_costs_time_and_no_number(given, serial, client):
     pids = list(client.run(os.getpid).values())
     told = []
 

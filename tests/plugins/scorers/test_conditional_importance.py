@@ -155,7 +155,7 @@ def test_both_statistics_estimate_the_same(held_out):
 # --- level ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 def test_with_the_true_conditional_noise_has_mean_0_and_the_level_holds():
     trials = 60  # `slow` has more, of every kind of dependence
