@@ -11,10 +11,10 @@
 - ``reproducible``: two builds in two folders give the same files.
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
-Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
-``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-- ci`` stands for those that
-``.ci/run`` runs of each session. ``-s sdist -- FILE`` takes that file and builds none. A session whose Python is not
-installed is skipped.
+Each session installs the wheel, as users do, and runs the default tests, those marked thorough of the rooms that depend
+most on libraries, and those of further libraries. Arguments after ``--`` replace the tests: ``-s floors --
+tests/adapters``; nothing is recorded then. ``-- ci`` stands for those that ``.ci/run`` runs of each session. ``-s sdist
+-- FILE`` takes that file and builds none. A session whose Python is not installed is skipped.
 """
 
 import os
@@ -44,14 +44,15 @@ FURTHER = (
 CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance", "results", "hooks", "cli"))
 """Tests of the core, which need nothing of a checkout but the tests themselves."""
 CI = {
-    "newest": tuple(f"tests/{room}" for room in ("adapters", "data", "models")),
+    "newest": tuple(f"tests/{room}" for room in ("cli", "data", "hooks", "models", "monitor")),
     "floors": tuple(f"tests/{room}" for room in ("adapters", "cli", "data", "models")),
     "wheel": ("-m", "quick", *CORE),
 }
 """What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
 
-On a second Python, what reads models, data and tables of other libraries; on minimum versions, this and the shell; of
-the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
+On a second Python, whose libraries are the same, what rests on Python itself: the shell, files of models and data,
+plugins, the store of histories; on minimum versions, what reads models, data and tables of other libraries, and the
+shell; of the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
 """
 WHOLE = ("-m", "not slow and not integration", *CORE)
 """All tests of the core but the slow ones."""
@@ -242,6 +243,7 @@ def run_tests(session: nox.Session) -> None:
     # The ignored file tests the records, which this session is about to write.
     parts = {
         "default": ("--ignore=tests/test_versions.py",),
+        "thorough": ("-m", "thorough and not integration and not slow", *CI["floors"]),
         "further": ("-m", "integration and not slow", *FURTHER),
     }
     for part, arguments in parts.items():

@@ -109,6 +109,7 @@ def test_adapters_use_only_documented_names_and_the_rooms_for_them(file):
     assert hidden == []
 
 
+@pytest.mark.thorough
 def test_experiments_use_only_documented_names_and_these_parts():
     used = set().union(*(names_used((HERE / file).read_text()) for file in files_of(EXPERIMENTS)))
     assert {name for name in used if not is_public(name)} == PARTS_OF_EXPERIMENTS.keys()

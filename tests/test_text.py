@@ -39,6 +39,7 @@ def seen(text):
     return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\n" for c in text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", UNSEEN)
 def test_every_output_shows_what_is_not_seen(name, capsys):
     from rich.console import Console

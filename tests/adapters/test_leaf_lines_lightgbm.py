@@ -592,6 +592,7 @@ def z_of_noise(n_sets, names):
     return noise.mean(axis=0) / (noise.std(axis=0, ddof=1) / np.sqrt(n_sets))
 
 
+@pytest.mark.thorough
 def test_noise_scores_0_on_average():
     assert (np.abs(z_of_noise(25, NULL[:2])) < 3.5).all()
 

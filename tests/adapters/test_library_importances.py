@@ -180,6 +180,7 @@ def test_xgboost_objectives_and_their_base_score(objective, base_score):
     assert_predicts_alike(model, draw(seed=1)[0], raw, leaves.reshape(N, -1), 1e-6)
 
 
+@pytest.mark.thorough
 @VARIED
 @given(
     task=st.sampled_from(TASKS),
@@ -264,6 +265,7 @@ def test_a_lightgbm_booster_gives_the_librarys_numbers(task, names):
     assert_lightgbm_alike(model, model, draw(seed=1)[0])
 
 
+@pytest.mark.thorough
 @VARIED
 @given(
     task=st.sampled_from(TASKS),

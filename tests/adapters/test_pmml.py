@@ -204,6 +204,7 @@ def test_out_of_bag_rows_and_refits_are_refused():
         debias.refit(model, X, y)
 
 
+@pytest.mark.thorough
 def test_an_audit_in_the_shell(tmp_path):
     path = tmp_path / "rows.csv"
     table()[["a_missing", "b_missing", "count", "kind", "two"]][N_TRAIN:].to_csv(path, index=False)
@@ -235,6 +236,7 @@ def test_drawn_files_are_answered_as_jpmml_does(seed):
     compare(pmml.drawn(seed), rows, [{k: values[row] for k, values in answer.items()} for row in range(len(rows))])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", range(40, 140, 20))
 def test_drawn_files_are_answered_by_the_words_of_the_standard(first):
     for seed in range(first, first + 20):
@@ -321,6 +323,7 @@ def test_predicates_after_the_children_of_their_node():
     np.testing.assert_array_equal(predicted(model, pd.DataFrame({"x": [-2.0, -0.5, 1.0]}))[""], [1, 2, 3])
 
 
+@pytest.mark.thorough
 def test_a_thousand_trees_are_read_as_those_of_the_library(tmp_path):
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(400, 3)), columns=list("abc"))
@@ -573,6 +576,7 @@ def test_an_isolation_forest_is_refused():
         loaded("isolation")
 
 
+@pytest.mark.thorough
 def test_predicates_that_would_take_too_long_are_refused():
     """Each of many children asks for two columns, so that each split looks at all children."""
     test = '<SimplePredicate field="{}" operator="lessThan" value="{}"/>'
@@ -589,6 +593,7 @@ def test_predicates_that_would_take_too_long_are_refused():
         debias_extract(model.trees)
 
 
+@pytest.mark.thorough
 def test_deep_files_need_no_recursion():
     depth = 20_000
     node = '<Node score="{}"><SimplePredicate field="x" operator="lessThan" value="{}"/>'

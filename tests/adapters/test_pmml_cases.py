@@ -180,6 +180,7 @@ def test_a_note_names_what_the_file_computes_of_the_prediction():
     assert any("what the file computes from it (doubled)" in note for note in debias_extract(model.trees).notes)
 
 
+@pytest.mark.thorough
 def test_labels_that_look_like_numbers_are_read_from_a_table_as_texts(tmp_path):
     test = '<SimplePredicate field="code" operator="equal" value="01"/>'
     root = f'<Node score="0"><True/><Node score="1">{test}</Node></Node>'

@@ -117,6 +117,7 @@ def libraries():
 LIBRARIES = re.compile("|".join(sorted(libraries() | {"scikit", "LGBM", "XGB"})), re.IGNORECASE)
 
 
+@pytest.mark.thorough
 def test_the_names_of_libraries_are_found():
     assert libraries() >= {"sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "quantile_forest"}
 

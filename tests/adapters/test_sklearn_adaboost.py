@@ -155,6 +155,7 @@ def test_training_rows_beside_held_out_ones_have_their_own_weights(scorer):
         np.testing.assert_allclose(scores.values, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_noise_has_mean_0():
     """With x3 and x4 drawn anew for each set of rows, their scores have mean 0."""
     model, found = boosted(2, depth=3), []

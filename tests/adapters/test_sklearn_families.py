@@ -157,6 +157,7 @@ def bagged(classes, which, bags, weight=None, **tree):
     return kind(base, 6, random_state=1, **bags).fit(X, y, sample_weight=weight), X, y
 
 
+@pytest.mark.thorough
 @VARIED
 @given(classes=st.booleans(), which=st.integers(0, 1), bags=BAGS, min_samples_leaf=st.integers(1, 20))
 def test_bags_of_any_settings_predict_alike(classes, which, bags, min_samples_leaf):
@@ -293,6 +294,7 @@ def test_ensembles_that_cannot_be_scored_are_refused_by_name(kind, complaint):
 # --- gradient boosting ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @VARIED
 @given(
     task=st.sampled_from(TASKS),
@@ -474,6 +476,7 @@ def hist_raw(model, X):
     return model.predict(X) if not hasattr(model, "classes_") else model.decision_function(X)
 
 
+@pytest.mark.thorough
 @VARIED
 @pytest.mark.filterwarnings("ignore:about .* of these 160 rows are training rows")  # a few fresh samples look so
 @given(task=st.sampled_from(TASKS), missing=st.booleans(), varied=HIST, weighted=st.booleans())

@@ -315,6 +315,7 @@ def test_training_rows_behind_a_discriminant_analysis_are_refused():
         debias.score(model, NUMBERS, classes, level="model")
 
 
+@pytest.mark.thorough
 def test_a_meta_method_fits_the_steps_again_for_each_permutation():
     rng = np.random.default_rng(0)
     noise = pd.DataFrame(rng.normal(size=(60, 30))).rename(columns=str)

@@ -601,6 +601,7 @@ def test_a_stack_that_dropped_a_member_is_the_stack_without_it():
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.thorough
 def test_pipelines_sparse_rows_and_weights_are_those_of_the_members():
     X, _ = draw()
     y = (X["age"] + 2 * (X["town"] == "C") > 0.5).to_numpy()
@@ -651,6 +652,7 @@ def test_out_of_bag_rows_of_a_stack_have_fitted_its_coefficients(classes):
         assert debias.score(of_other_rows, X, y).rows == "oob"
 
 
+@pytest.mark.thorough
 def test_margins_that_are_added_for_probabilities_are_told():
     X, y = two_classes()
     inner = StackingClassifier(forests_of_classes(), LogisticRegression(), cv=2)

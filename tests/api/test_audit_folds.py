@@ -70,6 +70,7 @@ def by_hand(X, y, splits, models, **settings):
     ]
 
 
+@pytest.mark.thorough
 def test_each_fold_is_audited_on_its_test_rows(audit, data, splits, forests):
     expected = by_hand(*data, splits, forests)
     assert len(audit.audits) == 4
@@ -102,6 +103,7 @@ def test_the_interval_allows_for_shared_rows(audit):
     assert table["high"].to_numpy() == pytest.approx(scores.mean(axis=0) + student.ppf(0.975, 3) * error)
 
 
+@pytest.mark.thorough
 def test_results_of_cross_validate_give_the_same_audit(audit, data):
     cv = KFold(4, shuffle=True, random_state=1)
     results = cross_validate(forest(), *data, cv=cv, return_estimator=True, return_indices=True)
@@ -215,6 +217,7 @@ def test_folds_of_one_block_each_are_scored_and_say_what_to_do(data):
     assert for_scores.untested_because.startswith("no test was requested")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n_blocks", "n_folds", "tested"),
     [(8, 8, 0), (8, 4, 0), (7, 5, 0), (12, 4, 0), (16, 4, 4), (15, 4, 3)],
@@ -293,6 +296,7 @@ def test_large_folds_weigh_more(data):
     assert audit.n_train == (232, 208, 40)
 
 
+@pytest.mark.thorough
 def test_a_fold_with_one_response_is_left_out_and_the_reason_comes_first(data, splits):
     X, y = data[0], data[1].copy()
     y.iloc[splits[1][1]] = 1.0
@@ -321,6 +325,7 @@ def test_folds_that_all_tell_nothing_are_refused_with_the_reason(data, splits):
         debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:nothing was tested:debias.DebiasWarning")
 def test_folds_of_one_row_are_refused_with_what_to_do(data):
     X, y = data[0][:12], data[1][:12]
@@ -354,6 +359,7 @@ def test_two_folds_have_no_standard_error(data):
     assert audit.verdict[0] == "informative"
 
 
+@pytest.mark.thorough
 def test_periods_are_independent_and_have_different_training_rows(data):
     X, y = data
     splits = list(TimeSeriesSplit(4).split(X))
@@ -400,6 +406,7 @@ def test_a_class_that_a_model_does_not_know_is_an_error_that_names_the_fold(data
         debias.audit_folds(models, X, y, splits, **SETTINGS)
 
 
+@pytest.mark.thorough
 def test_pipelines_of_folds_with_other_columns_are_scored_by_the_columns_of_X_or_refused():
     rng = np.random.default_rng(4)
     X = pd.DataFrame({"city": rng.choice(list("abc"), size=90)})
@@ -498,6 +505,7 @@ def test_the_loss_of_each_fold_divides_as_by_brute_force(data):
         np.testing.assert_allclose(loss.means[k], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_loss_of_each_fold_is_that_of_its_predictions_and_adds_up(data, splits, forests, audit):
     X, y = data
     found = debias.audit_folds(forests, X, y, splits, loss=True, **PERMUTED)
@@ -530,6 +538,7 @@ def test_a_fold_whose_column_is_broken_is_worse_by_this_column(data):
     assert any(text.startswith("fold 3 is worse than the other folds") for text in loss.summary())
 
 
+@pytest.mark.thorough
 def test_what_has_no_loss_of_rows_is_refused(data, splits, forests):
     X, y = data
     with pytest.raises(CompositionError, match="loss=1 is neither True nor False"):

@@ -166,6 +166,7 @@ class TestY:
             debias.score(fitted[library], fresh[0], ["a"] * 100)
 
 
+@pytest.mark.thorough
 def test_labels_of_any_type_are_understood(data):
     X, y = data
     for labels in (

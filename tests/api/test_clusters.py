@@ -250,6 +250,7 @@ def test_twins_are_found_together_and_the_picture_has_them(case):
     assert found.summary()[0] in page
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_through_json_which_keeps_the_schema(case, tmp_path):
     found = case[3]
     text = found.to_json(tmp_path / "clusters.json", draws=tmp_path / "draws.npz")
@@ -286,6 +287,7 @@ def test_json_that_contradicts_itself_is_refused(case, change, words):
         Clusters.from_dict(plain)
 
 
+@pytest.mark.thorough
 def test_the_command_prints_what_the_function_returns(tmp_path, monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)

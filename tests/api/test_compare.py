@@ -41,6 +41,7 @@ def test_scores_are_those_of_score_and_native_is_the_models_own(drawn, compariso
     assert comparison.scores["native"].rows is None
 
 
+@pytest.mark.thorough
 def test_rank_correlations_are_spearmans(comparison):
     found = comparison.rank_correlation.loc["native", "shap_oob"]
     assert found == pytest.approx(

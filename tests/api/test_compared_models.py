@@ -120,6 +120,7 @@ def test_weights_are_repeated_rows(regressors):
     assert weighed.n_rows == (number > 0).sum()
 
 
+@pytest.mark.thorough
 def test_classes_have_the_log_loss_and_forests_the_brier_score():
     X, y = make_classification(900, 6, n_classes=3, n_informative=4, random_state=0)
     train, rest = slice(0, 500), slice(500, None)
@@ -369,6 +370,7 @@ def _some(parts, at):
     return RowLosses(parts.feature_names, parts.loss[at], parts.base[at], parts.saved[at], parts.used)
 
 
+@pytest.mark.thorough
 def test_a_loss_before_calibration_is_called_so_and_passes_no_gate(tmp_path):
     X, y = draw(0, 900)
     answers = np.where(y > 0, "yes", "no")

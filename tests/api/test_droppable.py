@@ -83,6 +83,7 @@ def test_estimates_and_statuses_are_those_of_refits_and_tests_by_hand(booster, r
     assert result.performance.value == pytest.approx(r2_score(y_test, model.predict(X_test)))
 
 
+@pytest.mark.thorough
 def test_classes_and_counts_are_measured_by_the_loss_of_the_model():
     X, y = drawn()
     labels = np.where(y > 0.5, "yes", "no")
@@ -126,6 +127,7 @@ def result_seed(number):
     return int(np.random.SeedSequence([0, number]).generate_state(1)[0] >> 1)
 
 
+@pytest.mark.thorough
 def test_the_same_call_gives_the_same_result_serial_and_parallel_and_changes_nothing():
     X, y = drawn(500)
     forest = RandomForestRegressor(20, min_samples_leaf=5).fit(X[:300], y[:300])  # without a seed of its own
@@ -206,6 +208,7 @@ def test_columns_of_a_pipeline_are_those_of_the_user():
         asked(mixed, numbers, y)
 
 
+@pytest.mark.thorough
 def test_containers_give_the_same_result(booster):
     import polars
 
@@ -297,6 +300,7 @@ def test_a_model_of_resampled_rows_is_refused_with_the_cause():
         debias.droppable(model, X[1600:], y[1600:], train=train)
 
 
+@pytest.mark.thorough
 def test_rows_that_cannot_certify_are_refused(booster):
     model, X, y = booster
     train, held_out = divided(X, y)
@@ -324,6 +328,7 @@ def test_rows_that_cannot_certify_are_refused(booster):
         debias.droppable(model, *train, train=(held_out[0], 3 * held_out[1]))
 
 
+@pytest.mark.thorough
 def test_models_that_cannot_be_compared_are_refused(booster):
     _, X, y = booster
     vote = VotingRegressor([("one", XGBRegressor(**BOOSTER)), ("two", GradientBoostingRegressor(n_estimators=9))])
@@ -415,6 +420,7 @@ def weak(n, seed):
     return X, X.to_numpy() @ 0.8 ** np.arange(10) + rng.normal(size=n)
 
 
+@pytest.mark.thorough
 def test_a_column_made_from_the_response_is_told_before_all_others_are_dropped():
     X, y = drawn()
     with_leak = X.assign(leak=2 * y + 0.01 * np.random.default_rng(5).normal(size=y.size))

@@ -67,6 +67,7 @@ def result(ranker, held_out, train):
     return asked(ranker, held_out, train, tolerance=0.1)
 
 
+@pytest.mark.thorough
 def test_estimates_and_statuses_are_those_of_refits_and_tests_by_query_by_hand(ranker, held_out, train, result):
     (X, y, query), (X_train, y_train, query_train) = held_out, train
     before, gains = ndcg(ranker, X, y, query), 2.0**y - 1
@@ -118,6 +119,7 @@ def test_rows_of_a_query_may_be_anywhere_and_labels_of_queries_may_be_anything(r
         np.testing.assert_allclose(getattr(of_mixed, name), getattr(expected, name), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_queries_without_anything_to_rank_do_not_count(ranker, held_out, train):
     X, y, query = held_out
     alone = drawn(6, 5, size=1)
@@ -140,6 +142,7 @@ def test_queries_without_anything_to_rank_do_not_count(ranker, held_out, train):
     assert "a" not in asked(fitted(in_training), held_out, in_training, tolerance=0.2).columns
 
 
+@pytest.mark.thorough
 def test_weights_are_those_of_queries_repeated(train, held_out):
     (X, y, query), (X_train, y_train, query_train) = held_out, train
     of_query = np.random.default_rng(0).integers(1, 3, 150)
@@ -175,6 +178,7 @@ def test_weights_are_those_of_queries_repeated(train, held_out):
         )
 
 
+@pytest.mark.thorough
 def test_groups_are_dropped_as_one_and_lightgbm_is_refitted_too(train, held_out):
     X, y, query = train
     model = LGBMRanker(n_estimators=15, num_leaves=7, n_jobs=1, verbose=-1, random_state=0)

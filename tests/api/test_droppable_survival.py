@@ -27,6 +27,7 @@ def nloglik(model, X, y):
     return float(model.eval(rows).split(":")[1])
 
 
+@pytest.mark.thorough
 def test_failure_times_are_compared_by_the_metric_of_xgboost():
     (X, y), (X_new, y_new) = intervals(400, 0), intervals(500, 1)
     X, X_new = with_noise(X, 0), with_noise(X_new, 1)
@@ -52,6 +53,7 @@ def test_failure_times_are_compared_by_the_metric_of_xgboost():
     assert "The negative log likelihood on these rows is" in " ".join(result.summary())
 
 
+@pytest.mark.thorough
 def test_cox_models_are_compared_by_concordance():
     (X, y), (X_new, y_new) = survival(400, 0), survival(400, 1)
     X, X_new = with_noise(X, 0), with_noise(X_new, 1)

@@ -37,6 +37,7 @@ def folds():
     return X, y, results, debias.audit_folds(results, X, y, interactions=PAIRS)
 
 
+@pytest.mark.thorough
 def test_numbers_are_those_of_the_folds_by_definition(folds):
     X, y, results, audit = folds
     trains, tests = results["indices"]["train"], results["indices"]["test"]
@@ -160,6 +161,7 @@ def test_a_capped_p_value_of_one_fold_does_not_outvote_the_others(folds):
     assert capped.z[at] == pytest.approx((sum(others) - norm.pdf(norm.ppf(0.75)) / 0.25) / np.sqrt(3), abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_folds_that_tested_nothing_are_not_counted_and_each_fold_is_told(folds):
     X, y, results, audit = folds
     found = audit.interactions
@@ -188,6 +190,7 @@ def test_the_headline_says_on_which_condition():
     assert " confirmed, but the rows look like training rows: " in found.headline
 
 
+@pytest.mark.thorough
 def test_wrong_names_are_refused(folds):
     X, y, results, _ = folds
     for wrong in (["a", "b"], "ab", []):
@@ -197,6 +200,7 @@ def test_wrong_names_are_refused(folds):
         debias.audit_folds(results, X, y, interactions=[("a", "z")])
 
 
+@pytest.mark.thorough
 def test_classes_are_tested_in_folds_too():
     X, y = rows(900, seed=1)
     classes = np.digitize(y, [-0.7, 0.7])

@@ -117,6 +117,7 @@ def test_sums_over_several_columns_are_refused_whatever_their_number(rows):
         debias.score(model, X[200:], y[200:], "ablation", rows="held-out")
 
 
+@pytest.mark.thorough
 def test_out_of_bag_tests_of_shap_values(rows):
     X, y = rows
     steps = make_column_transformer(*[("passthrough", [name]) for name in OTHER])
@@ -129,6 +130,7 @@ def test_out_of_bag_tests_of_shap_values(rows):
     assert found.null is None or np.array_equal(found.null, expected.null[:, order])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:the other columns explain", "ignore:conditional_importance could not test")
 def test_reasons_by_column_are_told_of_the_features(rows):
     X, y = rows

@@ -162,6 +162,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_pipelines_see_the_changed_column(kind, monkeypatch):
     X, y = table(categories=True)

@@ -182,6 +182,7 @@ def test_classes_only_of_rows_that_count(training_rows):
     assert told(found) == told(expected)
 
 
+@pytest.mark.thorough
 def test_folds_with_rows_of_weight_0():
     X, y = rows_of(180, seed=1)
     more, of_more = rows_of(45, seed=3)

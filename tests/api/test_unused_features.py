@@ -187,6 +187,7 @@ def test_columns_without_a_split_are_no_tests(test, error):
     assert (constant[["p_value", "p_adjusted"]] == 1).all(axis=None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("combine", ["sum", "harmonic"])
 @pytest.mark.parametrize(("test", "error"), [("auto", "fdr"), ("naive", "fwer"), ("auto", "fdr_by")])
 def test_columns_without_a_split_in_any_fold_are_no_tests(combine, test, error):
@@ -203,6 +204,7 @@ def test_columns_without_a_split_in_any_fold_are_no_tests(combine, test, error):
     assert (many.drop(few.index) == 1).all()
 
 
+@pytest.mark.thorough
 def test_sets_to_drop_are_shares_of_the_features_with_splits_beside_all_others():
     def sizes(n_constants):
         table, model = with_constants(n_constants), boosted(TRAIN, n_constants)

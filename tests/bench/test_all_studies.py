@@ -53,6 +53,7 @@ def test_a_study_that_fails_is_named_with_its_reason_and_the_others_run(asked, t
     assert "| [The page of deng](deng.md) | 2" in (tmp_path / "index.md").read_text()
 
 
+@pytest.mark.thorough
 def test_the_shell_makes_every_page_prints_a_line_for_each_and_says_by_its_exit_code_that_some_failed(asked, tmp_path):
     done = CliRunner().invoke(main, ["bench", "--all", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 3, done.output

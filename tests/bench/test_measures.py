@@ -11,6 +11,7 @@ from debias_bench.measures import Outcome
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=2, max_size=12)
 
 
+@pytest.mark.thorough
 @given(PAIRS)
 def test_auc_is_that_of_scikit_learn(pairs):
     score = np.array([pair[0] for pair in pairs], dtype=float)

@@ -30,6 +30,7 @@ def numbers(tmp_path, study=STUDY):
     return pd.read_csv(tmp_path / f"{study.name}.csv")
 
 
+@pytest.mark.thorough
 def test_a_run_writes_table_page_and_picture(tmp_path):
     page, messages = run(tmp_path)
     assert "no_such_plugin" in messages
@@ -102,6 +103,7 @@ def test_a_run_goes_on_after_a_kill_at_any_byte(tmp_path):
         assert numbers(tmp_path).equals(expected), size
 
 
+@pytest.mark.thorough
 def test_a_trial_that_is_there_twice_counts_once(tmp_path):
     run(tmp_path, scorers=("mdi",))
     trials, expected = tmp_path / "small.trials.jsonl", numbers(tmp_path)

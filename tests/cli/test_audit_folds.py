@@ -83,6 +83,7 @@ def test_a_directory_of_models_gives_the_audit_of_python(home):
     assert run(home / "models", home / "all.csv", *GIVEN, "--format", "csv").stdout == expected.to_csv()
 
 
+@pytest.mark.thorough
 def test_the_table_says_how_many_folds_and_what_is_proven(home):
     done = run(home / "models", home / "all.csv", *GIVEN)
     assert done.exit_code == 0, done.output
@@ -191,6 +192,7 @@ def test_one_model_has_no_folds_and_several_need_them(home):
     assert "the models of a cross-validation to debias audit --folds" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_page_and_the_json_are_written_beside_the_table(home, tmp_path):
     pytest.importorskip("debias.results.report.folds_page")
     done = run(home / "models", home / "all.csv", *GIVEN, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json")

@@ -50,6 +50,7 @@ def given(folder, margin="log_exposure"):
     return (folder / "model.ubj", folder / "new.csv", *options, "--base-margin", margin)
 
 
+@pytest.mark.thorough
 def test_an_audit_is_that_of_the_library(files):
     folder, model, new = files
     rows = debias.Dataset(new[FEATURES], new["claims"], base_margin=new["log_exposure"])
@@ -62,6 +63,7 @@ def test_an_audit_is_that_of_the_library(files):
     assert not np.allclose(ours, without.scores["mdi_oob"].values, rtol=1e-3)  # the margins are used
 
 
+@pytest.mark.thorough
 def test_two_models_are_compared_with_margins(files):
     folder, _, new = files
     done = run("compare", *given(folder), "--baseline", folder / "old.ubj", "--format", "json")
@@ -72,6 +74,7 @@ def test_two_models_are_compared_with_margins(files):
     assert json.loads(done.stdout)["loss"] == pytest.approx(expected.to_dict()["loss"])
 
 
+@pytest.mark.thorough
 def test_a_history_keeps_what_the_library_keeps(files, tmp_path):
     folder, model, new = files
     options = ("--base-margin", "log_exposure", "--rows", "held-out")
@@ -86,6 +89,7 @@ def test_a_history_keeps_what_the_library_keeps(files, tmp_path):
     pd.testing.assert_frame_equal(found.scores(), own.scores())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -103,6 +107,7 @@ def test_wrong_use_is_refused_in_words_of_the_shell(files, arguments, message):
     assert message in " ".join(done.output.split())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("value", "message"),
     [(np.nan, "--base-margin has missing or infinite values"), ("low", "--base-margin has values that are no numbers")],

@@ -87,6 +87,7 @@ def test_the_workflow_of_the_page_runs(home, tmp_path):
     assert suite.get("failures") == "2"
 
 
+@pytest.mark.thorough
 def test_a_policy_that_holds_exits_with_0(home):
     (home / "good.toml").write_text('must_be_informative = ["temperature"]\n')
     done = run(home, "--policy", "good.toml", "--format", "json")

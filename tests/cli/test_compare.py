@@ -44,6 +44,7 @@ def run(home, *more):
     return CliRunner().invoke(main, ["compare", *map(str, [*given, *more])])
 
 
+@pytest.mark.thorough
 def test_it_has_the_numbers_of_python(files, tmp_path):
     home, expected = files
     done = run(home, "--format", "json", "--html", tmp_path / "page.html", "--json", tmp_path / "found.json")

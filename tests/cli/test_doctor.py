@@ -132,6 +132,7 @@ def test_each_base_library_passes_in_a_process_of_its_own(only):
         assert "training rows are recognised" in found[library]["details"]
 
 
+@pytest.mark.thorough
 def test_a_library_that_is_not_installed_or_not_trained_is_no_failure(only):
     only(Library("Nothing", "no-such-distribution", len), Library("Slow", "numpy", "it takes minutes"))
     done = run()

@@ -45,6 +45,7 @@ def run(home, monkeypatch):
     return lambda *arguments: CliRunner().invoke(main, ["monitor", *map(str, arguments)])
 
 
+@pytest.mark.thorough
 def test_the_lines_are_those_of_the_library_and_the_code_is_that_of_the_worst(run):
     expected = debias.History.fleet("*.history", 9, "first 20")
     done = run("fleet", "*.history", *WINDOWS)

@@ -70,6 +70,7 @@ def test_adding_is_idempotent_and_refuses_other_rows(run, home, tmp_path):
     assert periods["parts"].tolist() == [2, 1]
 
 
+@pytest.mark.thorough
 def test_the_command_adds_what_the_library_adds(run, tmp_path):
     path = tmp_path / "new.history"
     assert add(run, path, 4).exit_code == 0
@@ -333,6 +334,7 @@ def test_a_rule_may_be_allowed_not_to_be_judged(run, tmp_path):
     assert "there is no rule 'must_not_fde'; rules are must_not_fade," in " ".join(misspelt.stderr.split())
 
 
+@pytest.mark.thorough
 def test_how_many_rows_have_parts_of_the_loss(run, tmp_path):
     for options, expected in (((), 200), (("--loss-rows", "30"), 30), (("--loss-rows", "0"), None)):
         path = tmp_path / f"{len(options)}{expected}.history"

@@ -275,6 +275,7 @@ def test_the_baseline_is_not_written_over(release, check, tmp_path):
     ended(check("min_rows = 5", "--json", "/dev/null", "--junit", "/dev/null"), 0, "The gate passed.")
 
 
+@pytest.mark.thorough
 def test_a_gate_that_passes_says_what_it_did_not_judge(release, check):
     here, old = release / "new.json", release / "old.json"
     done = check(COMPARING, "--baseline", here)
@@ -308,6 +309,7 @@ def test_training_rows_stop_the_release_whatever_they_are_said_to_be(check):
     assert check("min_provenance = 'stated'", "--rows", "held-out", data="new_train.csv").exit_code == 0
 
 
+@pytest.mark.thorough
 def test_rows_that_shifted_or_are_of_other_columns_stop_the_release(release, check, tmp_path):
     rows = pd.read_csv(release / "new.csv", **READ_EXACTLY)
     ended(check("max_shift = 0.3"), 0, "The gate passed.")

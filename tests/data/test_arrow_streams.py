@@ -82,6 +82,7 @@ def test_scores_are_those_of_rows_in_memory(stream, table, model):
     assert scores.feature_names == expected.feature_names
 
 
+@pytest.mark.thorough
 @NEEDS_LABELS
 @UNKNOWN_LEFT_OUT
 def test_what_is_computed_anew_is_tested_in_a_second_pass(stream, table, model):

@@ -156,6 +156,7 @@ def test_a_file_that_ends_the_process_ends_the_child(tmp_path):
         check(tmp_path / "model.pkl", allow_pickle=True)
 
 
+@pytest.mark.thorough
 def test_what_the_trees_do_not_predict_is_refused_in_the_child(home, monkeypatch):
     """A native reader that reads beyond an end need not crash: its predictions are then not those of the trees."""
     load_and_predict(home / "model.txt")

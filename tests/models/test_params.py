@@ -56,6 +56,7 @@ def test_a_meta_method_on_a_file_gives_the_numbers_of_the_live_model(data, boost
     assert np.abs(others - expected).max() > 1e-3, "the parameters make no difference, so the test shows nothing"
 
 
+@pytest.mark.thorough
 def test_an_audit_takes_them_for_its_meta_methods(data, booster, path):
     given = held_out(data) | {"scorers": ["mdi_oob", META], "random_state": 1, "test": debias.Permutation(20)}
     expected = debias.audit(booster, **given)

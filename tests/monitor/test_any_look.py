@@ -100,6 +100,7 @@ def test_p_values_and_starts_are_those_of_the_definition(history, changes):
     np.testing.assert_allclose([*found.cost_since, found.loss.since[1]], [rise for *_, rise in expected], rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_what_broke_is_found_with_its_start(changes):
     assert [changes.loss.feature_names[k] for k in changes.loss.costs_more] == ["a"]
     assert changes.loss.direction == "rose"
@@ -343,6 +344,7 @@ def test_why_a_mean_is_not_judged():
     assert reasons(60, 7, longer) == [None]
 
 
+@pytest.mark.thorough
 def test_every_place_says_that_weeks_are_compared(model, days, tmp_path):
     """The residual of each day is alike to that of the day before, and 20 days have less than 8 weeks."""
     history = debias.History(model, tmp_path / "slow.history")

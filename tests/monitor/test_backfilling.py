@@ -120,6 +120,7 @@ def test_the_parts_are_differences_of_the_scores_of_days_and_errors_are_those_of
     assert found.summary()[0].startswith("model 1 on 0 to 9 (10 periods) and new on 10 to 19 (10 periods)")
 
 
+@pytest.mark.thorough
 def test_few_days_are_not_tested_and_days_without_the_new_model_are_named(old, without_a, days):
     new = debias.History(without_a, old.path)
     new.backfill(rows_of(days)[13:], trained_until=None)
@@ -130,6 +131,7 @@ def test_few_days_are_not_tested_and_days_without_the_new_model_are_named(old, w
     assert any("Left out" in sentence and "12" in sentence for sentence in found.summary())
 
 
+@pytest.mark.thorough
 def test_few_days_before_leave_only_the_model_tested(old, without_a, days):
     new = debias.History(without_a, old.path, label="{0}")
     new.backfill(rows_of(days)[10:], trained_until=None)
@@ -144,6 +146,7 @@ def test_few_days_before_leave_only_the_model_tested(old, without_a, days):
     )
 
 
+@pytest.mark.thorough
 def test_other_periods_and_other_rows_are_refused_and_those_before_stay(old, retrained, days):
     new = debias.History(retrained, old.path, label="new")
     with pytest.raises(HistoryError, match="'model 1' has no period 99"):
@@ -158,6 +161,7 @@ def test_other_periods_and_other_rows_are_refused_and_those_before_stay(old, ret
         new.backfill([(1, *days(1), {"parts": "x"})], trained_until=None)
 
 
+@pytest.mark.thorough
 def test_periods_of_the_training_are_refused(old, retrained, days):
     new = debias.History(retrained, old.path)
     with pytest.raises(HistoryError, match="period 3 is not after trained_until=3: .* 0 periods before it"):
@@ -195,6 +199,7 @@ def test_the_last_label_of_the_training_is_one_of_the_history(model, retrained, 
     assert new.backfill([("a", *days(2))], trained_until="b") == 1
 
 
+@pytest.mark.thorough
 def test_training_rows_of_the_new_model_are_refused(old, days):
     at, X, y = rows_of(days)[0]
     seen = GradientBoostingRegressor(n_estimators=30, random_state=0).fit(X, y)
@@ -203,6 +208,7 @@ def test_training_rows_of_the_new_model_are_refused(old, days):
     assert len(old.models) == 1
 
 
+@pytest.mark.thorough
 def test_wrong_windows_and_models_are_refused(old, retrained, days):
     with pytest.raises(HistoryError, match="no other model"):
         old.data_or_model(recent=5)
@@ -248,6 +254,7 @@ def test_rows_without_responses_are_not_left_waiting(old, retrained, days):
     assert not len(new.waiting)
 
 
+@pytest.mark.thorough
 def test_parts_are_those_of_the_old_model(model, retrained, path, days):
     old = debias.History(model, path)
     halves = [(k, part, *days(10 * k + j, 40 + j)) for k in range(9) for j, part in enumerate(("east", "west"))]
@@ -275,6 +282,7 @@ def found(old, without_a, days):
     return new.data_or_model(recent=10)
 
 
+@pytest.mark.thorough
 def test_what_was_not_tested_is_told_alike_everywhere(found):
     """Each question is open in turn, for all features or for one."""
     nan, tiny = np.full(3, np.nan), np.array([1e-6, 0.5, 0.7])
@@ -352,6 +360,7 @@ def test_the_result_is_written_read_drawn_and_shown(found, tmp_path):
             DataOrModel.from_dict(plain)
 
 
+@pytest.mark.thorough
 def test_days_that_are_alike_have_larger_errors_and_this_is_said(found):
     rng, walk = np.random.default_rng(0), np.zeros((40, 2))
     for k in range(1, 40):

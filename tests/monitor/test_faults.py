@@ -44,6 +44,7 @@ def test_a_lasting_fault_stays_found(lasting):
         assert "Reference: the first 60 days of the model, as far as they are alike." in " ".join(changes.summary())
 
 
+@pytest.mark.thorough
 def test_a_reference_of_all_days_before_loses_it(lasting):
     """This is why the reference is pinned."""
     before = ("2026-01-01", str(FIRST + timedelta(67)))

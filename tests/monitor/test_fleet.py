@@ -73,6 +73,7 @@ def lines(found):
     return {line.history.rpartition("/")[2].removesuffix(".history"): line for line in found.lines}
 
 
+@pytest.mark.thorough
 def test_models_that_need_a_look_come_first_and_bad_files_are_lines(fleet):
     found = debias.History.fleet(fleet / "*.history", **SETTINGS)
     by_name = lines(found)

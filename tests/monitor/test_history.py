@@ -538,6 +538,7 @@ def test_models_with_margins_are_followed_with_those_of_the_rows(exposed, path, 
     assert without.changes(8).to_frame().loc[["a", "b"], "verdict"].tolist() == ["changed (stronger)"] * 2
 
 
+@pytest.mark.thorough
 def test_rows_whose_margins_were_forgotten_are_refused_until_all_are_replaced(exposed, path):
     rows, models = exposed
     history, (X, y, margin) = debias.History(models["xgboost"], path), rows(0, 1.0)
@@ -659,6 +660,7 @@ def test_merging_warns_of_rows_that_are_counted_twice(model, tmp_path, days):
     assert len(warned) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("weighted", [False, True])
 def test_merging_knows_the_rows_of_a_whole_period_that_come_in_parts(model, tmp_path, days, weighted):
     """In both directions nothing is added; parts of which some are missing have a warning, and other rows none."""
@@ -828,6 +830,7 @@ def test_changes_are_those_of_the_windows(model, kept, days, groups, monkeypatch
     assert changes.recent.n_rows == expected.n_rows[1]
 
 
+@pytest.mark.thorough
 def test_windows_of_changes(kept):
     with pytest.raises(debias.errors.HistoryError, match="its first period comes after its last"):
         debias.History.open(kept).changes(recent=("2026-01-20", "2026-01-10"))

@@ -60,6 +60,7 @@ def faded(product, tmp_path_factory):
     return filled(product, tmp_path_factory.mktemp("faded") / "model.history", together=0.0).path
 
 
+@pytest.mark.thorough
 def test_a_pair_that_does_nothing_together_any_more_has_faded(faded):
     changes = compared(debias.History.open(faded))
     found = changes.pairs
@@ -253,6 +254,7 @@ def test_json_html_and_the_terminal_have_the_pairs(faded, tmp_path, capsys):
     assert "a with c" in shown
 
 
+@pytest.mark.thorough
 def test_rows_that_moved_are_named_beside_a_pair_that_changed(product, path, faded):
     said = "Shifted rows may be the reason for a with b, if the model has another shape than the response."
     changes = compared(filled(product, path, together=0.0, moved=0.6))
@@ -345,6 +347,7 @@ def test_forged_sums_for_pairs_are_damage(product, path):
         debias.History.open(path).changes(recent=1, reference=1)
 
 
+@pytest.mark.thorough
 def test_columns_behind_a_pipeline_are_those_of_the_user(path):
     """Two columns of categories become ten, and are named as they are."""
     from sklearn.compose import make_column_transformer

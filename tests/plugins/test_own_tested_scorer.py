@@ -114,6 +114,7 @@ def test_the_gate_compares_it_with_a_baseline(audit):
     assert gate.passed
 
 
+@pytest.mark.thorough
 def test_the_report_names_it(audit):
     page = audit.to_html()
     assert "(the score mdi_oob" not in page

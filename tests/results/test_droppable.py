@@ -133,6 +133,7 @@ def test_sets_share_alpha_and_pass_it_on(lost, reach, expected, size):
     assert result.features == result.columns == list(result.order[:size])
 
 
+@pytest.mark.thorough
 def test_statuses_are_those_of_the_rule():
     found = set()
     for seed in range(300):
@@ -294,6 +295,7 @@ def test_a_sentence_never_says_that_a_set_is_certified_which_is_not():
         assert "safe" not in text
 
 
+@pytest.mark.thorough
 def test_json_is_read_without_loss():
     for seed in range(100):
         result = random_result(seed)

@@ -211,6 +211,7 @@ def test_thirty_features_are_in_a_brief_and_in_20_kilobytes_of_json():
     assert len(long_names.to_json().encode()) < 21_500
 
 
+@pytest.mark.thorough
 def test_markdown_has_each_cell_and_says_what_the_others_have():
     used = Counter()
     for seed in range(40):

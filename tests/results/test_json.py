@@ -33,6 +33,7 @@ def test_the_schema_is_one_and_audits_keep_it(real):
         jsonschema.validate(json.loads(audit.tested_scores.to_json()), part)
 
 
+@pytest.mark.thorough
 def test_the_schema_refuses_what_is_none(real):
     plain = json.loads(real[0].to_json())
     for wrong in ({"schema_version": 2}, {"verdict": ["maybe"]}, {"spare": 1}, {"share": [1.5]}, {"n_values": [1.5]}):

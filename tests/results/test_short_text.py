@@ -57,6 +57,7 @@ def test_an_audit_is_its_headline_and_the_largest_shares():
             assert [row[-1] for row in rows(table)] == cells("finding", expected["finding"])
 
 
+@pytest.mark.thorough
 def test_scores_are_their_largest():
     for seed in range(60):
         scores = drawn(seed).tested_scores

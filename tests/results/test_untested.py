@@ -170,6 +170,7 @@ def test_every_case_says_why_and_what_to_do(case, halves):
     says_why(audit, WHY[case])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "case",
     [
@@ -217,6 +218,7 @@ def test_the_page_says_why(halves):
     assert audit.untested_because in unescape(audit._repr_html_())
 
 
+@pytest.mark.thorough
 def test_tests_of_one_model_are_refused_for_several(halves):
     for case, inside in ((voting, "2: .*'bagged'"), (one_weighted, "1: .*'only'"), (votes_of_votes, "3: ")):
         model, X, y, _ = case(*halves)

@@ -126,6 +126,7 @@ def test_equal_trees_of_a_block_do_not_tell_where_the_rest_belongs(monkeypatch):
     np.testing.assert_array_equal(sums_of_few_trees(ensemble, X, factor, output, 2), exact)
 
 
+@pytest.mark.thorough
 def test_only_forests_of_large_trees_are_estimated():
     X, y = drawn("numbers", 3000, 0)
     forest = RandomForestRegressor(20, n_jobs=1, random_state=0)

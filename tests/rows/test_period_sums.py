@@ -268,6 +268,7 @@ def test_threads_do_not_change_the_sums(case):
     assert all((array == two.state()[name]).all() for name, array in one.state().items())
 
 
+@pytest.mark.thorough
 def test_a_state_is_smaller_than_two_numbers_a_node():
     X, y = drawn(0, 3000, "numbers")
     X = np.concatenate([X, np.random.default_rng(5).normal(size=(3000, 16))], axis=1)

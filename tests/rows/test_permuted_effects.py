@@ -299,6 +299,7 @@ def test_one_response_has_the_same_bits_whether_lines_are_computed_together(monk
     np.testing.assert_array_equal(found, [effects.contributions(150, folded) for folded in (False, True)])
 
 
+@pytest.mark.thorough
 def test_within_a_fit_few_trees_are_tested_where_features_are_many():
     X, latent = rows_of(300, 80)
     model = RandomForestRegressor(60, random_state=0, max_features=8).fit(X, latent)

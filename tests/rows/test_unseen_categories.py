@@ -102,6 +102,7 @@ def test_batches_warn():
     assert any("step before the trees never saw ('new', in 60" in text for text in scores.warnings)
 
 
+@pytest.mark.thorough
 def test_histories_count_them(tmp_path):
     history = debias.History(fitted(ENCODERS["ordinal"]), tmp_path / "x.history")
     with warnings.catch_warnings():

@@ -180,6 +180,7 @@ def test_what_contributes_nothing_has_a_z_of_0(task, weighted, monkeypatch):
     assert n_zero > 0
 
 
+@pytest.mark.thorough
 def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
     X, y = rows_of("3-class", 3000)
     model = RandomForestClassifier(**SMALL).fit(X, y)

@@ -68,6 +68,7 @@ def test_a_short_test_says_nothing(caplog, monkeypatch, case):
     assert said_of("auto", caplog, monkeypatch, case) == [("permutations", [])] * 3
 
 
+@pytest.mark.thorough
 def test_the_result_says_in_how_many_trees_lines_were_fitted(case):
     for dependence, used in (("auto", FEW), (True, N_TREES)):
         audit = audited(case, dependence=dependence)

@@ -468,6 +468,7 @@ def test_similar_pairs_are_those_whose_products_are_correlated():
     assert of(copies).named((0, 1)) == ()
 
 
+@pytest.mark.thorough
 def test_where_a_value_is_missing_correlated_columns_are_no_interaction():
     """An additive response whose columns have missing values: others work in their place."""
     rng = np.random.default_rng(0)
@@ -562,6 +563,7 @@ def with_stand_in(seed, product=1.0, n=2000, rho=0.95):
     return pd.DataFrame(x, columns=["cause", "b", "c", "stand-in"]), y
 
 
+@pytest.mark.thorough
 def test_a_pair_that_may_stand_in_for_another_is_not_confirmed_as_this_pair():
     X, y = with_stand_in(0)
     found = debias.interactions(*fitted(X, y, 1000, n_estimators=100, learning_rate=0.1))
@@ -633,6 +635,7 @@ def test_headlines_count_both_kinds():
     assert "; 1 more is confirmed for this or a similar pair: " in one
 
 
+@pytest.mark.thorough
 def test_classes_are_told_apart_from_stand_ins_too():
     rng = np.random.default_rng(0)
     X, y = with_stand_in(0, product=2.0, n=6000)

@@ -70,6 +70,7 @@ def searched(kind, fault, **given):
     return with_causes(change(found), ensemble, GROUPING, *windows(found))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["numbers", "classes", "forest"])
 def test_neighbours_of_a_broken_feature_are_explained(kind):
     loss = searched(kind, "values")

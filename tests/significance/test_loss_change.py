@@ -84,6 +84,7 @@ def test_means_weigh_by_the_rows():
     assert found.loss.after == pytest.approx(np.average(of(after)[:, 0], weights=weights[1]))
 
 
+@pytest.mark.thorough
 def test_errors_of_weighted_means_are_those_of_simulations():
     """Periods of different sizes with equal variances: the mean square of t is near 1."""
     rng = np.random.default_rng(2)

@@ -269,6 +269,7 @@ def test_one_member_with_a_coefficient_has_the_z_of_the_member():
     np.testing.assert_allclose(one.values, 0.4 * alone.values)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [forest, boosted])
 def test_a_stack_of_classes_is_what_stacks_and_votes_are(make):
     """One member, copies, the weights of a vote, another order, weight 0, and members that cancel."""

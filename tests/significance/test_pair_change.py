@@ -142,6 +142,7 @@ def test_the_error_rate_is_kept_and_changes_are_found(library):
     assert np.mean([verdict == "faded" for verdict in vanished]) >= 0.9
 
 
+@pytest.mark.thorough
 def test_a_constant_in_the_response_changes_nothing():
     """Beside a large constant, what the model does with three features would be lost in least squares."""
     found = []

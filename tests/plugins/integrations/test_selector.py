@@ -302,6 +302,7 @@ def graded(n=500, seed=0):
     return X, X[:, 0] + X[:, 1] + 0.25 * X[:, 2] + rng.normal(size=n)
 
 
+@pytest.mark.thorough
 def test_droppable_keeps_all_but_a_certified_set():
     X, y = graded()
     forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0)
@@ -317,6 +318,7 @@ def test_droppable_keeps_all_but_a_certified_set():
     assert pipeline[-1].n_features_in_ == selector.support_.sum()
 
 
+@pytest.mark.thorough
 def test_all_relevant_keeps_what_is_informative_or_dependent():
     X, y = graded()
     forest = RandomForestRegressor(60, random_state=0)

@@ -306,6 +306,7 @@ def test_pipelines_are_trained_again_whole_and_their_columns_summed(drawn):
     assert debias.score(plain, drawn.numeric, y, "feature_permutation(mdi, replicates=1)").null.shape == (1, 11)
 
 
+@pytest.mark.thorough
 def test_groups_are_summed_before_any_comparison(drawn, forest):
     X, y, groups = drawn.numeric, drawn.y, {"S": ["S1", "S2", "S3"]}
     one = debias.score(forest, X, y, "response_permutation(mdi, replicates=3)", random_state=1)

@@ -143,6 +143,7 @@ def test_one_column_is_permuted_within_queries(ranker, train, held_out):
     assert found.null[0, 0] == values[0]
 
 
+@pytest.mark.thorough
 def test_rows_of_a_query_may_be_anywhere(train, held_out):
     model = LGBMRanker(n_estimators=6, num_leaves=7, n_jobs=1, verbose=-1, random_state=0)
     model.fit(*train[:2], group=np.full(N_QUERIES, SIZE))

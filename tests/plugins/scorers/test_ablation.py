@@ -143,6 +143,7 @@ def test_the_p_value_of_both_is_that_of_the_larger_statistic(models):
     )
 
 
+@pytest.mark.thorough
 def test_columns_left_out_together_share_their_loss(models):
     X, y = drawn("regression", missing=0)
     model = models("xgboost", n_estimators=5).fit(X[:100], y[:100])

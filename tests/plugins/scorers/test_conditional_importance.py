@@ -45,6 +45,7 @@ def scored(model, X, y, seed=0, **options):
 # --- the question --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_noise_correlated_with_a_relevant_column_is_not_found_and_the_marginal_test_finds_it(held_out):
     marginal = debias.score(held_out[0], *held_out[1:], "mdi_oob", rows="held-out", test="naive", random_state=0)
     assert marginal.selected.tolist() == [True, True, False]
@@ -243,6 +244,7 @@ def test_a_conditional_effect_is_found():
     assert conditional.rate(conditional.Cell("linear", 0.5, 300, "forest", 0.3), 50) >= 0.7
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 def test_an_untested_column_has_a_reason_and_is_not_selected():
     from debias_bench.studies import conditional
@@ -405,6 +407,7 @@ def test_a_column_that_others_explain_gets_a_warning():
     assert not any("explain" in text for text in joint.warnings)
 
 
+@pytest.mark.thorough
 def test_groups_are_refused_with_what_to_do(held_out):
     with pytest.raises(debias.plugin.CompositionError, match="together="):
         debias.score(*held_out, NAME, rows="held-out", groups={"both": ["x0", "x1"]})

@@ -39,6 +39,7 @@ def drawn_again(own, others, n_draws, rng, **options):
 # --- the sampler against the distribution it estimates -------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", [lambda z: 0.8 * z, lambda z: z**2, lambda z: np.sin(1.5 * z)])
 def test_draws_of_numbers_have_the_conditional_mean_and_spread(relation):
     rng = np.random.default_rng(0)
@@ -53,6 +54,7 @@ def test_draws_of_numbers_have_the_conditional_mean_and_spread(relation):
     assert fit.explained == pytest.approx(signal.var() / (signal.var() + 0.36), abs=0.05)
 
 
+@pytest.mark.thorough
 def test_a_draw_knows_nothing_of_the_row_itself_beyond_the_others():
     rng = np.random.default_rng(3)
     z, own = rng.normal(size=(N, 2)), rng.normal(size=N)
@@ -61,6 +63,7 @@ def test_a_draw_knows_nothing_of_the_row_itself_beyond_the_others():
         assert abs(np.corrcoef(rest, own)[0, 1]) < 4 / np.sqrt(N)
 
 
+@pytest.mark.thorough
 def test_the_spread_may_depend_on_the_others():
     rng = np.random.default_rng(1)
     z = rng.uniform(-1, 1, size=(N, 1))
@@ -70,6 +73,7 @@ def test_the_spread_may_depend_on_the_others():
     assert ratio > 2
 
 
+@pytest.mark.thorough
 def test_draws_of_categories_have_the_conditional_shares():
     rng = np.random.default_rng(0)
     z = rng.integers(0, 3, size=(N, 1)).astype(float)
@@ -83,6 +87,7 @@ def test_draws_of_categories_have_the_conditional_shares():
         np.testing.assert_allclose(found, true, atol=4 * np.sqrt(0.25 / (N / 3)))
 
 
+@pytest.mark.thorough
 def test_missing_values_are_drawn_where_they_are_likely():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(N, 1))

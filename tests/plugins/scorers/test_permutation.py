@@ -46,6 +46,7 @@ def test_held_out_regression_is_scikit_learns(halves, models, library, metric):
     np.testing.assert_allclose(ours.details["standard_error"], spread, **exact)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
 @pytest.mark.parametrize("metric", [None, "neg_log_loss", "roc_auc"])
 def test_held_out_classification_is_scikit_learns(cancer, models, library, metric):
@@ -93,6 +94,7 @@ def test_several_responses_agree_with_scikit_learn(halves):
     np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_callable_metric_is_a_scikit_learn_scorer(halves, models):
     X, y, X_test, y_test = halves
     model = models("sklearn").fit(X, y)
@@ -152,6 +154,7 @@ def test_out_of_bag_regression_and_the_metrics_that_are_computed_at_once(halves)
     np.testing.assert_allclose(found.values, same.values, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_group_is_permuted_together(oob_forest, halves):
     forest, X, y = oob_forest
     groups = {"some": ["x0", "x8"], "others": ["x2", "x3", "x4"]}

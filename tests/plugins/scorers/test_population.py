@@ -27,6 +27,7 @@ TRUTH = EFFECTS**2 * [0.5, 1, 1, 1, 1]
 """What the best linear prediction saves: the variance of a feature given the others is .5 for the first one."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scorer", [MPV, CPV])
 def test_the_standard_error_adds_what_permuted_columns_score(scorer):
     X, y = drawn(60, 0)
@@ -119,6 +120,7 @@ def test_intervals_cover_what_a_feature_saves_in_the_population(n):
     assert (widths[3:] < 30 / n).all()  # of no use: narrow, of order 1 / n
 
 
+@pytest.mark.thorough
 def test_few_intervals_cover_it():
     covers, _ = coverage(300, 4, 0)
     assert covers.mean() >= 0.75  # of 20 intervals

@@ -291,6 +291,7 @@ def test_both_ways_give_the_values_leaf_by_leaf(by, n_leaves, n_features, width,
     np.testing.assert_allclose(product, np.einsum("ikc,ic->k", expected, factor[:5]), atol=100 * bound, rtol=0)
 
 
+@pytest.mark.thorough
 def test_a_path_of_more_than_a_thousand_splits_is_followed(by):
     ensemble = random_tree(np.random.default_rng(0), 1500, 3, 1, 1)
     X = np.random.default_rng(1).normal(size=(20, 3))

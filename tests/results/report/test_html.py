@@ -15,6 +15,7 @@ from support.contrast import contrast
 from support.pages import HOSTILE, Reader, is_safe
 
 
+@pytest.mark.thorough
 def test_hostile_names_stay_text():
     text = made(HOSTILE).to_html()
     is_safe(text)

@@ -111,6 +111,7 @@ def test_wrong_use_is_refused():
         debias.plot.ImportanceDisplay.from_audit(audit, max_features=0)
 
 
+@pytest.mark.thorough
 def test_hollow_marks_have_the_colour_of_the_page():
     """White marks would be filled ones on a dark page."""
     page = made(["a", "b", "c"], informative=[True, False, False]).to_html()
