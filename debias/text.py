@@ -234,8 +234,8 @@ def percent_in_table(share: float, decimals: int = 1) -> str:
 
     Examples
     --------
-    >>> [percent_in_table(share) for share in (0.0, 0.0004, 0.217, 0.9996, 1.0, float("nan"))]
-    ['0.0%', '<0.1%', '21.7%', '>99.9%', '100.0%', '-']
+    >>> [percent_in_table(share) for share in (-0.02, -0.0002, 0.0, 0.0004, 0.217, 0.9996, 1.0, float("nan"))]
+    ['-2.0%', '<0.1%', '0.0%', '<0.1%', '21.7%', '>99.9%', '100.0%', '-']
     """
     if math.isnan(share):
         return UNKNOWN
@@ -364,7 +364,7 @@ def p_value_in_words(p_value: float) -> str:
 
 def _percent(share: float, decimals: int, none: str, less: str, more: str, whole: str) -> str:
     step = 0.1**decimals / 100
-    if share < 0:  # not a share, so shown unchanged
+    if share <= -step / 2:  # an estimate may be below 0
         return f"{share:.{decimals}%}"
     if share == 0:
         return none

@@ -450,9 +450,9 @@ def _columns(X: Any, member: Member, rows: Rows) -> tuple[NDArray[np.int64], tup
 
 
 def _sizes(n_features: int, n_unused: int) -> list[int]:
-    """Return the numbers of features that are dropped in the sets that are tried."""
-    sizes = {n_unused + int(np.ceil((n_features - n_unused) * share)) for share in SHARES}
-    return sorted(size for size in sizes if size < n_features)
+    """Return the numbers of features that are dropped in the sets that are tried; the first has all that are unused."""
+    sizes = {n_unused} | {n_unused + int(np.ceil((n_features - n_unused) * share)) for share in SHARES}
+    return sorted(size for size in sizes if 0 < size < n_features)
 
 
 def _asked(columns: Iterable[str], names: tuple[str, ...]) -> list[str]:

@@ -54,17 +54,18 @@ class Part:
     weight: Any = None
     qid: Any = None
 
-    def named(self, names: tuple[str, ...] | None) -> Part:
+    def named(self, names: tuple[str, ...] | None, stored: Callable[[str], str]) -> Part:
         """Return the same rows with the columns that a model knows, as refits and changes need them, which are by name.
 
-        The columns of an array get names. A frame loses the columns of other names, which the model does not use.
+        The columns of an array get names. A frame loses the columns of other names, which the model does not use;
+        `stored` returns a name as the model stores it.
         """
         if names is None or np.ndim(self.X) != 2 or hasattr(self.X, "tocsr"):
             return self
         own = names_of_columns(self.X)
         if own is None:
             return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
-        known = [k for k, name in enumerate(own) if name in set(names)]
+        known = [k for k, name in enumerate(own) if {name, stored(name)} & set(names)]
         if len(names) != len(known) or len(known) == len(own):
             return self
         return replace(self, X=chosen_columns(self.X, np.array(known, dtype=np.int64)))
@@ -189,8 +190,9 @@ class Experiment:
             if observed.rows is None:
                 require_training(model, training)
         column_names = request.feature_names or _known_names(model)
-        training = training.named(column_names)
-        held_out = None if held_out is None else held_out.named(column_names)
+        stored = unwrap(model)[0].ensemble.stored_name
+        training = training.named(column_names, stored)
+        held_out = None if held_out is None else held_out.named(column_names, stored)
         if training.weight is None:
             refuse_forgotten_weights(model, training.y)
         else:

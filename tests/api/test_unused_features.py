@@ -212,6 +212,14 @@ def test_sets_to_drop_are_shares_of_the_features_with_splits_beside_all_others()
             model, table[TEST], Y[TEST], train=(table[TRAIN], Y[TRAIN]), tolerance=0.2, random_state=0
         )
         assert {f"k{k}" for k in range(n_constants)} == set(result.order[:n_constants])
+        assert result.sizes[0] == (model.feature_importances_ == 0).sum() > 0
         return result.sizes
 
     np.testing.assert_array_equal(sizes(40), sizes(0) + 40)
+
+
+def test_a_model_that_splits_on_one_feature_may_lose_all_others():
+    rows = X[["a", "constant"]]
+    model = LGBMRegressor(n_estimators=20, num_leaves=2, verbose=-1, n_jobs=1).fit(rows[TRAIN], Y[TRAIN])
+    result = debias.droppable(model, rows[TEST], Y[TEST], train=(rows[TRAIN], Y[TRAIN]), random_state=0)
+    assert result.columns == ["constant"]

@@ -188,6 +188,15 @@ def test_columns_that_the_model_does_not_know_are_no_part_of_refits(text, drawn,
     np.testing.assert_array_equal(found.null, debias.score(forest, X, y, text, random_state=0).null)
 
 
+def test_names_are_compared_as_lightgbm_stores_them(drawn):
+    X, y = drawn.numeric[["B1", "C1", "N1"]].set_axis(["b 1", "c 1", "n 1"], axis=1), drawn.y
+    model = LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
+    with pytest.warns(debias.DebiasWarning, match="left out: id"):
+        found = debias.score(model, X.assign(id=1), y, "response_permutation(gain, replicates=2)", random_state=0)
+    own = debias.score(model, X, y, "response_permutation(gain, replicates=2)", random_state=0)
+    np.testing.assert_array_equal(found.null, own.null)
+
+
 def test_shadows_of_data_keep_categories_and_missing_values():
     drawn = loh_missing("E1", 100, seed=0)
     found = debias.score(
