@@ -321,6 +321,10 @@ def _time_and_event(y: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    if array.dtype == object:
+        import pandas as pd
+
+        array = np.where(pd.isna(array), np.nan, array)  # pandas' NA is no float
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):

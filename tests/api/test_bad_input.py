@@ -346,8 +346,10 @@ def test_y_of_other_kinds_is_understood_or_refused(fitted, fresh):
     expected = debias.score(fitted["xgboost"], X, y).values
     for other in (list(y), pyarrow.array(y), pd.DataFrame({"y": y}), y.astype("Float64")):
         np.testing.assert_array_equal(debias.score(fitted["xgboost"], X, other).values, expected)
-    with pytest.raises(debias.RowsError, match="missing or infinite in 1 rows"):
-        debias.score(fitted["xgboost"], X, pyarrow.array([None, *y[1:]]))
+    with_missing = y.astype("Float64").mask(np.arange(100) == 0)
+    for other in (pyarrow.array([None, *y[1:]]), with_missing, with_missing.astype(object)):
+        with pytest.raises(debias.RowsError, match="missing or infinite in 1 rows"):
+            debias.score(fitted["xgboost"], X, other)
     with pytest.raises(debias.RowsError, match="different lengths"):
         debias.score(fitted["xgboost"], X, [[1, 2], [3]])
 
