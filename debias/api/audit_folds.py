@@ -287,7 +287,10 @@ def _together(
         correlation = fold_evidence.fold_correlation([f.train for f in tested], [f.test for f in tested], n_rows)
         weight = np.sqrt([fold.test.size for fold in tested])
         scores = [audits[fold.name].tested_scores for fold in tested]
-        evidence = fold_evidence.combine(scores, correlation, weight, how, procedure, seed)
+        choice = fold_evidence.choice_of(
+            _n_varying([audits[fold.name] for fold in tested]), [f.test for f in tested], n_rows, correlation, weight
+        )
+        evidence = fold_evidence.combine(scores, correlation, weight, how, procedure, seed, choice)
         rate = {"alpha": float(procedure.alpha), "error": procedure.error}
         combined = {
             "z": evidence.z,
@@ -303,6 +306,14 @@ def _together(
         notes=(*notes, *_notes(folds, audits)),
         **combined,
     )
+
+
+def _n_varying(audits: list[Audit]) -> int:
+    """Return the number of features that have more than one value in the rows of any fold; all if it is not known."""
+    known = [audit.n_values for audit in audits if audit.n_values is not None]
+    if not known:
+        return len(audits[0].tested_scores.feature_names)
+    return int(np.any([n_values != 1 for n_values in known], axis=0).sum())
 
 
 def _standard_error(

@@ -11,6 +11,9 @@ Among K folds of cross-validation it is 1 / (K - 1), although their test rows ar
 by chance between the rows of fold 1 and fold 2 is learned by model 2 and confirmed by fold 2 of model 1, and the other
 way round. So the sum of the z of K folds has a variance of up to 2 K, and not K. Models whose trees divide the rows in
 different ways share less, so this is an upper limit (docs/folds.md has measured levels).
+
+That is so of a feature that is given. Models choose few of many features, and by rows that are test rows of other
+folds, so the chosen ones go with the response in all rows: :class:`Choice`.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ FEWEST_FOLDS = 3
 LARGEST_FACTOR = 10.0
 """If the variance of the mean is more than this many times that between folds, what the folds have in common hides it:
 about as many rows are held out as are trained on. It is 5.3 for 3 folds."""
+ROUNDING = 1e-9
 LANDAU_LOCATION = 1 - np.euler_gamma + np.log(np.pi / 2)
 """About 0.874: the location of the Landau distribution for one p-value (Wilson 2019, equation 4)."""
 
@@ -63,6 +67,59 @@ class FoldEvidence:
     p_value: NDArray[np.float64]
     p_adjusted: NDArray[np.float64]
     details: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """From how many features models chose those that they use, by rows that are test rows of other folds.
+
+    A noise feature has a large sum of z only if it goes with the response over the test rows of all folds together: for
+    trees that are fixed, the sum has the smaller variance w'R_0 w, and it is compared with w'R w. So the probability
+    that any of the features, used or not, has a sum of z or more is at most
+    ``2 n_features (1 - Phi(z sqrt(w'R w / w'R_0 w)))``.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features with more than one value.
+    ratio : float
+        w'R w / w'R_0 w: 2 for K folds, and 1 where no test row is a training row of an earlier fold.
+    """
+
+    n_features: int
+    ratio: float
+
+    def bound(self, z: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the bound for each z; None where it says nothing: all features are used, or the ratio is 1."""
+        from scipy.special import ndtr
+
+        if self.n_features <= int((z != 0).sum()) or self.ratio < 1 + ROUNDING:
+            return None
+        bound: NDArray[np.float64] = np.minimum(2 * self.n_features * ndtr(-z * np.sqrt(self.ratio)), 1.0)
+        return bound
+
+
+def choice_of(
+    n_features: int,
+    test: Sequence[NDArray[np.int64]],
+    n_rows: int,
+    correlation: NDArray[np.float64],
+    weight: NDArray[np.float64],
+) -> Choice:
+    """Return the choice of the models of folds.
+
+    Parameters
+    ----------
+    n_features : int
+    test, n_rows
+        As for :func:`fold_correlation`.
+    correlation, weight
+        As for :func:`combine`.
+    """
+    tests, *_ = _shared_rows(test, test, n_rows)
+    size = np.sqrt(np.diag(tests))
+    of_fixed_trees = tests / np.outer(size, size)
+    return Choice(n_features, float(weight @ correlation @ weight / (weight @ of_fixed_trees @ weight)))
 
 
 def fold_correlation(
@@ -109,6 +166,7 @@ def combine(
     how: str,
     procedure: Procedure,
     seed: int,
+    choice: Choice | None = None,
 ) -> FoldEvidence:
     """Combine the tests of folds.
 
@@ -127,6 +185,8 @@ def combine(
         The procedure of the tests of the folds.
     seed : int
         Seed of the random pairing of the folds' permutation draws.
+    choice : Choice, optional
+        For the sum. By default the models are taken to use all features.
 
     Returns
     -------
@@ -134,7 +194,7 @@ def combine(
     """
     if how == "harmonic":
         return harmonic_mean(scores, procedure)
-    return sum_of_z(scores, correlation, weight, procedure, seed)
+    return sum_of_z(scores, correlation, weight, procedure, seed, choice)
 
 
 def sum_of_z(
@@ -143,6 +203,7 @@ def sum_of_z(
     weight: NDArray[np.float64],
     procedure: Procedure,
     seed: int,
+    choice: Choice | None = None,
 ) -> FoldEvidence:
     """Test the weighted sum of z over folds; parameters as for :func:`combine`.
 
@@ -150,7 +211,7 @@ def sum_of_z(
     the draws of the folds, one draw of each at a time, which are independent between folds: w'z* / sqrt(w'w). With few
     rows these have the right tails, and step-down max-z uses that features depend on one another. If not, the p-values
     of the folds are turned into normal quantiles, their sum is compared with the normal distribution, and the p-values
-    are adjusted by Holm's method.
+    are adjusted by Holm's method. No p-value is below what the choice of the features allows.
     """
     scale = np.sqrt(weight @ correlation @ weight)
     nulls = [each.null for each in scores if each.null is not None]
@@ -160,16 +221,30 @@ def sum_of_z(
         null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
         pooled = pools(procedure, max(1, int((z != 0).sum())))
         p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
+        p_value, bound = _at_least(p_value, z, choice)
         p_adjusted = p_values.adjusted_by_draws(p_value, procedure.error, z, null)
         details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
     else:
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
-        p_value = upper_tail(z)
+        p_value, bound = _at_least(upper_tail(z), z, choice)
         p_adjusted = p_values.adjusted(p_value, procedure.error, z != 0)
         details = {}
+    if bound is not None and procedure.error == "fwer":
+        p_adjusted = np.maximum(p_adjusted, bound)
     off_diagonal = correlation[~np.eye(len(correlation), dtype=bool)]
     mean = float(off_diagonal.mean()) if off_diagonal.size else 0.0
     return FoldEvidence(z, p_value, p_adjusted, {"method": "sum of z", "correlation": mean, **details})
+
+
+def _at_least(
+    p_value: NDArray[np.float64], z: NDArray[np.float64], choice: Choice | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return p-values that are at least the bound of the choice, divided by the number of used features; the bound."""
+    bound = None if choice is None else choice.bound(z)
+    if bound is None:
+        return p_value, None
+    n_used = max(int((z != 0).sum()), 1)
+    return np.maximum(p_value, bound / n_used), bound
 
 
 def upper_tail(z: NDArray[np.float64]) -> NDArray[np.float64]:

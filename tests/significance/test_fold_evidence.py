@@ -11,6 +11,8 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeri
 from debias.p_values import false_discovery, holm, step_down_max
 from debias.results.scores import Scores
 from debias.significance.fold_evidence import (
+    Choice,
+    choice_of,
     combine,
     fold_correlation,
     harmonic_mean,
@@ -284,3 +286,51 @@ def test_the_standard_error_of_nadeau_and_bengio_would_be_too_small():
     scores = np.stack([rows[:, u].mean(axis=1) * rows[:, t].mean(axis=1) for u, t in zip(train, test, strict=True)])
     theirs = np.sqrt((1 / 4 + 1 / 3) * scores.var(axis=0, ddof=1))
     assert np.sqrt((theirs**2).mean()) < 0.7 * scores.mean(axis=0).std()
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=str)
+def test_the_ratio_is_that_of_the_variances_with_models_that_learn_and_with_fixed_trees(splitter):
+    train, test = parts(splitter)
+    correlation, weight = fold_correlation(train, test, N_ROWS), np.sqrt([part.size for part in test])
+    choice = choice_of(7, test, N_ROWS, correlation, weight)
+    rows = np.zeros((len(test), N_ROWS))
+    for of_fold, part in zip(rows, test, strict=True):
+        of_fold[part] = 1 / np.sqrt(part.size)  # the z of fixed trees is the mean over the test rows, to scale
+    fixed = rows @ rows.T
+    assert choice.ratio == pytest.approx((weight @ correlation @ weight) / (weight @ fixed @ weight))
+    if isinstance(splitter, KFold):
+        assert choice.ratio == pytest.approx(2, rel=0.02)  # folds of 24 rows are not all of one size
+    if isinstance(splitter, TimeSeriesSplit):
+        assert choice.ratio == pytest.approx(1)
+
+
+def test_where_models_choose_few_of_many_features_noise_is_found_no_more_often():
+    """Each model uses the 5 of 200 features of noise that go best with the response in its training rows."""
+    n_sets, n_features, n_folds, n_used, n_draws = 200, 200, 5, 5, 199
+    rng, found = np.random.default_rng(0), {"with choice": 0, "without": 0}
+    train, test = parts(KFold(n_folds), 100)
+    correlation, weight = fold_correlation(train, test, 100), np.ones(n_folds)
+    choice = choice_of(n_features, test, 100, correlation, weight)
+    procedure = Procedure(limits=Permutation(n_draws))
+    for number in range(n_sets):
+        association = rng.normal(size=(100, n_features))
+        folds = []
+        for U, T in zip(train, test, strict=True):
+            learned = association[U].sum(axis=0)
+            used = np.argsort(-np.abs(learned))[:n_used]
+            z, null = np.zeros(n_features), np.zeros((n_draws, n_features))
+            z[used] = np.sign(learned[used]) * association[T][:, used].sum(axis=0) / np.sqrt(T.size)
+            null[:, used] = rng.normal(size=(n_draws, n_used))
+            folds.append(scores_of(z, null))
+        for name, of in (("with choice", choice), ("without", None)):
+            found[name] += (sum_of_z(folds, correlation, weight, procedure, number, of).p_adjusted <= 0.05).any()
+    error = np.sqrt(0.05 * 0.95 / n_sets)
+    assert found["with choice"] / n_sets <= 0.05 + 3 * error
+    assert found["without"] / n_sets > 0.05 + 3 * error  # what the bound is for
+
+
+def test_a_bound_says_nothing_where_all_features_are_used_or_no_test_row_is_a_training_row():
+    z = np.array([3.0, 1.0, 0.0])
+    assert Choice(2, 2.0).bound(z) is None
+    assert Choice(50, 1.0).bound(z) is None
+    np.testing.assert_allclose(Choice(50, 2.0).bound(z), np.minimum(100 * stats.norm.sf(z * np.sqrt(2)), 1))
