@@ -98,7 +98,8 @@ def test_a_policy_names_the_set_and_decides_the_exit_code(files, tmp_path):
         assert done.exit_code == code, done.output
         assert f"The gate {word}" in done.stdout
         assert ('failures="1"' in (tmp_path / f"{name}.xml").read_text()) == (code == 1)
-    undecided = ("--policy", files / "undecided.toml", "--tolerance", "1e-6")
+    # A refit may do better on these rows by chance, as it does with some versions: not at this error rate.
+    undecided = ("--policy", files / "undecided.toml", "--tolerance", "1e-6", "--alpha", "0.0001")
     assert run(files, *undecided, rows="few.csv").exit_code == 4
     assert run(files, *undecided, "--allow-not-judged", "may_drop", rows="few.csv").exit_code == 0
 
