@@ -441,9 +441,8 @@ def n_missing(periods: Sequence[Period | Waiting], begin: int) -> int | None:
     keys = np.array([period.key for period in periods], dtype=np.int64)
     usual = float(np.median(np.diff(keys)))
     if usual == MICROSECONDS_OF_A_DAY:
-        days = np.rint((keys - keys[0]) / MICROSECONDS_OF_A_DAY).astype(
-            np.int64
-        )  # some days have 23 hours where clocks change
+        # Some days have 23 hours where clocks change.
+        days = np.rint((keys - keys[0]) / MICROSECONDS_OF_A_DAY).astype(np.int64)
         expected = np.arange(days[begin], days[-1] + 1)
         if days[-1] >= _TWO_WEEKS:
             expected = expected[np.isin(expected % 7, days % 7)]

@@ -43,6 +43,7 @@ LARGEST_FACTOR = 10.0
 """If the variance of the mean is more than this many times that between folds, what the folds have in common hides it:
 about as many rows are held out as are trained on. It is 5.3 for 3 folds."""
 ROUNDING = 1e-9
+"""A ratio this close to 1 is 1."""
 LANDAU_LOCATION = 1 - np.euler_gamma + np.log(np.pi / 2)
 """About 0.874: the location of the Landau distribution for one p-value (Wilson 2019, equation 4)."""
 
