@@ -76,7 +76,7 @@ class Choice:
 
     A noise feature has a large sum of z only if it goes with the response over the test rows of all folds together: for
     trees that are fixed, the sum has the smaller variance w'R_0 w, and it is compared with w'R w. So the probability
-    that any of the features, used or not, has a sum of z or more is at most
+    that any of the features, used or not, has a sum of z or more is, to first order, at most
     ``2 n_features (1 - Phi(z sqrt(w'R w / w'R_0 w)))``.
 
     Parameters
