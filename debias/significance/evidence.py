@@ -44,6 +44,12 @@ more it had its nominal level (docs/significance.md)."""
 MOST_VALUES = 4e7
 """More rows than FEW_ROWS are permuted only if rows x trees x columns of node values are at most this many: 200
 permutations then take half a minute on one processor."""
+LARGE_BAG = 0.68
+"""Frozen-forest permutations need bags with at most about this share of the rows. With 70 to 90 %, all trees choose
+their splits by nearly the same rows, and the rows that they leave out confirm what is there by chance: the family-wise
+error was .08 to .22 instead of .05 (docs/significance.md). Bootstrap samples have 63 %, and 65 % of 10 rows."""
+SOME_BAGS = 10
+"""The size of bags is that of the first so many trees: bags of other trees are drawn in the same way."""
 MANY_ERRORS = 4.0
 """A correlation of weights and response this many standard errors from 0 is not chance (1 in 16,000)."""
 FEWEST = 4
@@ -56,8 +62,8 @@ NOTHING_FITTED = (
     "the response is the same in all rows of each bag, so no line fits anything. For a classifier, the rows that were "
     "drawn for a tree have one class only: train with weights that leave rows of other classes in the bags"
 )
-TOO_FEW_BLOCKS = (
-    "too few whole blocks are out of bag to test linear effects: hold out whole blocks, and pass rows='held-out' with "
+NO_EFFECTS_OUT_OF_BAG = (
+    "{why}. So linear effects are not tested out of bag: hold out {unit}, and pass rows='held-out' with "
     "train=(X_train, y_train)"
 )
 TWO_GROUPS = ("the rest", "the features that were found")
@@ -124,8 +130,8 @@ class Evidence(Protocol):
     def warn_of_classes(self, log: WarningLog) -> None:
         """Warn of classes whose rows are almost never out of bag."""
 
-    def refuse_few_blocks(self) -> None:
-        """Raise a RowsError if so few rows (whole blocks) are out of bag that permutations are not calibrated."""
+    def refuse_uncalibrated(self) -> None:
+        """Raise a RowsError if permutations are not calibrated: bags are large, or few whole blocks are out of bag."""
 
     def warn(self, method: str, log: WarningLog) -> None:
         """Warn if a test by this method is weak or approximate on these rows."""
@@ -219,10 +225,10 @@ class EvidenceInMemory:
 
     @cached_property
     def should_permute(self) -> bool:
-        """Whether enough blocks are out of bag; for held-out rows, whether few count and all blocks have one size."""
+        """Whether permutations are calibrated; for held-out rows, whether few count and all blocks have one size."""
         rows = self.rows
         if rows.kind == RowsKind.OOB:
-            return rows.paths.evaluated_blocks >= ENOUGH_BLOCKS
+            return self._why_uncalibrated is None
         sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
         if np.ptp(sizes) > 0:
             return False
@@ -239,7 +245,7 @@ class EvidenceInMemory:
         if is_constant(self.rows):
             return CONSTANT
         if self.effects is not None and self.rows.kind == RowsKind.OOB and not self.should_permute:
-            return TOO_FEW_BLOCKS
+            return NO_EFFECTS_OUT_OF_BAG.format(why=self._why_uncalibrated, unit=self._unit_out_of_bag)
         if self.effects is not None and self.effects.fits_nothing:
             return NOTHING_FITTED
         if self.n_independent < FEWEST:
@@ -253,25 +259,21 @@ class EvidenceInMemory:
         classes = np.arange(2) if classes is None else classes
         return too_rare_for_t(np.bincount(codes[self.rows.weight > 0], minlength=classes.size), classes)
 
-    def refuse_few_blocks(self) -> None:
-        """Raise a RowsError if fewer than `ENOUGH_BLOCKS` rows (whole blocks) are out of bag of a tree on average."""
-        if self.rows.kind != RowsKind.OOB or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
+    def refuse_uncalibrated(self) -> None:
+        """Raise a RowsError if permutations are not calibrated on these out-of-bag rows."""
+        if self._why_uncalibrated is None:
             return
-        unit = self._unit_out_of_bag
         raise RowsError(
-            f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average. Permutations are not "
-            f"calibrated with fewer than {ENOUGH_BLOCKS}, and call noise informative too often. Hold out {unit} and "
-            "test on them with rows='held-out', or pass test='conservative'"
+            f"{self._why_uncalibrated}. Permutations are not calibrated then, and call noise informative too often. "
+            f"Hold out {self._unit_out_of_bag} and test on them with rows='held-out', or pass test='conservative'"
         )
 
     def warn(self, method: str, log: WarningLog) -> None:
-        """Warn if too few blocks are out of bag, so that a test has little power, or if neighbours are alike."""
-        if self.rows.kind == RowsKind.OOB and self.rows.paths.evaluated_blocks < ENOUGH_BLOCKS:
-            unit = self._unit_out_of_bag
+        """Warn if permutations are not calibrated, so that a test has little power, or if neighbours are alike."""
+        if self._why_uncalibrated is not None:
             log.warn(
-                f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "
-                f"{ENOUGH_BLOCKS}; the {method} test has little power with so few. To get more power, hold out {unit} "
-                "and test on them with rows='held-out'"
+                f"{self._why_uncalibrated}. Permutations are not calibrated then, and the {method} test has little "
+                f"power. To get more power, hold out {self._unit_out_of_bag} and test on them with rows='held-out'"
             )
         if self.rows.kind != RowsKind.OOB and method != "residuals" and _weights_follow_response(self.rows):
             log.warn(
@@ -282,6 +284,25 @@ class EvidenceInMemory:
         if ("neighbours", 0) not in self.kept:
             self.kept["neighbours", 0] = True
             warn_of_neighbours(self.rows, log)
+
+    @cached_property
+    def _why_uncalibrated(self) -> str | None:
+        """Why permutations are not calibrated on out-of-bag rows; None if they are, and for other rows."""
+        rows = self.rows
+        if rows.kind != RowsKind.OOB:
+            return None
+        if rows.paths.evaluated_blocks < ENOUGH_BLOCKS:
+            return (
+                f"a tree has {rows.paths.evaluated_blocks:.2g} {self._unit_out_of_bag} out of bag on average, less "
+                f"than {ENOUGH_BLOCKS}"
+            )
+        drawn = _share_drawn(rows)
+        if drawn <= LARGE_BAG:
+            return None
+        return (
+            f"the bag of a tree has {drawn:.0%} of the rows, more than {LARGE_BAG:.0%}: all trees choose their splits "
+            "by nearly the same rows, and the few rows out of bag confirm what is there by chance"
+        )
 
     @property
     def _unit_out_of_bag(self) -> str:
@@ -356,6 +377,15 @@ class EvidenceInMemory:
         np.add.at(of_block, block, phi)
         unit = np.maximum(np.abs(of_block).max(axis=0), np.finfo(float).tiny)  # fourth powers stay within floats
         return np.stack([((of_block / unit) ** power).sum(axis=0) for power in range(1, POWERS + 1)])
+
+
+def _share_drawn(rows: Rows) -> float:
+    """Return the mean share of the rows with training weight that are drawn for a tree, whatever blocks they are in."""
+    bags = rows.in_bag
+    assert bags is not None
+    some = min(bags.n_trees, SOME_BAGS)
+    trained = bags.n_rows if bags.excluded is None else int((~bags.excluded).sum())
+    return float(np.mean([np.count_nonzero(bags.multiplicity(tree)) for tree in range(some)])) / max(trained, 1)
 
 
 def _weights_follow_response(rows: Rows) -> bool:

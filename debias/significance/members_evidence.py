@@ -104,7 +104,7 @@ class EvidenceOfMembers:
         reasons = [each.no_verdict(test) for each in self.of_members]
         return None if None in reasons else reasons[0]
 
-    def refuse_few_blocks(self) -> None:
+    def refuse_uncalibrated(self) -> None:
         """Do nothing: the rows are held out."""
 
     def warn(self, method: str, log: WarningLog) -> None:

@@ -79,13 +79,13 @@ class PermutationMethod:
     name: str = "permutation"
 
     def require(self, evidence: Evidence) -> None:
-        """Raise a CompositionError if rows come in batches, a RowsError if too few blocks are out of bag."""
+        """Raise a CompositionError if rows come in batches, a RowsError if it is not calibrated."""
         if not evidence.can_permute:
             raise CompositionError(
                 f"test={self.name!r} permutes the responses of all rows, so it needs all rows at once: pass X and y in "
                 "memory, or test='auto'"
             )
-        evidence.refuse_few_blocks()
+        evidence.refuse_uncalibrated()
 
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog

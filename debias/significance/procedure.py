@@ -147,9 +147,10 @@ class Procedure:
         "residuals": the test of :mod:`debias.significance.residuals`, for held-out rows. "permutation": the response is
         permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the naive standard error, for
         out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for out-of-bag rows (conservative if
-        fewer than 5 whole blocks per tree are out of bag). For held-out rows residuals; where these cannot be tested,
-        permutation if the effective number of rows is at most 2,000 (:mod:`debias.significance.contributions`), else
-        naive. "combined", which "auto" chooses for linear effects: :class:`CombinedMethod`.
+        fewer than 5 whole blocks per tree are out of bag, or bags have more than 68 % of the rows). For
+        held-out rows residuals; where these cannot be tested, permutation if the effective number of rows is at most
+        2,000 (:mod:`debias.significance.contributions`), else naive. "combined", which "auto" chooses for linear
+        effects: :class:`CombinedMethod`.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}

@@ -102,7 +102,7 @@ def response_test(rows: Rows, effects: Effects, *, alpha: float = 0.05, error: s
     reason = evidence.no_verdict("permutation")
     if reason is not None:
         raise RowsError(f"nothing can be tested: {reason}")
-    evidence.refuse_few_blocks()
+    evidence.refuse_uncalibrated()
     refuse_unequal_blocks(rows)
     log = WarningLog(quiet=True)
     evidence.warn("permutation", log)

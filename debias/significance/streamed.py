@@ -199,7 +199,7 @@ class EvidenceInBatches:
             return None
         return too_rare_for_t(sums.s[at], classes)
 
-    def refuse_few_blocks(self) -> None:
+    def refuse_uncalibrated(self) -> None:
         """Do nothing: there are no permutations."""
 
     def warn(self, method: str, log: WarningLog) -> None:

@@ -19,6 +19,7 @@ def rows():
     return X, np.exp(2 * X[0] + 1.5 * rng.normal(size=600))
 
 
+@pytest.mark.filterwarnings("ignore:the bag of a tree has 90% of the rows:debias.DebiasWarning")
 def test_rows_in_every_bag_are_not_evaluated(rows):
     X, y = rows
     trees = DecisionTreeRegressor(min_samples_leaf=5)
