@@ -35,6 +35,7 @@ from debias.rows.classes import class_codes
 from debias.rows.compared_losses import ComparedLosses, compared_losses, queries_to_rank
 from debias.rows.effects import refuse_shared
 from debias.rows.performance import performance_of
+from debias.rows.recognition import recognise
 from debias.rows.request import Request
 from debias.significance.dependent_rows import warn_of_neighbours
 from debias.significance.lost_gain import lost_gain
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from debias.rows.provenance import RowsOption
     from debias.rows.rows import Rows
     from debias.trees.objectives import Objective
+    from debias.warning_log import WarningLog
 
 _TRAIN_OTHERWISE = "Train the model without class weights or resampling, or with stronger regularisation"
 SHARES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
@@ -140,7 +142,8 @@ def droppable(
     Notes
     -----
     Let d be the loss of a refit minus that of the model on a row, and g the loss of the best constant minus that of the
-    model. A set is certified if a one-sided t-test by rows rejects ``mean(d) >= tolerance * mean(g)``. The sets share
+    model. A set is certified if a one-sided t-test by rows, corrected for skewness (Hall 1992), rejects ``mean(d) >=
+    tolerance * mean(g)``. Kinds of rows that are not among the held-out rows count for nothing. The sets share
     `alpha` evenly, and what a certified set had passes on to the next larger one (the fallback procedure: Wiens and
     Dmitrienko 2005; Bretz et al. 2009). The order of the features and the sizes come from the training rows alone. For
     rankers, d and g are differences of the NDCG of a query, and a constant has the mean over all orders; Cox models and
@@ -228,6 +231,11 @@ def droppable(
         warnings=tuple(problem.prepared.log.texts),
     )
     return result if result.certified is None else replace(result, model=refitted[result.certified][1])
+
+
+FEW_MORE = 0.97
+"""Trees that were grown on less than this share of the rows of train= are warned of. With 200 of 2,000 rows, 7 of 8
+sets were certified that lost 8 to 12 % of the gain when these 200 rows were passed."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -368,6 +376,7 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
     else:
         refuse_class_weights(request.model, training)
     refuse_settings_of_columns(request.model)
+    _warn_of_more_rows(rows.train, training, prepared.log)
     prepared.facts.warn_of_dependent_rows()
     if rows.query is None:  # rows of one query are alike, and the tests are by query
         warn_of_neighbours(rows, prepared.log, "bounds are too narrow, and sets are certified too often")
@@ -386,6 +395,22 @@ def _problem(request: Request, groups: Mapping[str, Any] | None) -> _Problem:
     held_out = Part(request.X, request.y, request.sample_weight, request.qid)
     feature = grouping.index[columns_in_X(member, len(columns))]
     return _Problem(prepared=prepared, fewer=fewer, held_out=held_out, at=at, columns=columns, feature=feature)
+
+
+def _warn_of_more_rows(train: Rows | None, training: Part, log: WarningLog) -> None:
+    """Warn if the trees seem to have been grown on some of the training rows: refits are trained on all of them."""
+    if train is None or train.ensemble.averaged or (train.ensemble.count is None and training.weight is not None):
+        return
+    found = recognise(train.ensemble, train.table, train.response)
+    grown = found.n_grown / train.n_rows
+    # Trees that each drew so few of the rows have seen nearly all of them together, and the estimate tells, nearly.
+    if found.share is None or grown > FEW_MORE or found.share > (1 + grown) / 2:
+        return
+    log.warn(
+        f"by the counts of the leaves, the trees were grown on about {found.n_grown:,.0f} of the {train.n_rows:,} rows "
+        "of train=. Refits are trained on all of them, and more rows hide what the features cost: pass the rows that "
+        "the model was trained on, each once. If each tree drew its own rows (subsample), this may be wrong"
+    )
 
 
 def _refuse_untraced(member: Member) -> None:

@@ -182,14 +182,20 @@ class Source:
     def _columns(
         self, path: str, training: bool = False, folds: str | None = None
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, Any]]:
-        """Return X, y, and weights, margins, blocks, queries and folds; training rows need queries only."""
+        """Return X, y, and weights, margins, blocks, queries and folds.
+
+        Training rows have no margins, blocks and folds. They may lack the column of weights: then there were none.
+        """
         frame = self._file(path).read()
         of_rows = {"sample_weight": self.weight, "base_margin": self.base_margin}
         of_rows |= {"blocks": self.blocks, "qid": self.qid}
         of_rows |= {} if folds is None else {"folds": folds}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
         _refuse_two_roles({"--target": self.target, "--weight": self.weight, "--base-margin": self.base_margin})
-        needed = [column for column in (self.target, self.qid) if column is not None] if training else named
+        needed = named
+        if training:
+            weight = self.weight if self.weight in frame.columns else None
+            needed = [column for column in (self.target, weight, self.qid) if column is not None]
         _refuse_absent(path, frame, needed)
         X = frame.drop(columns=[column for column in dict.fromkeys(named) if column in frame.columns])
         self._file(path).refuse_doubtful(frame, [column for column in of_rows.values() if column in needed])

@@ -153,6 +153,7 @@ def _refit_trees(
     params: Mapping[str, Any] | None,
 ) -> Any:
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    X = _with_categories(model, X)
     query = encode_queries(qid, trees_of(model), np.shape(y)[0], several=False) if qid is not None else None
     hook = plugin_manager().hook.debias_refit
     if query is not None:
@@ -167,6 +168,28 @@ def _refit_trees(
             "model of a library that debias can train with, not a file or a conversion of it"
         )
     return refitted
+
+
+def _with_categories(model: Any, X: Any) -> Any:
+    """Return a pandas frame with the labels of the model's categories as categories, as in training.
+
+    Rows of a CSV file have texts and whole numbers in their place, which libraries refuse, or take for numbers.
+    """
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "assign")):
+        return X
+    plain = [name for name, dtype in X.dtypes.items() if str(dtype) != "category"]
+    if not plain or not X.columns.is_unique:
+        return X
+    import pandas as pd
+
+    ensemble = trees_of(model)
+    labels = {ensemble.feature_names[k]: known for k, known in (ensemble.category_labels or {}).items()}
+    as_trained = {}
+    for name in (name for name in plain if name in labels):
+        known = [label for label in labels[name].tolist() if label is not None]
+        others = [value for value in X[name].dropna().unique().tolist() if value not in known]
+        as_trained[name] = pd.Categorical(X[name], categories=[*known, *others])
+    return X.assign(**as_trained) if as_trained else X
 
 
 def _by_query(

@@ -48,6 +48,12 @@ def summary(result: Droppable) -> list[str]:
             f"There are many features, so {result.at_a_time} were dropped at a time, and not one by one. Another order "
             "may allow more."
         )
+    if result.size:
+        rarest = f"1 in {max(result.n_independent // RARE, 1):,}"
+        sentences.append(
+            f"A kind of row that is rarer than {rarest} may not be among these rows. What features do for such rows "
+            "only is not tested."
+        )
     return [*sentences, LIMITS]
 
 
@@ -106,6 +112,8 @@ MOST_NEEDED = 100
 """If more than this many times the rows are needed, their number is not told."""
 MOST_DROPPED_NAMED = 12
 """A set of at most this many features that must not be dropped is named."""
+RARE = 3
+"""Of n rows, a kind of row with a share of 3 / n is missing altogether with a probability of 5 %."""
 LIMITS = (
     "A certificate is about one refitted model: the one without exactly these features, trained on all training rows. "
     "It is not about a part of the set, another model or another tolerance. It holds if the tolerance was chosen "

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
+from debias.results.drop_sentences import of_stopping
 from debias.results.gate_outcome import NAMED, Gate, Result
 from debias.results.policy import RULES, Policy
+from debias.results.sentences import units_alike
 from debias.results.vocabulary import DropStatus, GateStatus
 from debias.text import listed
 
@@ -53,9 +55,21 @@ def _result(result: Droppable, names: list[str]) -> Result:
             f"; {result.sizes.size} sets were tried and share the error rate {result.alpha:g}, for which p = "
             f"{result.p_value[k]:.2g} is too large"
         )
+    if status is DropStatus.CERTIFIED and (doubt := _doubt(result)) is not None:
+        return Result(RULE, GateStatus.NOT_JUDGED, status, limit, f"{reason}; but {doubt}")
     outcome = {
         DropStatus.CERTIFIED: GateStatus.PASSED,
         DropStatus.UNDECIDED: GateStatus.NOT_JUDGED,
         DropStatus.HARMFUL: GateStatus.FAILED,
     }
     return Result(RULE, outcome[status], status, limit, reason)
+
+
+def _doubt(result: Droppable) -> str | None:
+    """Return why a certificate may not hold, if a warning says so; None otherwise."""
+    alike = units_alike(result.warnings)
+    if alike is not None:
+        return f"some {alike} are alike, which the tests take as independent: pass blocks"
+    if of_stopping(result):
+        return "these rows may have chosen the number of trees (early stopping): pass others"
+    return None

@@ -119,12 +119,16 @@ class FewerFeatures:
             if not dropped:
                 raise
             names = listed([self.grouping.names[k] for k in dropped])
+            fewer = (
+                ". Smaller sets may work: pass columns=, or train the model with settings that suit fewer columns, "
+                "such as max_features as a share"
+            )
             hint = (
                 ". If a step names its columns, choose them by type (sklearn.compose.make_column_selector), or pass "
                 "the model inside, with the rows as the steps transform them"
             )
             raise RowsError(
-                f"the model cannot be trained without {names}: {error}{hint if is_wrapper(self.model) else ''}"
+                f"the model cannot be trained without {names}: {error}{hint if is_wrapper(self.model) else fewer}"
             ) from error
 
     def loss(self, fitted: Any, dropped: Sequence[int], rows: NDArray[np.int64]) -> FrozenLoss:

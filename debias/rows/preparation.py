@@ -25,6 +25,7 @@ from debias.rows.response_check import warn_of_another_response, warn_of_shifted
 from debias.rows.rows import Rows
 from debias.rows.shared_pass import SharedPass
 from debias.rows.unseen_categories import note_unseen
+from debias.text import percent
 from debias.trees.ensemble import PLAIN_MEANS
 from debias.trees.routing import Router, row_blocks
 from debias.warning_log import WarningLog
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data.response import Response
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
@@ -117,6 +119,7 @@ def prepare(
         blocks, qid = (None if labels is None else np.asarray(labels)[used] for labels in (blocks, qid))
         query = encode_queries(qid, ensemble, table.n_rows)
     note_unseen(member, table, log, None if is_kept is None else used)
+    _tell_of_responses(ensemble, response, weight, log)
     needs_sums, routed = _node_sums_needed(scorers, ensemble), None
     if not ensemble.averaged:
         routed = SharedPass(ensemble, table, response, weight, needs_sums)
@@ -161,6 +164,26 @@ def prepare(
     if claim.checks_response:
         _check_response(rows, log, member.predicts)
     return rows, log
+
+
+def _tell_of_responses(
+    ensemble: TreeEnsemble, response: Response, weight: NDArray[np.float64], log: WarningLog
+) -> None:
+    """Warn that scores and losses are sums over several responses, and which one has most of their variance."""
+    n_responses = ensemble.n_responses
+    if n_responses == 1 or ensemble.objective.n_response_columns is not None:
+        return
+    text = f"the model has {n_responses} responses: scores and losses are sums over them"
+    values = response.values
+    if ensemble.class_sets is None and values is not None and values.shape[1] == n_responses and weight.any():
+        variance = weight @ (values - np.average(values, axis=0, weights=weight)) ** 2
+        largest = int(variance.argmax())
+        if variance[largest] > 0:
+            text += (
+                f", so one on a larger scale weighs more. Column {largest + 1} of y has "
+                f"{percent(variance[largest] / variance.sum())} of their variance"
+            )
+    log.warn(text)
 
 
 def tell_of_stopping(ensemble: TreeEnsemble, log: WarningLog, *, may_be_these_rows: bool) -> None:

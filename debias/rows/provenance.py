@@ -744,4 +744,10 @@ def _refuse_another_response(
         raise ProvenanceError(
             "train: y has other units than the response the model was trained on, or is transformed: by the values of "
             f"the leaves, it is {few_digits(factor)} times as large. Pass y as in training"
+            + (
+                ", or the weights of training, if there were any: train=debias.Dataset(X_train, y_train, "
+                "sample_weight=...)"
+                if weight is None
+                else ", with the weights of training"
+            )
         )

@@ -10,7 +10,7 @@ import polars
 import pytest
 import scipy.sparse
 from lightgbm import LGBMRegressor
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
@@ -203,6 +203,24 @@ def test_nested_transformers_are_traced_to_their_columns():
     steps = ColumnTransformer([("n", make_pipeline(SimpleImputer(), parts), ["a", "b"]), ("p", PCA(1), ["b", "c"])])
     model = make_pipeline(steps, forest()).fit(NUMBERS, RESPONSE)
     assert debias.score(model, NUMBERS, RESPONSE).feature_names == ("a", "b", "a + b", "b + c")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()),
+        ColumnTransformer([("i", SimpleImputer(), [])], remainder=OneHotEncoder()),
+        SelectKBest(k=1),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_part_without_columns_is_not_fitted_and_says_nothing(part):
+    numbers, texts = make_column_selector(dtype_include="number"), make_column_selector(dtype_exclude="number")
+    steps = ColumnTransformer([("n", StandardScaler(), numbers), ("t", part, texts)])
+    model = make_pipeline(steps, forest()).fit(NUMBERS, RESPONSE)
+    plain = make_pipeline(StandardScaler(), forest()).fit(NUMBERS, RESPONSE)
+    found, expected = (debias.score(each, NUMBERS, RESPONSE).values for each in (model, plain))
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_selector_after_a_vectorizer_names_what_it_keeps():

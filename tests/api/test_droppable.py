@@ -11,7 +11,13 @@ from scipy import stats
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.decomposition import PCA
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor, VotingRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingRegressor,
+)
 from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
@@ -454,3 +460,37 @@ def test_rows_of_subjects_are_told_unless_they_are_passed_in_blocks():
     held_out = Dataset(X[500:], y[500:], blocks=subject[500:])
     in_blocks = debias.droppable(model, held_out, train=(X[:500], y[:500]), columns=["noise 1"])
     assert not any("alike" in text for text in [*in_blocks.warnings, *in_blocks.summary()])
+
+
+def test_more_training_rows_than_the_model_had_are_told(booster):
+    model, X, y = booster
+    with pytest.warns(debias.DebiasWarning, match="grown on about 400 of the 700 rows of train=. Refits"):
+        debias.droppable(model, X[700:], y[700:], train=(X[:700], y[:700]), columns=["noise 1"])
+
+
+@pytest.mark.filterwarnings("ignore:.* of the rows repeat:debias.DebiasWarning")
+def test_the_gate_does_not_judge_on_rows_that_look_alike(booster):
+    model, X, y = booster
+    twice = np.repeat(np.arange(400, 1000), 2)
+    noise = ["noise 1", "noise 2"]
+    found = debias.droppable(model, X.iloc[twice], y[twice], train=(X[:400], y[:400]), columns=noise, tolerance=0.2)
+    assert found.status[0] == "certified"
+    (judged,) = found.check({"may_drop": noise}).results
+    assert judged.status == "not judged"
+    assert judged.reason.endswith("but some rows are alike, which the tests take as independent: pass blocks")
+    assert any("rarer than 1 in 400 may not be among these rows" in text for text in found.summary())
+
+
+def test_a_set_too_large_for_the_settings_of_the_model_is_told_with_what_to_do():
+    X, y = drawn()
+    bagged = BaggingRegressor(n_estimators=10, max_features=3, random_state=0).fit(X[:400], y[:400])
+    with pytest.raises(RowsError, match=r"max_features must be <= n_features\. Smaller sets may work: pass columns="):
+        asked(bagged, X, y, tolerance=0.2)
+
+
+def test_the_response_with_the_largest_variance_is_told():
+    X, y = drawn()
+    both = np.column_stack([y, 100 * X["c"]])
+    model = XGBRegressor(**BOOSTER).fit(X[:400], both[:400])
+    with pytest.warns(debias.DebiasWarning, match="2 responses: .* Column 2 of y has more than 99.9% of"):
+        asked(model, X, both, columns=["noise 1"])

@@ -3,6 +3,7 @@
 import json
 import re
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -130,6 +131,32 @@ def test_training_rows_and_hyper_parameters_are_needed(files):
     done = CliRunner().invoke(main, [*map(str, given), "--train", str(files / "train.csv")])
     assert done.exit_code == 3
     assert "--params FILE" in done.stderr
+
+
+def test_weights_and_categories_of_training_rows_come_from_their_file(tmp_path):
+    """The refit of the shell is that of Python, with the weights of training and texts as categories."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 3)), columns=["a", "b", "noise"])
+    X["town"], X["code"] = rng.choice(["Bonn", "Köln", "Ulm"], 600), rng.choice([10, 20, 30], 600)
+    y = X["a"] + (X["town"] == "Ulm") + (X["code"] == 20) + rng.normal(size=600)
+    weight = np.where(y > 0, 5.0, 1.0)
+    table = X.assign(y=y, weight=weight)
+    table[:300].to_csv(tmp_path / "train.csv", index=False)
+    table[300:].to_csv(tmp_path / "fresh.csv", index=False)
+    labelled = X.astype({"town": "category", "code": "category"})
+    settings = {"n_estimators": 20, "num_leaves": 7, "verbose": -1, "n_jobs": 1}
+    model = lightgbm.LGBMRegressor(**settings).fit(labelled[:300], y[:300], sample_weight=weight[:300])
+    model.booster_.save_model(tmp_path / "model.txt")
+    given = ["drop", *(str(tmp_path / name) for name in ("model.txt", "fresh.csv"))]
+    given += ["--target", "y", "--weight", "weight"]
+    done = CliRunner().invoke(
+        main, [*given, "--train", str(tmp_path / "train.csv"), "--feature", "noise", "--format", "json"]
+    )
+    assert done.exit_code == 0, done.output
+    train = debias.Dataset(labelled[:300], y[:300], sample_weight=weight[:300])
+    fresh = debias.Dataset(labelled[300:], y[300:], sample_weight=weight[300:])
+    expected = debias.droppable(model.booster_, fresh, train=train, columns=["noise"])
+    assert debias.Droppable.from_json(done.stdout).lost == pytest.approx(expected.lost, rel=1e-6)
 
 
 def test_a_ranker_takes_the_column_of_queries_from_both_files(tmp_path):

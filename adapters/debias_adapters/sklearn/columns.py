@@ -302,6 +302,8 @@ def _labels_of_parts(transformer: Any, n_columns: int, after: Labels) -> Labels:
     for name, part, _ in transformer.transformers_:
         inputs = np.arange(n_columns)[transformer._transformer_to_input_indices[name]].tolist()
         outputs = transformer.output_indices_[name]
+        if outputs.stop == outputs.start:  # it may not be fitted: no column was chosen for it
+            continue
         of_part = {k - outputs.start: labels for k, labels in after.items() if outputs.start <= k < outputs.stop}
         known = labels_before(part, len(inputs), of_part)
         found.append({inputs[k]: labels for k, labels in known.items()})

@@ -65,7 +65,6 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         sampled_share=None if bags.drew_bags(model) else 1.0,
         uniform_rows=getattr(model, "_sample_weight", None) is None or not bags.drew_bags(model),
         missing_refusal=missing_refusal(),
-        notes=_notes(model),
     )
     return with_doubt(model, refuse_grown_otherwise(ensemble))
 
@@ -198,11 +197,3 @@ def _flat(value: NDArray[np.float64], class_sets: tuple[NDArray[Any], ...] | Non
     if class_sets is None:
         return value.reshape(len(value), -1)
     return np.concatenate([value[:, k, : classes.size] for k, classes in enumerate(class_sets)], axis=1)
-
-
-def _notes(model: Any) -> tuple[str, ...]:
-    if model.n_outputs_ == 1:
-        return ()
-    return (
-        f"the model has {model.n_outputs_} responses: scores are sums over them, so one on a larger scale weighs more",
-    )

@@ -91,6 +91,9 @@ def _single_steps(transformer: Any, rows: Rows | None, name: str = "") -> Iterat
             yield from _single_steps(part, rows, inside(part_name))
     elif isinstance(transformer, ColumnTransformer):
         for part_name, part, _ in transformer.transformers_:
+            made = transformer.output_indices_[part_name]
+            if made.stop == made.start:  # it may not be fitted: no column was chosen for it
+                continue
             seen = None if rows is None else partial(rows_of_part, transformer, part_name, rows)
             yield from _single_steps(part, seen, inside(part_name))
     else:
