@@ -468,7 +468,9 @@ def test_more_training_rows_than_the_model_had_are_told(booster):
         debias.droppable(model, X[700:], y[700:], train=(X[:700], y[:700]), columns=["noise 1"])
 
 
-@pytest.mark.filterwarnings("ignore:.* of the rows repeat:debias.DebiasWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.* of the rows repeat:debias.DebiasWarning", "ignore:consecutive rows are alike:debias.DebiasWarning"
+)
 def test_the_gate_does_not_judge_on_rows_that_look_alike(booster):
     model, X, y = booster
     twice = np.repeat(np.arange(400, 1000), 2)
