@@ -182,7 +182,10 @@ def _with_categories(model: Any, X: Any) -> Any:
         return X
     import pandas as pd
 
-    ensemble = trees_of(model)
+    try:
+        ensemble = trees_of(model)
+    except DebiasError:  # the refit tells what is wrong with the model
+        return X
     labels = {ensemble.feature_names[k]: known for k, known in (ensemble.category_labels or {}).items()}
     as_trained = {}
     for name in (name for name in plain if name in labels):

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _BATCH = Provenance(RowsKind.HELD_OUT, "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
+NEARLY_ALL = 0.9
+"""If one of several responses has more than this share of their variance, it decides nearly alone."""
 TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
     "importance. Do not base decisions on them"
@@ -169,21 +171,20 @@ def prepare(
 def _tell_of_responses(
     ensemble: TreeEnsemble, response: Response, weight: NDArray[np.float64], log: WarningLog
 ) -> None:
-    """Warn that scores and losses are sums over several responses, and which one has most of their variance."""
+    """Note that scores and losses are sums over several responses; warn if one has nearly all of their variance."""
     n_responses = ensemble.n_responses
     if n_responses == 1 or ensemble.objective.n_response_columns is not None:
         return
-    text = f"the model has {n_responses} responses: scores and losses are sums over them"
+    text, share = f"the model has {n_responses} responses: scores and losses are sums over them", 0.0
     values = response.values
     if ensemble.class_sets is None and values is not None and values.shape[1] == n_responses and weight.any():
         variance = weight @ (values - np.average(values, axis=0, weights=weight)) ** 2
         largest = int(variance.argmax())
         if variance[largest] > 0:
-            text += (
-                f", so one on a larger scale weighs more. Column {largest + 1} of y has "
-                f"{percent(variance[largest] / variance.sum())} of their variance"
-            )
-    log.warn(text)
+            share = variance[largest] / variance.sum()
+            text += ", so one on a larger scale weighs more. "
+            text += f"Column {largest + 1} of y has {percent(share)} of the variance"
+    (log.warn if share > NEARLY_ALL else log.add)(text)
 
 
 def tell_of_stopping(ensemble: TreeEnsemble, log: WarningLog, *, may_be_these_rows: bool) -> None:

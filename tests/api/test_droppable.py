@@ -494,5 +494,5 @@ def test_the_response_with_the_largest_variance_is_told():
     X, y = drawn()
     both = np.column_stack([y, 100 * X["c"]])
     model = XGBRegressor(**BOOSTER).fit(X[:400], both[:400])
-    with pytest.warns(debias.DebiasWarning, match="2 responses: .* Column 2 of y has more than 99.9% of"):
+    with pytest.warns(debias.DebiasWarning, match="2 responses: .* Column 2 of y has more than 99.9% of the"):
         asked(model, X, both, columns=["noise 1"])

@@ -85,6 +85,7 @@ def test_three_classes_with_missing_values_and_weights_agree_with_scikit_learn(m
             np.testing.assert_allclose(ours.values, theirs.importances_mean, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:the model has 2 responses:debias.DebiasWarning")
 def test_several_responses_agree_with_scikit_learn(halves):
     X, y, X_test, y_test = halves
     several, several_test = np.column_stack([y, X[:, 0]]), np.column_stack([y_test, X_test[:, 0]])
