@@ -265,7 +265,8 @@ class EvidenceInMemory:
             return
         raise RowsError(
             f"{self._why_uncalibrated}. Permutations are not calibrated then, and call noise informative too often. "
-            f"Hold out {self._unit_out_of_bag} and test on them with rows='held-out', or pass test='conservative'"
+            f"Hold out {self._unit_out_of_bag} and test on them with rows='held-out', or audit these with "
+            "debias.audit(test='conservative')"
         )
 
     def warn(self, method: str, log: WarningLog) -> None:
