@@ -144,10 +144,9 @@ def audit(
         - "conservative": a t-test with sqrt(2) times the naive standard error, for out-of-bag rows.
         - "naive": a t-test, for held-out rows.
         - "auto": "permutation" for out-of-bag rows, or "conservative" if fewer than 5 rows (whole blocks, if there are
-          blocks) per tree are out of bag, or more than 68 % of the rows are in its bag. For
-          held-out rows "residuals". Where these cannot be tested, ``details["test"]["scores_tested_because"]`` says
-          why, and it is "permutation" if the effective number of rows (of blocks of one size) is at most 2,000, else
-          "naive".
+          blocks) per tree are out of bag, or more than 68 % of the rows are in its bag. For held-out
+          rows "residuals". Where these cannot be tested, ``details["test"]["scores_tested_because"]`` says why, and it
+          is "permutation" if the effective number of rows (of blocks of one size) is at most 2,000, else "naive".
         - None or "none": no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
     dependence : {"auto", True, False}
         Whether to test too: does the response depend on the feature, within the nodes of the trees? The column
