@@ -189,9 +189,9 @@ def _with_categories(model: Any, X: Any) -> Any:
     labels = {ensemble.feature_names[k]: known for k, known in (ensemble.category_labels or {}).items()}
     as_trained = {}
     for name in (name for name in plain if name in labels):
-        known = [label for label in labels[name].tolist() if label is not None]
-        others = [value for value in X[name].dropna().unique().tolist() if value not in known]
-        as_trained[name] = pd.Categorical(X[name], categories=[*known, *others])
+        known = {label: None for label in labels[name].tolist() if label is not None}  # in order
+        categories = known | dict.fromkeys(X[name].dropna().unique().tolist())
+        as_trained[name] = pd.Categorical(X[name], categories=list(categories))
     return X.assign(**as_trained) if as_trained else X
 
 

@@ -49,10 +49,11 @@ def summary(result: Droppable) -> list[str]:
             "may allow more."
         )
     if result.size:
-        rarest = f"1 in {max(result.n_independent // RARE, 1):,}"
+        unit = "block" if result.blocks else "query" if result.units == "held-out queries" else "row"
+        several = "queries" if unit == "query" else f"{unit}s"
         sentences.append(
-            f"A kind of row that is rarer than {rarest} may not be among these rows. What features do for such rows "
-            "only is not tested."
+            f"A kind of {unit} that is rarer than 1 in {max(result.n_independent // RARE, 1):,} may not be among the "
+            f"held-out ones. What features do for such {several} only is not tested."
         )
     return [*sentences, LIMITS]
 

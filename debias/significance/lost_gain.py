@@ -7,7 +7,7 @@ tells. The bounds are all tau that these tests do not reject (as Fieller 1954, J
 B 16, 175-185).
 
 A feature that matters in few rows gives u a long right tail. A sample with few such rows has a mean that is too low and
-a standard error that is too small, so that the plain test certifies in .08 to .16 of samples instead of .05. So t is
+a standard error that is too small, so that the plain test certifies in .08 to .19 of samples instead of .05. So t is
 corrected for the skewness, with Hall's (1992) transformation (Journal of the Royal Statistical Society B 54, 221-228),
 where it makes the test stricter, and has the degrees of freedom of the effective number of rows (of blocks;
 :func:`debias.significance.contributions.effective_number`) less one.

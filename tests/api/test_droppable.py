@@ -480,7 +480,10 @@ def test_the_gate_does_not_judge_on_rows_that_look_alike(booster):
     (judged,) = found.check({"may_drop": noise}).results
     assert judged.status == "not judged"
     assert judged.reason.endswith("but some rows are alike, which the tests take as independent: pass blocks")
-    assert any("rarer than 1 in 400 may not be among these rows" in text for text in found.summary())
+    assert any(
+        "A kind of row that is rarer than 1 in 400 may not be among the held-out ones" in text
+        for text in found.summary()
+    )
 
 
 def test_a_set_too_large_for_the_settings_of_the_model_is_told_with_what_to_do():

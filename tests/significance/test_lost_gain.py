@@ -94,17 +94,15 @@ def test_with_the_rows_that_are_needed_the_test_decides_as_often_as_promised():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "rare", "most"), [(300, 0.023, 0.05), (1000, 0.01, 0.05), (100, 0.05, 0.06), (300, None, 0.06)]
-)
-def test_a_loss_of_few_rows_is_certified_by_error_no_more_often_than_alpha(n, rare, most):
-    """Plain t-tests err in .12, .07, .10 and .09 of such draws: a loss of few rows, or a lognormal one."""
+@pytest.mark.parametrize(("n", "rare"), [(300, 0.023), (1000, 0.01), (100, 0.05), (300, None)])
+def test_a_loss_of_few_rows_is_certified_by_error_no_more_often_than_alpha(n, rare):
+    """Plain t-tests err in .071, .081 and .113 of these draws, and in .074 of those of a lognormal loss: all fail."""
     rng, wrong = np.random.default_rng(n), 0
     for _ in range(2000):
         gain = rng.normal(1.0, 0.5, n)
         risen = 0.05 / rare * (rng.random(n) < rare) if rare else 0.05 * rng.lognormal(-0.5, 1.0, n)
         wrong += lost_gain(risen[:, None], gain, np.ones(n), None, tolerance=0.05, alpha=0.05).p_value[0] <= 0.05
-    assert wrong / 2000 < most + 3 * np.sqrt(0.05 * 0.95 / 2000)
+    assert wrong / 2000 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
 
 
 @pytest.mark.slow
