@@ -134,8 +134,8 @@ class Side:
         metric = metric_of(request.members[0].ensemble)  # before the rows, which take longer
         try:
             (prepared,) = prepared_members(request, [scorer("mdi_oob")])
-        except ProvenanceError as error:
-            raise ProvenanceError(f"{called}: {error}") from None
+        except (ProvenanceError, RowsError) as error:
+            raise type(error)(f"{called}: {error}") from None
         if prepared.rows.kind != RowsKind.HELD_OUT:
             raise ProvenanceError(
                 f"these are training rows of {called}, which has an advantage on them: pass rows that neither model "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "debias compare new.ubj heldout.csv --target outcome --baseline old.ubj --html new.html",
         "debias compare new.ubj heldout.csv --target outcome --baseline old.ubj --policy debias.toml",
     ],
+    refused={name: f"two models are compared without --{name}: leave it out" for name in ("groups", "train", "qid")},
 )
 @input_options()
 @click.option("--baseline", type=MODEL, required=True, help="The older model, to compare with.")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         "debias drop model.ubj heldout.csv --target outcome --train train.csv --params params.json",
         "debias drop model.skops heldout.csv --target outcome --train train.csv \\\n    --feature age --feature zip",
     ],
+    refused={"level": "columns of DATA are dropped: leave --level out"},
 )
 @input_options()
 @click.option(
@@ -148,8 +149,6 @@ def _refuse_unusable(source: Source, features: tuple[str, ...], policy: str | No
     """Refuse options that would have no effect, before the model is loaded."""
     if source.train is None:
         raise click.UsageError("the model is trained again: pass its training rows as --train FILE")
-    if source.level is not None:
-        raise click.UsageError("columns of DATA are dropped: leave --level out")
     if features and policy is not None:
         raise click.UsageError("--policy names the features: leave --feature out")
 

@@ -1,4 +1,4 @@
-"""Output of the commands that check rules: `debias check` and `debias monitor check`."""
+"""Output of the commands that check rules."""
 
 from __future__ import annotations
 
@@ -108,7 +108,18 @@ def not_finished(arguments: Sequence[str]) -> None:
     from debias.results.gate_outcome import junit_of_error
 
     with suppress(OSError):  # the command says why it cannot be written
-        write(paths[-1], junit_of_error(DID_NOT_FINISH))
+        write(paths[-1], junit_of_error(DID_NOT_FINISH, _command_of(arguments)))
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """Return the command of a command line that is not parsed yet."""
+    return " ".join(["debias", *arguments[: 2 if arguments[0] == "monitor" else 1]])
+
+
+def _command_of_context() -> str:
+    """Return the command that runs, by whatever name it was called."""
+    context = click.get_current_context()
+    return f"debias{context.command_path.removeprefix(context.find_root().command_path)}"
 
 
 def _parts(argument: str) -> list[str]:
@@ -139,5 +150,5 @@ def errors_in(junit: str | None) -> Iterator[None]:
             from debias.results.gate_outcome import junit_of_error
 
             cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else DID_NOT_FINISH
-            write(junit, junit_of_error(cause))
+            write(junit, junit_of_error(cause, _command_of_context()))
         raise

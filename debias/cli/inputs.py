@@ -98,9 +98,6 @@ class Source:
         """Return the model, an older one from a file, the rows, and further arguments of `debias.compare`."""
         from debias.models.known_labels import known_by_either
 
-        for name, given in (("--groups", self.groups), ("--train", self.train), ("--qid", self.qid)):
-            if given is not None:
-                raise click.UsageError(f"two models are compared without {name}: leave it out")
         assert self.data is not None
         X, y, of_rows = self._columns(self.data)
         models = [self.load(path) for path in (self.model, baseline)]

@@ -395,7 +395,8 @@ def backfill(
 ) -> None:
     """Add past periods, which HISTORY has of an older model, to the series of a new MODEL.
 
-    DATA has all rows of these periods, the same as those of the older model. Then `debias monitor data-or-model` tells
+    DATA has all rows of these periods, the same as those of the older model. Other periods of DATA, and those up to
+    --trained-until, are left out, and a warning says which. Then `debias monitor data-or-model` tells
     whether the data or the model changed the scores.
 
     Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
@@ -404,6 +405,7 @@ def backfill(
     check_files({"HISTORY": history, **source.files}, {})
     with errors():
         import debias
+        from debias.monitor.backfilling import backfilled
 
         with show_progress(source.progress):
             model, found = source.read_periods(column)
@@ -419,8 +421,7 @@ def backfill(
             ]
             until = None if trained_until == "none" else _period(trained_until, log.path)
             with warnings_at_the_end():
-                number = log.backfill(periods, trained_until=until, like=like, rows=rows)
-        there = len(periods) - number
+                number, there = backfilled(log, periods, until, like, rows)
         click.echo(f"{counted(number, 'period')} added" + (f", {there:,} were there before" if there else ""))
 
 

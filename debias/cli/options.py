@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from debias.cli.inputs import Source
 from debias.cli.tables import is_query
@@ -20,11 +21,27 @@ class Command(click.Command):
     ----------
     examples : sequence of str
         Each may have several lines.
+    refused : mapping of str to str, optional
+        Names of shared options that have no meaning for this command, and the error if one is given. The help leaves
+        them out.
     """
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, examples: Sequence[str] = (), refused: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
         super().__init__(*arguments, **settings)
         self.examples = examples
+        self.refused = dict(refused or {})
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.name in self.refused:
+                parameter.hidden = True
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, unless an option is given that it refuses."""
+        for name, reason in self.refused.items():
+            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(reason, ctx)
+        return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples."""

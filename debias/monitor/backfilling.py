@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import HistoryArgumentError, HistoryError
+from debias.errors import DebiasWarning, HistoryArgumentError, HistoryError
 from debias.monitor.comparing import window_of
 from debias.monitor.times import MICROSECONDS_OF_A_DAY, Moment, is_a_day, positions_of, time_text
 from debias.p_values import holm_of_known
 from debias.results.data_or_model import DataOrModel
 from debias.significance.days_with_memory import difference_of
-from debias.text import counted
+from debias.text import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,31 +26,36 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+NAMED = 5
+"""Number of periods that a message names."""
 SAME_WEIGHT = 1e-9
 """Two sums of the weights of the same rows differ by a smaller share: by rounding errors."""
 
 
-def backfilled(history: History, periods: Iterable[Any], trained_until: Any, like: str | None, rows: Any) -> int:
-    """Add past periods to the series of a new model, as ``History.backfill`` says."""
+def backfilled(
+    history: History, periods: Iterable[Any], trained_until: Any, like: str | None, rows: Any
+) -> tuple[int, int]:
+    """Add past periods to the series of a new model, as ``History.backfill`` says.
+
+    Returns
+    -------
+    n_added, n_there : int
+        Numbers of the periods that were added, and that were there before.
+    """
     with history._reading() as records:
         old = _other(records, history._own, like)
         of_old = records.content.periods(old.id)
         known = {period.at: _size(records, old, period) for period in of_old}
         parts = {period.at: _parts(records, period) for period in of_old}
     seen = _seen(of_old, trained_until)
-    number = 0
+    absent: list[str] = []
+    trained_on: list[str] = []
+    number = n_there = 0
     for at, X, y, further in map(_item, periods):
         moment = Moment.of(at)
-        if moment.text not in known:
-            raise HistoryError(
-                f"{old.label!r} has no period {time_text(moment)}, so the models cannot be compared there: leave it "
-                f"out, or add it to that model first. {counted(number, 'period')} before it stayed in the history"
-            )
-        if moment.text in seen:
-            raise HistoryError(
-                f"period {time_text(moment)} is not after trained_until={trained_until!r}: the new model has seen its "
-                f"rows. Leave it out. {counted(number, 'period')} before it stayed in the history"
-            )
+        if moment.text not in known or moment.text in seen:
+            (trained_on if moment.text in seen else absent).append(time_text(moment))
+            continue
         part = further.get("part")
         if part is not None and part not in parts[moment.text]:
             named = ", ".join(map(repr, filter(None, parts[moment.text]))) or "no parts with names"
@@ -78,7 +84,13 @@ def backfilled(history: History, periods: Iterable[Any], trained_until: Any, lik
                 "it stayed in the history"
             )
         number += added
-    return number
+        n_there += not added
+    reasons = _left_out(absent, trained_on, old.label, trained_until)
+    if reasons and not number + n_there:
+        raise HistoryError(f"no period was added: {'; '.join(reasons)}. Pass periods of {old.label!r} after those")
+    for reason in reasons:
+        warnings.warn(reason, DebiasWarning, stacklevel=3)
+    return number, n_there
 
 
 def data_or_model(
@@ -161,6 +173,19 @@ def _seen(periods: list[Period], trained_until: Any) -> set[str]:
     if key is None:
         raise HistoryArgumentError(f"trained_until={trained_until!r}: there is no period with this label")
     return {period.at for period in periods if period.key <= key}
+
+
+def _left_out(absent: list[str], trained_on: list[str], older: str, trained_until: Any) -> list[str]:
+    """Return which periods were left out, and why."""
+    reasons = []
+    for those, why in (
+        (trained_on, f"the new model has seen the rows of periods up to trained_until={trained_until!r}"),
+        (absent, f"{older!r} has no such periods, so the models cannot be compared there"),
+    ):
+        if those:
+            times = list(dict.fromkeys(those))
+            reasons.append(f"{counted(len(times), 'period')} left out ({listed(times, NAMED)}): {why}")
+    return reasons
 
 
 def _scores(records: Records, series: Series, periods: list[Period], names: tuple[str, ...]) -> Array:

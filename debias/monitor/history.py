@@ -372,15 +372,17 @@ class History:
     ) -> int:
         """Add past periods, which the file has of an older model, to the series of this new model.
 
+        Periods that the older model does not have are left out with a warning.
+
         Parameters
         ----------
         periods : iterable of (at, X, y) or (at, X, y, further)
             Period and all of its rows, as for :meth:`add`; `further` is a dict of `sample_weight`, `base_margin` and
             `part`. With a part, the rows are those of this part of the older model.
         trained_until
-            The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are
-            refused, and all hours of that day if it is a date. None if it was trained on none of them. It must be said,
-            because a single day of a long training is rarely recognised by its rows.
+            The last period whose rows the new model was trained on, as `at` of :meth:`add`: periods up to it are left
+            out with a warning, and all hours of that day if it is a date. None if it was trained on none of them. It
+            must be said, because a single day of a long training is rarely recognised by its rows.
         like : str, optional
             Label of the older model; the only other one by default.
         rows : {"auto", "held-out"}
@@ -394,8 +396,8 @@ class History:
         Raises
         ------
         HistoryError
-            The older model has no such period, or another number of rows or weight in it; a period is not after
-            `trained_until`; or as for :meth:`add`.
+            The older model has another number of rows or weight in a period; no period is after `trained_until` and
+            one of the older model; or as for :meth:`add`.
         ProvenanceError
             The rows look like training rows.
         DebiasError
@@ -420,7 +422,7 @@ class History:
         """
         from debias.monitor.backfilling import backfilled
 
-        return backfilled(self, periods, trained_until, like, rows)
+        return backfilled(self, periods, trained_until, like, rows)[0]
 
     def data_or_model(
         self,

@@ -77,7 +77,11 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     last, waits = changes.last_waiting or changes.last_period, changes.last_waiting is not None
     of_age = [] if rules.max_age_days is None else [result_of_age(last, rules.max_age_days, now, waits)]
     return Gate(
-        (*enough, *of_age, *others), (), tuple(_warnings(changes, rules)), checked=" ".join(windows_in_words(changes))
+        (*enough, *of_age, *others),
+        (),
+        tuple(_warnings(changes, rules)),
+        checked=" ".join(windows_in_words(changes)),
+        command="debias monitor check",
     )
 
 

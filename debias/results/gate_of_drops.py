@@ -29,7 +29,7 @@ def check(result: Droppable, policy: Any) -> Gate:
     unchecked = (f"not checked here, because they are rules for an audit: {', '.join(others)}",) if others else ()
     absent = {feature.name for feature in rules.may_drop if feature.optional} - set(result.feature_names)
     names = [feature.name for feature in rules.may_drop if feature.name not in absent]
-    return Gate((_result(result, names),), (), (*unchecked, *result.warnings))
+    return Gate((_result(result, names),), (), (*unchecked, *result.warnings), command="debias drop")
 
 
 def _result(result: Droppable, names: list[str]) -> Result:

@@ -40,7 +40,8 @@ def check(comparison: ModelComparison, policy: Any) -> Gate:
     named = rules.must_not_save_less
     features = () if named in (None, ALL) else named
     warnings = warnings_of_absent("must_not_save_less", features, comparison.feature_names)  # type: ignore[arg-type]
-    return Gate(tuple(_results(comparison, rules)), (), (*comparison.warnings, *warnings))
+    results = tuple(_results(comparison, rules))
+    return Gate(results, (), (*comparison.warnings, *warnings), command="debias compare")
 
 
 def _results(comparison: ModelComparison, rules: ModelsPolicy) -> Iterator[Result]:

@@ -108,6 +108,8 @@ class Gate:
         Names of rules that need not be judged: see :meth:`allowing`.
     checked : str
         What was checked, in a sentence: the rows, or the model and the windows of a history.
+    command : str
+        The command that makes such a check, for the titles of files.
 
     Notes
     -----
@@ -119,6 +121,7 @@ class Gate:
     warnings: tuple[str, ...] = ()
     allowed: frozenset[str] = frozenset()
     checked: str = ""
+    command: str = "debias check"
 
     def __repr__(self) -> str:
         return short_gate(self)
@@ -145,7 +148,7 @@ class Gate:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``debias check`` and ``debias monitor check``: 0 passed, 1 failed, 4 not judged."""
+        """The exit code of the command: 0 passed, 1 failed, 4 not judged."""
         return EXIT_CODES[self.status]
 
     @property
@@ -226,9 +229,11 @@ class Gate:
         totals["errors"] = str(len(self.not_judged))
         root = ElementTree.Element("testsuites", totals)
         n_skipped = str(len(self.allowed_not_judged))
-        suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped=n_skipped)
+        suite = ElementTree.SubElement(root, "testsuite", totals, name=self.command, skipped=n_skipped)
         for result in self.results:
-            case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name=_for_xml(result.rule))
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=_class_of(self.command), name=_for_xml(result.rule)
+            )
             for kind, those in kinds.items():
                 if result in those:
                     ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
@@ -250,7 +255,7 @@ class Gate:
         ]
         title = f"{self.status.text} ({', '.join(counts)})" if counts else self.status.text
         checked = [f"Checked: {for_markdown(self.checked)}", ""] if self.checked else []
-        lines = [f"## debias check: {title}", "", *checked, *self.to_table(marks=True).to_markdown()]
+        lines = [f"## {self.command}: {title}", "", *checked, *self.to_table(marks=True).to_markdown()]
         if self.warnings:
             lines += ["", "Warnings:", "", *(f"- {for_markdown(text)}" for text in self.warnings)]
         if self.changes:
@@ -263,9 +268,9 @@ class Gate:
 
         No name can end a command or begin another.
         """
-        errors = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
+        errors = [f"::error title={self.command}::{_for_command(_in_line(result))}" for result in self.failures]
         warnings = [*map(_in_line, (*self.not_judged, *self.allowed_not_judged)), *self.warnings]
-        return errors + [f"::warning title=debias check::{_for_command(text)}" for text in warnings]
+        return errors + [f"::warning title={self.command}::{_for_command(text)}" for text in warnings]
 
 
 def result_of_unseen(
@@ -336,14 +341,18 @@ def warnings_of_absent(rule: str, features: Iterable[Feature], names: Sequence[s
             )
 
 
-def junit_of_error(text: str) -> str:
-    """Return JUnit XML for a gate that could not run, or did not finish: one test case with an error."""
+def junit_of_error(text: str, command: str) -> str:
+    """Return JUnit XML for a check that could not run, or did not finish: one test case with an error."""
     totals = {"tests": "1", "failures": "0", "errors": "1"}
     root = ElementTree.Element("testsuites", totals)
-    suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped="0")
-    case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name="debias check")
+    suite = ElementTree.SubElement(root, "testsuite", totals, name=command, skipped="0")
+    case = ElementTree.SubElement(suite, "testcase", classname=_class_of(command), name=command)
     ElementTree.SubElement(case, "error", message=_for_xml(text))
     return _in_full(root)
+
+
+def _class_of(command: str) -> str:
+    return command.replace(" ", ".")
 
 
 def _in_line(result: Result) -> str:

@@ -389,3 +389,15 @@ def test_a_loss_before_calibration_is_called_so_and_passes_no_gate(tmp_path):
         part = slice(50 * day, 50 * day + 50)
         history.add(X[part], answers[part], at=day + 1, rows="held-out")
     assert history.changes(2).loss.metric == "log loss before calibration"
+
+
+def test_an_error_about_the_rows_names_the_model():
+    X, y = draw(3)
+    text, numbers = np.where(y > np.median(y), "yes", "no"), (y > np.median(y)).astype(int)
+    of_text, of_numbers = (
+        RandomForestClassifier(5, random_state=0).fit(X[:250], each[:250]) for each in (text, numbers)
+    )
+    with pytest.raises(RowsError, match="^the model: y has labels that the model never saw: "):
+        debias.compare(of_numbers, X[250:], text[250:], baseline=of_text)
+    with pytest.raises(RowsError, match="^the baseline: y has labels that the model never saw: "):
+        debias.compare(of_text, X[250:], text[250:], baseline=of_numbers)

@@ -67,6 +67,7 @@ def test_the_gate_ends_the_run(files, tmp_path):
     assert rules["max_loss_increase"] == "passed"
     assert done.exit_code == {"passed": 0, "failed": 1}[rules["must_not_save_less: c"]]
     assert "max_loss_increase" in (tmp_path / "gate.xml").read_text()
+    assert 'name="debias compare"' in (tmp_path / "gate.xml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,7 @@ def test_the_gate_ends_the_run(files, tmp_path):
         (["--junit", "x.xml"], "are about rules: give --policy"),
         (["--groups", "rows.csv"], "two models are compared without --groups"),
         (["--train", "rows.csv"], "two models are compared without --train"),
+        (["--qid", "c"], "two models are compared without --qid"),
         (["--rows", "oob"], "--rows oob is not one of"),
     ],
 )

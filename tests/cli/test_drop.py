@@ -98,6 +98,7 @@ def test_a_policy_names_the_set_and_decides_the_exit_code(files, tmp_path):
         done = run(files, "--policy", files / f"{name}.toml", "--junit", tmp_path / f"{name}.xml")
         assert done.exit_code == code, done.output
         assert f"The gate {word}" in done.stdout
+        assert 'name="debias drop"' in (tmp_path / f"{name}.xml").read_text()
         assert ('failures="1"' in (tmp_path / f"{name}.xml").read_text()) == (code == 1)
     # A refit may do better on these rows by chance, as it does with some versions: not at this error rate.
     undecided = ("--policy", files / "undecided.toml", "--tolerance", "1e-6", "--alpha", "0.0001")
@@ -184,3 +185,9 @@ def test_a_ranker_takes_the_column_of_queries_from_both_files(tmp_path):
     done = CliRunner().invoke(main, options)
     assert done.exit_code in (2, 3)
     assert "this is a ranker" in done.stderr
+
+
+def test_the_help_leaves_out_what_is_refused():
+    text = CliRunner().invoke(main, ["drop", "--help"]).output
+    assert "--level" not in text
+    assert "--groups" in text

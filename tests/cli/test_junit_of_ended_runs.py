@@ -43,6 +43,7 @@ def junit(tmp_path, monkeypatch):
 def error_of(path):
     root = ElementTree.parse(path).getroot()
     assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("1", "1", "0")
+    assert root.find("testsuite").get("name") in ("debias check", "debias monitor check", "debias monitor chekc")
     return root.find("testsuite/testcase/error").get("message")
 
 

@@ -383,11 +383,14 @@ def test_a_new_model_gets_the_past_days_and_the_changes_are_divided(run, home, t
     model.fit(X, X["bmi"] + 0.5 * rng.normal(size=800)).save_model(tmp_path / "new.ubj")
     given = ("--target", "y", "--drop", "id", "--period", "day", "--label", "new", "--trained-until")
     past = ("backfill", path, tmp_path / "new.ubj", tmp_path / "past.csv", *given)
-    refused = run(*past, "2026-11-03")
+    refused = run(*past, "2026-11-24")
     assert refused.exit_code == 3
-    assert "is not after" in refused.stderr
+    assert "no period was added: 24 periods left out" in " ".join(refused.stderr.split())
+    part = run(*past, "2026-11-21")
+    assert (part.exit_code, part.stdout) == (0, "3 periods added\n")
+    assert "21 periods left out (2026-11-01, " in " ".join(part.stderr.split())
     done = run(*past, "none")
-    assert (done.exit_code, done.stdout) == (0, "24 periods added\n")
+    assert (done.exit_code, done.stdout) == (0, "21 periods added, 3 were there before\n")
     assert run(*past, "none").stdout == "0 periods added, 24 were there before\n"
     new = debias.History(debias.load_model(tmp_path / "new.ubj"), path)
     expected = new.data_or_model(recent="12d", old="model 1")

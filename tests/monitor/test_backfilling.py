@@ -147,10 +147,15 @@ def test_few_days_before_leave_only_the_model_tested(old, without_a, days):
 
 
 @pytest.mark.thorough
-def test_other_periods_and_other_rows_are_refused_and_those_before_stay(old, retrained, days):
+def test_other_periods_are_left_out_and_other_rows_are_refused(old, retrained, days):
     new = debias.History(retrained, old.path, label="new")
-    with pytest.raises(HistoryError, match="'model 1' has no period 99"):
-        new.backfill([rows_of(days)[0], (99, *days(99))], trained_until=None)
+    with pytest.warns(
+        debias.DebiasWarning, match="1 period left out \\(99\\): 'model 1' has no such periods"
+    ) as caught:
+        assert new.backfill([rows_of(days)[0], (99, *days(99))], trained_until=None) == 1
+    assert len(caught) == 1
+    with pytest.raises(HistoryError, match="no period was added: 2 periods left out \\(98, 99\\)"):
+        new.backfill([(98, *days(98)), (99, *days(99))], trained_until=None)
     with pytest.raises(HistoryError, match="period 1 has 59 rows here and 60 rows"):
         new.backfill([(1, *days(1, 59))], trained_until=None)
     periods = new.periods
@@ -162,11 +167,12 @@ def test_other_periods_and_other_rows_are_refused_and_those_before_stay(old, ret
 
 
 @pytest.mark.thorough
-def test_periods_of_the_training_are_refused(old, retrained, days):
+def test_periods_of_the_training_are_left_out(old, retrained, days):
     new = debias.History(retrained, old.path)
-    with pytest.raises(HistoryError, match="period 3 is not after trained_until=3: .* 0 periods before it"):
-        new.backfill(rows_of(days)[3:5], trained_until=3)
-    assert new.backfill(rows_of(days)[4:6], trained_until=3) == 2
+    with pytest.warns(debias.DebiasWarning, match=r"2 periods left out \(2, 3\): .* up to trained_until=3"):
+        assert new.backfill(rows_of(days)[2:5], trained_until=3) == 1
+    assert new.periods.query("series != 'model 1'").index.tolist() == [4]
+    assert new.backfill(rows_of(days)[4:6], trained_until=3) == 1
     with pytest.raises(HistoryError, match="not of the kind"):
         new.backfill([], trained_until="2026-01-01")
 
@@ -174,14 +180,14 @@ def test_periods_of_the_training_are_refused(old, retrained, days):
 @pytest.mark.parametrize(
     "last", ["2026-01-02", date(2026, 1, 2), np.datetime64("2026-01-02")], ids=lambda last: str(type(last))
 )
-def test_all_hours_of_the_last_day_of_the_training_are_refused(model, retrained, path, days, last):
+def test_all_hours_of_the_last_day_of_the_training_are_left_out(model, retrained, path, days, last):
     of_hours = [(datetime(2026, 1, 1) + timedelta(hours=8 * k), *days(k, 60)) for k in range(7)]
     old = debias.History(model, path)
     for at, X, y in of_hours:
         old.add(X, y, at=at)
     new = debias.History(retrained, path)
     for k in range(6):  # until January 2, 16:00
-        with pytest.raises(HistoryError, match="is not after trained_until="):
+        with pytest.raises(HistoryError, match="the new model has seen the rows of periods up to trained_until="):
             new.backfill(of_hours[k : k + 1], trained_until=last)
     assert new.backfill(of_hours[6:], trained_until=last) == 1
     assert new.backfill(of_hours[4:6], trained_until=datetime(2026, 1, 2)) == 2  # a time is that time
@@ -194,7 +200,7 @@ def test_the_last_label_of_the_training_is_one_of_the_history(model, retrained, 
     new = debias.History(retrained, path)
     with pytest.raises(HistoryError, match="no period with this label"):
         new.backfill([], trained_until="c")
-    with pytest.raises(HistoryError, match="period b is not after trained_until='b'"):
+    with pytest.raises(HistoryError, match=r"left out \(b\): the new model has seen .* trained_until='b'"):
         new.backfill([("b", *days(1))], trained_until="b")
     assert new.backfill([("a", *days(2))], trained_until="b") == 1
 

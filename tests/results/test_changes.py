@@ -389,8 +389,8 @@ def test_a_gate_does_not_pass_if_nothing_failed_and_a_rule_is_not_judged(capsys)
     assert "The gate was not judged: must_not_fade: city." in capsys.readouterr().out
     assert 'errors="1"' in gate.to_junit()
     assert 'failures="0"' in gate.to_junit()
-    assert gate.to_markdown().startswith("## debias check: not judged (1 rule not judged)")
-    assert gate.to_annotations()[0].startswith("::warning title=debias check::must_not_fade: city not judged")
+    assert gate.to_markdown().startswith("## debias monitor check: not judged (1 rule not judged)")
+    assert gate.to_annotations()[0].startswith("::warning title=debias monitor check::must_not_fade: city not judged")
 
 
 def test_what_cannot_be_judged_fails_with_the_reason():
