@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.hooks.contracts import innermost
-from debias.p_values import false_discovery, holm, step_down_max
+from debias.p_values import adjusted, step_down_max
 from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, check_error_rate, check_known, normalise
 
@@ -89,19 +89,23 @@ def threshold(
         normalized = {"normalized": (values / level).tolist()} if level > 0 else {}
         return values, {**details, **normalized, "critical": critical, "threshold": level, "selected": selected}
     p = np.asarray(details["p_value"])
-    if rule == "fwer":
-        adjusted = holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
+    # A feature without splits, such as a constant column, has the same score with every response: it is no test.
+    drawn = None if null is None else np.vstack([details["unadjusted"], null])
+    testable: NDArray[np.bool_] = (values != 0) | (p < 1) if drawn is None else (drawn != 0).any(axis=0)
+    if rule == "fwer" and drawn is not None:
+        p_adjusted = np.ones_like(p)
+        p_adjusted[testable] = _step_down(drawn[:, testable])
     else:
-        adjusted = false_discovery(p, any_dependence=rule == "fdr_by")
-        if null is not None and len(p) / (len(null) + 1) > alpha:
-            few = f"with {len(null)} replicates no single feature of {len(p)} can be selected at alpha={alpha}: "
-            details["warnings"] = [*details.get("warnings", []), f"{few}raise replicates to {int(len(p) / alpha)}"]
-    return values, {**details, "p_adjusted": adjusted, "selected": adjusted <= alpha}
+        p_adjusted = adjusted(p, rule, testable)
+        n_tests = int(testable.sum())
+        if null is not None and n_tests / (len(null) + 1) > alpha:
+            few = f"with {len(null)} replicates no single feature of {n_tests} can be selected at alpha={alpha}: "
+            details["warnings"] = [*details.get("warnings", []), f"{few}raise replicates to {int(n_tests / alpha)}"]
+    return values, {**details, "p_adjusted": p_adjusted, "selected": p_adjusted <= alpha}
 
 
-def _step_down(unadjusted: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return adjusted p-values. The observed scores count as one more draw: under the null all are exchangeable."""
-    every = np.vstack([unadjusted, null])
+def _step_down(every: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return adjusted p-values of the first row; it counts as one more draw: under the null all are exchangeable."""
     spread = every.std(axis=0)
     z = np.divide(every - every.mean(axis=0), spread, out=np.zeros_like(every), where=spread > 0)
     return step_down_max(z[0], z[1:])

@@ -283,6 +283,23 @@ def test_rules_of_thresholds_on_one_run(drawn, forest):
     assert holm.p_adjusted.min() >= 11 / 16
 
 
+@pytest.mark.thorough
+def test_constant_columns_are_no_tests_of_a_threshold():
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.normal(size=(100, 2)), np.ones((100, 38))])
+    y = X[:, 0] + rng.normal(size=100)
+    forest = RandomForestRegressor(5, max_depth=3, random_state=0).fit(X, y)
+    for rule in ("fwer", "fdr", "fdr_by"):
+        text = f"threshold(response_permutation(mdi_oob, replicates=59), rule={rule!r})"
+        found = debias.score(forest, X, y, text, random_state=0)  # 40 tests would need more replicates: no warning
+        assert found.selected.tolist() == [True] + [False] * 39
+        assert (found.p_adjusted[2:] == 1).all()
+    # Benjamini and Yekutieli with two tests, by hand.
+    smaller, larger = sorted(found.p_value[:2])
+    expected = min(1.5 * 2 * smaller, 1.5 * larger)
+    np.testing.assert_allclose(found.p_adjusted[:2].min(), expected)
+
+
 @pytest.mark.filterwarnings("ignore:the time budget ended")
 def test_budgets_and_settled_verdicts_end_a_run(drawn, forest):
     X, y = drawn.numeric, drawn.y
