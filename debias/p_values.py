@@ -225,6 +225,12 @@ def adjusted(p: NDArray[np.float64], error: str, testable: NDArray[np.bool_]) ->
     -------
     array of shape (n_features,)
         1 where a feature cannot be tested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> adjusted(np.array([0.02, 0.5, 1.0]), "fwer", np.array([True, True, False]))
+    array([0.04, 0.5 , 1.  ])
     """
     of_all = np.ones(p.size)
     of_all[testable] = ADJUSTMENTS[error](p[testable])

@@ -399,7 +399,7 @@ RAISES_NOTHING = {
     "debias.trees.leaf_lines.add_lines",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
-        "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"
+        "adjusted", "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"
     )),
     *(f"debias_bench.simulate.{name}" for name in (
         "deng_t1", "deng_t2", "hong_case", "hong_exor", "loh", "loh_missing", "rannum", "strobl"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import DebiasWarning, HistoryArgumentError, HistoryError
 from debias.monitor.comparing import window_of
-from debias.monitor.times import MICROSECONDS_OF_A_DAY, Moment, is_a_day, positions_of, time_text
+from debias.monitor.records import HAS_MARGINS, About
+from debias.monitor.times import IN_WORDS, MICROSECONDS_OF_A_DAY, ZONED, Moment, is_a_day, positions_of, time_text
 from debias.p_values import holm_of_known
 from debias.results.data_or_model import DataOrModel
 from debias.significance.days_with_memory import difference_of
+from debias.significance.period_means import means_of
 from debias.text import counted, listed
 
 if TYPE_CHECKING:
@@ -23,13 +26,18 @@ if TYPE_CHECKING:
     from debias.monitor.history import History
     from debias.monitor.records import Records
     from debias.monitor.store import Period, Series
+    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
 
 NAMED = 5
 """Number of periods that a message names."""
-SAME_WEIGHT = 1e-9
-"""Two sums of the weights of the same rows differ by a smaller share: by rounding errors."""
+SAME = 1e-9
+"""Sums over the same rows differ by a smaller share: by rounding errors."""
+SAME_MEAN = 1e-6
+"""The same for means of a response, which a model may round to single precision."""
+SQUARED = "mean squared error"
+"""The loss of models whose sums tell the mean response."""
 
 
 def backfilled(
@@ -45,20 +53,26 @@ def backfilled(
     with history._reading() as records:
         old = _other(records, history._own, like)
         of_old = records.content.periods(old.id)
-        known = {period.at: _size(records, old, period) for period in of_old}
-        parts = {period.at: _parts(records, period) for period in of_old}
+        known = {period.at: period for period in of_old}
+        waits = {each.at for each in records.content.waiting(old.id)}
+        own = records.series_of(history._own.digest)  # type: ignore[union-attr]
+        of_new = records.content.periods(own.id) if own else []
     seen = _seen(of_old, trained_until)
-    absent: list[str] = []
-    trained_on: list[str] = []
+    kept = [time_text(period.moment) for period in of_new if period.at in seen]
+    left_out: dict[str, list[str]] = {"seen": [], "waits": [], "absent": []}
     number = n_there = 0
     for at, X, y, further in map(_item, periods):
         moment = Moment.of(at)
-        if moment.text not in known or moment.text in seen:
-            (trained_on if moment.text in seen else absent).append(time_text(moment))
+        if moment.text in seen or moment.text not in known:
+            why = "seen" if moment.text in seen else "waits" if moment.text in waits else "absent"
+            left_out[why].append(time_text(moment))
             continue
         part = further.get("part")
-        if part is not None and part not in parts[moment.text]:
-            named = ", ".join(map(repr, filter(None, parts[moment.text]))) or "no parts with names"
+        with history._reading() as records:
+            parts = [each.part for each in records.content.parts(known[moment.text].id)]
+            wanted = None if part not in (None, *parts) else _content(records, old, known[moment.text], part)
+        if wanted is None:
+            named = ", ".join(map(repr, filter(None, parts))) or "no parts with names"
             raise HistoryError(
                 f"period {time_text(moment)} of {old.label!r} has no part {part!r}; it has {named}. "
                 f"{counted(number, 'period')} before it stayed in the history"
@@ -67,25 +81,25 @@ def backfilled(
         with history._reading() as records:
             own = records.series_of(history._own.digest)  # type: ignore[union-attr]
             period = None if own is None else records.period_at(own, moment)
-            there: tuple[float, float] | None = None
-            if own is not None and period is not None:
-                there = _size(records, own, period)
-                if part is not None:
-                    there = _parts(records, period).get(part, 0), 0.0
-        wanted = known[moment.text] if part is None else (parts[moment.text][part], 0.0)
-        if there is None or not _same_size(there, wanted):
+            there = None if own is None or period is None else _content(records, own, period, part)
+        if there is None or not there.is_of_the_rows_of(wanted):
             if added:
                 history.remove(at=at, part=part, series=None if own is None else own.label)
-            n_rows = "rows without responses" if there is None else f"{there[0]:,.0f} rows"
+            n_rows = "rows without responses" if there is None else f"{there.n_rows:,.0f} rows"
             of = "" if part is None else f", part {part!r},"
             raise HistoryError(
-                f"period {time_text(moment)}{of} has {n_rows} here and {wanted[0]:,.0f} rows of {old.label!r}, or "
-                f"other weights: pass the same rows. This period was not added; {counted(number, 'period')} before "
-                "it stayed in the history"
+                f"period {time_text(moment)}{of} has {n_rows} here and {wanted.n_rows:,.0f} rows of {old.label!r}, or "
+                "other weights, or another response: pass the same rows, with the response in the unit of that model. "
+                f"This period was not added; {counted(number, 'period')} before it stayed in the history"
             )
         number += added
         n_there += not added
-    reasons = _left_out(absent, trained_on, old.label, trained_until)
+    reasons = _left_out(left_out, set(kept), old.label, trained_until)
+    if kept:
+        reasons.append(
+            f"{counted(len(kept), 'period')} up to trained_until={trained_until!r} ({listed(kept, NAMED)}) are in the "
+            "series of the new model from before, and are used although it has seen their rows: remove them (remove)"
+        )
     if reasons and not number + n_there:
         raise HistoryError(f"no period was added: {'; '.join(reasons)}. Pass periods of {old.label!r} after those")
     for reason in reasons:
@@ -115,7 +129,7 @@ def data_or_model(
     shared = [k for k in after if _are_same(records, older, periods[k], newer, of_new.get(periods[k].at))]
     if not shared:
         raise HistoryError(
-            f"{newer.label!r} and {older.label!r} have no recent period with the same rows: give the new "
+            f"{newer.label!r} and {older.label!r} have no recent period with the same rows and responses: give the new "
             "model the past periods first (backfill)"
         )
     metrics = {
@@ -134,7 +148,7 @@ def data_or_model(
     first = _scores(records, older, [periods[k] for k in before], names)
     second = _scores(records, older, [periods[k] for k in shared], names)
     third = _scores(records, newer, [of_new[periods[k].at] for k in shared], names)
-    sizes = {k: int(_size(records, older, periods[k])[0]) for k in (*before, *shared)}
+    sizes = {k: int(_content(records, older, periods[k]).n_rows) for k in (*before, *shared)}
     of_data, of_model = difference_of([first, second]), difference_of([third - second])
     p = holm_of_known(np.concatenate([of_data.p_value(), of_model.p_value()]))
     kept = [periods[k] for k in shared]
@@ -164,7 +178,11 @@ def _seen(periods: list[Period], trained_until: Any) -> set[str]:
         return set()
     moment = Moment.of(trained_until)
     if moment.kind != periods[0].kind:
-        raise HistoryArgumentError(f"trained_until={trained_until!r} is not of the kind of the times of this history")
+        zone = " Pass a time with a zone." if periods[0].kind == ZONED else ""
+        raise HistoryArgumentError(
+            f"trained_until={trained_until!r} is not of the kind of the times of this history, which are "
+            f"{IN_WORDS[periods[0].kind]}.{zone}"
+        )
     key = moment.key
     if key is not None and is_a_day(trained_until):
         key += MICROSECONDS_OF_A_DAY - 1  # the model has seen the hours of that day too
@@ -175,15 +193,16 @@ def _seen(periods: list[Period], trained_until: Any) -> set[str]:
     return {period.at for period in periods if period.key <= key}
 
 
-def _left_out(absent: list[str], trained_on: list[str], older: str, trained_until: Any) -> list[str]:
-    """Return which periods were left out, and why."""
+def _left_out(times_of: dict[str, list[str]], kept: set[str], older: str, trained_until: Any) -> list[str]:
+    """Return which periods were left out, and why, without those that the new model has from before."""
     reasons = []
-    for those, why in (
-        (trained_on, f"the new model has seen the rows of periods up to trained_until={trained_until!r}"),
-        (absent, f"{older!r} has no such periods, so the models cannot be compared there"),
+    for name, why in (
+        ("seen", f"the new model has seen the rows of periods up to trained_until={trained_until!r}"),
+        ("waits", f"they wait for their responses in the series of {older!r}"),
+        ("absent", f"{older!r} has no such periods, so the models cannot be compared there"),
     ):
-        if those:
-            times = list(dict.fromkeys(those))
+        times = [each for each in dict.fromkeys(times_of[name]) if each not in kept]
+        if times:
             reasons.append(f"{counted(len(times), 'period')} left out ({listed(times, NAMED)}): {why}")
     return reasons
 
@@ -195,23 +214,54 @@ def _scores(records: Records, series: Series, periods: list[Period], names: tupl
     return np.array([records.scores_and_errors(series, period)[0][places] for period in periods])
 
 
-def _size(records: Records, series: Series, period: Period) -> tuple[float, float]:
-    """Return the number of rows of a period and their weight."""
-    summary = records.summaries(series, [period])[0]
-    return summary.n_rows, summary.weight
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """What tells whether two models have the same rows of a period, or of one part of it."""
+
+    n_rows: float
+    weight: float
+    response: Array | None
+    """Mean of the response, shape (n_outputs,), of a squared error; those of other losses cannot be told from sums."""
+    size: Array | None
+    """Sum of the sizes of the means of response, prediction and residual, shape (n_outputs,)."""
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, n_rows: float, weight: float, means: Array, about: About) -> _Content:
+        """Return it for sums of these means (:class:`debias.rows.period_sums.PeriodSums`)."""
+        if about.metric != SQUARED or ensemble.is_classifier or HAS_MARGINS in about.notes:
+            return cls(n_rows, weight, None, None)
+        start = 0.0 if ensemble.averaged else ensemble.base  # a boosted model has what is left of the response
+        return cls(n_rows, weight, means[0] + start, np.abs(means).sum(axis=0) + np.abs(start))
+
+    def is_of_the_rows_of(self, other: _Content) -> bool:
+        """Return whether number and weight are the same, and the mean response if it is known."""
+        one, another = (np.array([each.n_rows, each.weight]) for each in (self, other))
+        if (np.abs(one - another) > SAME * np.abs(one)).any():
+            return False
+        if self.response is None or other.response is None or self.size is None:
+            return True
+        return self.response.shape != other.response.shape or bool(
+            (np.abs(self.response - other.response) <= SAME_MEAN * self.size).all()
+        )
 
 
-def _parts(records: Records, period: Period) -> dict[str, int]:
-    """Return the numbers of rows of the parts of a period, by name; "" is that without one."""
-    return {part.part: part.n_rows for part in records.content.parts(period.id)}
-
-
-def _same_size(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one[0] == other[0] and abs(one[1] - other[1]) <= SAME_WEIGHT * abs(one[1])
+def _content(records: Records, series: Series, period: Period, part: str | None = None) -> _Content:
+    """Return it for a period, or for one of its parts; without rows if there is no such part."""
+    trees = records.trees(series)
+    if part is None:
+        summary = records.summaries(series, [period])[0]
+        about = About(list(summary.notes), summary.metric, summary.no_loss)
+        return _Content.of(trees.ensemble, summary.n_rows, summary.weight, summary.means, about)
+    for each in records.content.parts(period.id):
+        if each.part == part:
+            state, about = records.state(series, period, each)
+            sums = trees.sums(state)
+            return _Content.of(trees.ensemble, sums.n_rows, sums.total_weight, means_of(sums), about)
+    return _Content(0.0, 0.0, None, None)
 
 
 def _are_same(records: Records, older: Series, period: Period, newer: Series, there: Period | None) -> bool:
-    return there is not None and _same_size(_size(records, older, period), _size(records, newer, there))
+    return there is not None and _content(records, newer, there).is_of_the_rows_of(_content(records, older, period))
 
 
 def _other(records: Records, own: Any, like: str | None) -> Series:

@@ -2,15 +2,17 @@
 
 import html
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from io import StringIO
 
 import numpy as np
 import pytest
+from lightgbm import LGBMRegressor
 from matplotlib.figure import Figure
 from rich.console import Console
 from scipy import stats
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
@@ -173,6 +175,8 @@ def test_periods_of_the_training_are_left_out(old, retrained, days):
         assert new.backfill(rows_of(days)[2:5], trained_until=3) == 1
     assert new.periods.query("series != 'model 1'").index.tolist() == [4]
     assert new.backfill(rows_of(days)[4:6], trained_until=3) == 1
+    with pytest.warns(debias.DebiasWarning, match=r"2 periods up to trained_until=5 \(4, 5\) are in the series"):
+        assert new.backfill(rows_of(days)[6:7], trained_until=5) == 1
     with pytest.raises(HistoryError, match="not of the kind"):
         new.backfill([], trained_until="2026-01-01")
 
@@ -429,3 +433,52 @@ def test_levels_and_power_in_whole_histories(setting):
     power = "" if changed is None else f", data of x0 {data[:, 0].mean():.3f}"
     print(f"{setting}: false data {share:.3f}{power}, model {np.round(model.mean(axis=0), 3)}")
     assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "kind",
+    [
+        XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1),
+        LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1),
+        RandomForestRegressor(10, random_state=0),
+        GradientBoostingRegressor(n_estimators=20, random_state=0),
+        HistGradientBoostingRegressor(max_iter=20),
+    ],
+    ids=lambda kind: type(kind).__name__,
+)
+def test_another_unit_of_the_response_is_refused(old, days, kind):
+    X, y = days(1003, 500)
+    at, rows, response = rows_of(days)[0]
+    assert debias.History(clone(kind).fit(X, y), old.path).backfill([(at, rows, response)], trained_until=None) == 1
+    cents = debias.History(clone(kind).fit(X, 100 * y), old.path)
+    with pytest.raises(HistoryError, match="or another response: pass the same rows, with the response in the unit"):
+        cents.backfill([(at, rows, 100 * response)], trained_until=None, like="model 1")
+    last, rows, response = rows_of(days)[-1]
+    cents.add(rows, 100 * response, at=last)  # add does not know of the other model
+    with pytest.raises(HistoryError, match="no recent period with the same rows and responses"):
+        cents.data_or_model(recent=10, old="model 1")
+
+
+def test_a_part_has_the_same_weights(model, retrained, path, days):
+    X, y = days(1, 60)
+    weight = np.linspace(0.5, 2, 60)
+    debias.History(model, path).add(X, y, at=1, part="A", sample_weight=weight)
+    new = debias.History(retrained, path)
+    with pytest.raises(HistoryError, match="period 1, part 'A', has 60 rows here and 60 rows of .*, or other weights"):
+        new.backfill([(1, X, y, {"part": "A"})], trained_until=None)
+    assert new.backfill([(1, X, y, {"part": "A", "sample_weight": weight})], trained_until=None) == 1
+
+
+def test_periods_that_wait_for_their_responses_are_left_out(model, retrained, path, days):
+    old = debias.History(model, path)
+    old.add(*days(1, 60), at=1)
+    old.add(days(2, 60)[0], at=2)
+    with pytest.warns(debias.DebiasWarning, match=r"1 period left out \(2\): they wait for their responses"):
+        assert debias.History(retrained, path).backfill([(k, *days(k, 60)) for k in (1, 2)], trained_until=None) == 1
+
+
+def test_times_with_a_zone_need_one_in_trained_until(model, retrained, path, days):
+    debias.History(model, path).add(*days(1, 60), at=datetime(2026, 1, 1, tzinfo=UTC))
+    with pytest.raises(HistoryError, match="which are times with a zone. Pass a time with a zone."):
+        debias.History(retrained, path).backfill([], trained_until="2026-01-01")
