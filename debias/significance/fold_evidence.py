@@ -13,7 +13,8 @@ way round. So the sum of the z of K folds has a variance of up to 2 K, and not K
 different ways share less, so this is an upper limit (docs/folds.md has measured levels).
 
 That is so of a feature that is given. Models choose few of many features, and by rows that are test rows of other
-folds, so the chosen ones go with the response in all rows: :class:`Choice`.
+folds, so the chosen ones go with the response in all rows: :class:`Choice`. A feature that some folds do not use was
+left out by them because of these rows, so its sum is compared with that of a feature that all folds use.
 """
 
 from __future__ import annotations
@@ -90,11 +91,18 @@ class Choice:
     n_features: int
     ratio: float
 
-    def bound(self, z: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the bound for each z; None where it says nothing: all features are used, or the ratio is 1."""
+    def bound(self, z: NDArray[np.float64], n_used: int) -> NDArray[np.float64] | None:
+        """Return the bound for each z; None where it says nothing: all models use all features, or the ratio is 1.
+
+        Parameters
+        ----------
+        z : array of shape (n_features,)
+        n_used : int
+            Number of features that all models use.
+        """
         from scipy.special import ndtr
 
-        if self.n_features <= int((z != 0).sum()) or self.ratio < 1 + ROUNDING:
+        if self.n_features <= n_used or self.ratio < 1 + ROUNDING:
             return None
         bound: NDArray[np.float64] = np.minimum(2 * self.n_features * ndtr(-z * np.sqrt(self.ratio)), 1.0)
         return bound
@@ -209,25 +217,27 @@ def sum_of_z(
     """Test the weighted sum of z over folds; parameters as for :func:`combine`.
 
     The statistic is w'z / sqrt(w'R w) with the correlation R. If all folds were permuted, it is compared with sums over
-    the draws of the folds, one draw of each at a time, which are independent between folds: w'z* / sqrt(w'w). With few
-    rows these have the right tails, and step-down max-z uses that features depend on one another. If not, the p-values
+    the draws of the folds, one draw of each at a time, which are independent between folds: w'z* / sqrt(w'w), where w
+    has only the folds that use the feature. With few rows these have the right tails, and step-down max-z uses that
+    features depend on one another. If not, the p-values
     of the folds are turned into normal quantiles, their sum is compared with the normal distribution, and the p-values
     are adjusted by Holm's method. No p-value is below what the choice of the features allows.
     """
     scale = np.sqrt(weight @ correlation @ weight)
+    used_by_all = int(np.all([_present(each.z) != 0 for each in scores], axis=0).sum())
     nulls = [each.null for each in scores if each.null is not None]
     if len(nulls) == len(scores):
         z: NDArray[np.float64] = weight @ np.stack([_present(each.z) for each in scores]) / scale
         # The observed folds share rows and the draws do not, so each sum is divided by its own standard deviation.
-        null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
+        null = _sum_of_draws(nulls, weight, seed)
         pooled = pools(procedure, max(1, int((z != 0).sum())))
         p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
-        p_value, bound = _at_least(p_value, z, choice)
+        p_value, bound = _at_least(p_value, z, choice, used_by_all)
         p_adjusted = p_values.adjusted_by_draws(p_value, procedure.error, z, null)
         details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
     else:
         z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
-        p_value, bound = _at_least(upper_tail(z), z, choice)
+        p_value, bound = _at_least(upper_tail(z), z, choice, used_by_all)
         p_adjusted = p_values.adjusted(p_value, procedure.error, z != 0)
         details = {}
     if bound is not None and procedure.error == "fwer":
@@ -238,10 +248,10 @@ def sum_of_z(
 
 
 def _at_least(
-    p_value: NDArray[np.float64], z: NDArray[np.float64], choice: Choice | None
+    p_value: NDArray[np.float64], z: NDArray[np.float64], choice: Choice | None, used_by_all: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return p-values that are at least the bound of the choice, divided by the number of used features; the bound."""
-    bound = None if choice is None else choice.bound(z)
+    bound = None if choice is None else choice.bound(z, used_by_all)
     if bound is None:
         return p_value, None
     n_used = max(int((z != 0).sum()), 1)
@@ -361,14 +371,16 @@ def standard_error(
 
 
 def _sum_of_draws(nulls: Sequence[NDArray[np.float64]], weight: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """Return weighted sums of one draw of each fold, shape (n_draws, n_features)."""
+    """Return weighted sums of one draw of each fold, shape (n_draws, n_features), in their standard deviations."""
     n_draws = min(map(len, nulls))
     total = np.zeros((n_draws, nulls[0].shape[1]))
+    of_used = np.zeros(total.shape[1])
     for k, null in enumerate(nulls):
         # Folds of one size were permuted by the same orders, so the draws are paired at random.
         order = np.random.default_rng(np.random.SeedSequence([seed, k])).permutation(len(null))
         total += weight[k] * null[order[:n_draws]]
-    return total
+        of_used += weight[k] ** 2 * (null != 0).any(axis=0)
+    return total / np.sqrt(np.where(of_used > 0, of_used, 1.0))
 
 
 def _normal_scores(scores: Scores) -> NDArray[np.float64]:
