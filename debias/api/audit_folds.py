@@ -410,10 +410,15 @@ def _refuse_other_features(audits: dict[str, Audit]) -> None:
         missing, more = [n for n in names if n not in of_fold], [n for n in of_fold if n not in names]
         parts = [f"{fold} has no {listed(missing)}"] if missing else []
         parts += [f"{first} has no {listed(more)}"] if more else []
-        raise RowsError(
-            f"the models of the folds have different features: {' and '.join(parts) or 'they are in another order'}. "
+        why = (
             "Their transformers made other columns from other training rows. Pass level='source' to score the columns "
             "of X, or groups= that every fold has"
+        )
+        if len(of_fold) == len(names) == len(missing):  # such as f0 of XGBoost and x0 of scikit-learn
+            why = "If these are the same columns, train the models on data frames, so that all know them by one name"
+        raise RowsError(
+            f"the models of the folds have different features: {' and '.join(parts) or 'they are in another order'}. "
+            f"{why}"
         )
 
 

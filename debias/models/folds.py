@@ -133,6 +133,12 @@ def folds_of(results: Any, X: Any, y: Any, cv: Any = None, sample_weight: Any = 
     ]
 
 
+_WITHOUT_LABEL = (
+    "If the training rows of this fold do not have these labels, divide the rows so that all folds have them, as "
+    "StratifiedKFold does, and train the models again."
+)
+
+
 @contextmanager
 def about_fold(name: str, if_unfitted: str | None = None) -> Iterator[None]:
     """Put the name of a fold before the message of every error of debias that is raised inside.
@@ -147,6 +153,8 @@ def about_fold(name: str, if_unfitted: str | None = None) -> Iterator[None]:
     except DebiasError as error:
         is_unfitted = isinstance(error, UnsupportedModelError) and "not fitted" in str(error)  # as all adapters say
         why = f". {if_unfitted}" if is_unfitted and if_unfitted is not None else ""
+        if isinstance(error, RowsError) and "labels that the model never saw" in str(error):
+            why = f" {_WITHOUT_LABEL}"
         raise type(error)(f"{name}: {error}{why}") from error
 
 

@@ -673,17 +673,16 @@ def _agreement(audit: FoldsAudit) -> list[str]:
         return []
     found, informative = table["informative_folds"], table["verdict"] == Verdict.INFORMATIVE
     lines = []
+    every_fold = "every fold" if n_folds == len(audit.audits) else "every tested fold"
     if informative.any():
         everywhere = int((found[informative] == n_folds).sum())
         if informative.sum() == 1:
             k = int(found[informative].iloc[0])
-            where = (
-                f"It is {Verdict.INFORMATIVE.phrase} in {'every fold' if k == n_folds else f'{k} of {n_folds} folds'}"
-            )
+            where = f"It is {Verdict.INFORMATIVE.phrase} in {every_fold if k == n_folds else f'{k} of {n_folds} folds'}"
         else:
             how_many = "None" if everywhere == 0 else "All" if everywhere == informative.sum() else f"{everywhere:,}"
             where = (
-                f"{how_many} of them {'is' if everywhere <= 1 else 'are'} {Verdict.INFORMATIVE.phrase} in every fold"
+                f"{how_many} of them {'is' if everywhere <= 1 else 'are'} {Verdict.INFORMATIVE.phrase} in {every_fold}"
             )
         lines.append(f"{where}, each tested by itself.")
     least = found[informative & (found < n_folds)].sort_values(kind="stable")

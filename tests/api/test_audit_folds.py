@@ -576,3 +576,21 @@ def test_a_file_with_a_loss_that_is_not_ours_is_refused(data, splits, forests, c
     change(plain["loss"])
     with pytest.raises(DebiasError, match=message):
         FoldsAudit.from_dict(plain)
+
+
+def test_a_label_that_a_fold_lacks_in_training_is_told_with_what_helps(data, splits):
+    X, y = data
+    label = np.where(np.arange(N_ROWS) < N_ROWS // len(splits), "rare", np.where(y > 0, "high", "low"))
+    parts = [(own, test) for own, test in KFold(len(splits)).split(X)]
+    models = [RandomForestClassifier(5, random_state=0).fit(X.iloc[own], label[own]) for own, _ in parts]
+    with pytest.raises(RowsError, match="^fold 0: y has labels that the model never saw: .* as StratifiedKFold does"):
+        debias.audit_folds(models, X, label, parts, test=None)
+
+
+def test_columns_without_names_have_other_names_in_other_libraries(data, splits):
+    X, y = data[0].to_numpy(), data[1].to_numpy()
+    models = [
+        (XGBRegressor(n_estimators=3) if k else forest()).fit(X[own], y[own]) for k, (own, _) in enumerate(splits)
+    ]
+    with pytest.raises(RowsError, match="If these are the same columns, train the models on data frames"):
+        debias.audit_folds(models, X, y, splits, test=None)

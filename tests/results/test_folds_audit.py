@@ -144,6 +144,7 @@ def test_a_fold_that_tells_nothing_is_left_out_of_the_mean_and_one_that_is_not_t
     scored = made(audits={"a": folds[0], "b": folds[1], "c": untested(folds[2])})
     assert scored.mean == pytest.approx(VALUES.mean(axis=0))
     assert scored.summary()[1] == "The verdicts are from the other 2 folds."
+    assert "1 of them is informative in every tested fold, each tested by itself." in scored.summary()
     alone = made(audits={"a": folds[0], "b": untested(folds[1], True), "c": untested(folds[2], True)})
     assert alone.summary()[1] == "The verdicts and the mean scores are from the other fold."
     two = made(audits={"a": folds[0], "b": untested(folds[1]), "c": untested(folds[2], True)})
