@@ -16,7 +16,7 @@ from debias.p_values import holm_of_known
 from debias.results.data_or_model import DataOrModel
 from debias.significance.days_with_memory import difference_of
 from debias.significance.period_means import means_of
-from debias.text import counted, listed
+from debias.text import counted, few_digits, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,14 +82,13 @@ def backfilled(
             own = records.series_of(history._own.digest)  # type: ignore[union-attr]
             period = None if own is None else records.period_at(own, moment)
             there = None if own is None or period is None else _content(records, own, period, part)
-        if there is None or not there.is_of_the_rows_of(wanted):
+        other = "rows without responses here" if there is None else there.difference(wanted, old.label)
+        if other is not None:
             if added:
                 history.remove(at=at, part=part, series=None if own is None else own.label)
-            n_rows = "rows without responses" if there is None else f"{there.n_rows:,.0f} rows"
             of = "" if part is None else f", part {part!r},"
             raise HistoryError(
-                f"period {time_text(moment)}{of} has {n_rows} here and {wanted.n_rows:,.0f} rows of {old.label!r}, or "
-                "other weights, or another response: pass the same rows, with the response in the unit of that model. "
+                f"period {time_text(moment)}{of} has {other}: pass the same rows, with the response in the same unit. "
                 f"This period was not added; {counted(number, 'period')} before it stayed in the history"
             )
         number += added
@@ -233,16 +232,20 @@ class _Content:
         start = 0.0 if ensemble.averaged else ensemble.base  # a boosted model has what is left of the response
         return cls(n_rows, weight, means[0] + start, np.abs(means).sum(axis=0) + np.abs(start))
 
-    def is_of_the_rows_of(self, other: _Content) -> bool:
-        """Return whether number and weight are the same, and the mean response if it is known."""
-        one, another = (np.array([each.n_rows, each.weight]) for each in (self, other))
-        if (np.abs(one - another) > SAME * np.abs(one)).any():
-            return False
-        if self.response is None or other.response is None or self.size is None:
-            return True
-        return self.response.shape != other.response.shape or bool(
-            (np.abs(self.response - other.response) <= SAME_MEAN * self.size).all()
-        )
+    def difference(self, other: _Content, label: str) -> str | None:
+        """Return in what these rows differ from those of the model with a label; None if they are the same."""
+        if self.n_rows != other.n_rows:
+            return f"{self.n_rows:,.0f} rows here and {other.n_rows:,.0f} rows of {label!r}"
+        if abs(self.weight - other.weight) > SAME * self.weight:
+            return f"a total weight of {few_digits(self.weight, 6)} here and {few_digits(other.weight, 6)} of {label!r}"
+        if self.response is None or other.response is None or self.response.shape != other.response.shape:
+            return None
+        apart = np.abs(self.response - other.response) > SAME_MEAN * np.asarray(self.size)
+        if not apart.any():
+            return None
+        k = int(np.argmax(apart))
+        means = [few_digits(each.response[k], 6) for each in (self, other) if each.response is not None]
+        return f"a mean response of {means[0]} here and {means[1]} of {label!r}"
 
 
 def _content(records: Records, series: Series, period: Period, part: str | None = None) -> _Content:
@@ -261,7 +264,9 @@ def _content(records: Records, series: Series, period: Period, part: str | None 
 
 
 def _are_same(records: Records, older: Series, period: Period, newer: Series, there: Period | None) -> bool:
-    return there is not None and _content(records, newer, there).is_of_the_rows_of(_content(records, older, period))
+    if there is None:
+        return False
+    return _content(records, newer, there).difference(_content(records, older, period), older.label) is None
 
 
 def _other(records: Records, own: Any, like: str | None) -> Series:
