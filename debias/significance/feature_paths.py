@@ -10,6 +10,7 @@ before children.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -76,11 +77,15 @@ class FeaturePaths:
         output = self._output if step.shape[2] < y.shape[1] else np.empty(0, dtype=np.int32)
         splits = (self._first_split, self._above, output)
         block = paths.block if paths.n_blocks < paths.n_rows else np.empty(0, dtype=np.int64)
+        n_places = 2 * int(np.diff(self._first_split)[: self.n_wanted].max(initial=0))
+        own = threading.local()  # megabytes, which the system would make anew for each task
         for section, lists in self._sections():
             arrays = (*lists, *splits, factor, step, y, paths.weight, block, lanes, sums[section])
 
             def add(task: tuple[NDArray[np.int64], int, int], arrays: tuple[Any, ...] = arrays) -> None:
-                feature_path_kernels.moments(*task, *arrays)
+                if not hasattr(own, "at_places"):
+                    own.at_places = np.empty((n_places, step.shape[2] + lanes))
+                feature_path_kernels.moments(*task, *arrays, at_places=own.at_places)
 
             self.threads.map(add, self._tasks(section.stop - section.start))
             del lists, arrays, add  # before the lists of the next section are made

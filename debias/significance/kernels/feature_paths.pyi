@@ -56,4 +56,5 @@ def moments(
     block: NDArray[np.int64],
     lanes: int,
     sums: NDArray[np.float64],
+    at_places: NDArray[np.float64],
 ) -> None: ...

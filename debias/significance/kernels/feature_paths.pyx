@@ -150,6 +150,7 @@ def moments(
     const int64_t[::1] block,
     Py_ssize_t lanes,
     double[:, :, :, ::1] sums,
+    double[:, ::1] at_places,
 ):
     """Write sums of contributions, and of squares of their totals by block, of some columns in parts begin..end.
 
@@ -173,6 +174,8 @@ def moments(
         Block of each row; the rows of a block must be together. Empty: every row is a block.
     lanes : int
     sums : array of shape (n_parts, 2, n_columns, lanes)
+    at_places : array of shape (n_places, step.shape[2] + lanes)
+        Working memory of this thread, with twice as many places as a column has dividing splits, or more.
 
     Notes
     -----
@@ -180,8 +183,6 @@ def moments(
     offset = sum of factor x (difference . mean) over its path. Both are cumulated down the trees, place by place, so
     that a row adds one place for each tree.
     """
-    most = int(np.diff(first_split)[np.asarray(columns)].max(initial=0))
-    cdef double[:, ::1] at_places = np.empty((2 * most, step.shape[2] + lanes))
     cdef double[::1] along = np.empty(y.shape[1] + lanes)
     cdef double[::1] phi = np.empty(lanes)
     cdef double[::1] of_block = np.zeros(lanes)
