@@ -85,7 +85,8 @@ class FeaturePaths:
             def add(task: tuple[NDArray[np.int64], int, int], arrays: tuple[Any, ...] = arrays) -> None:
                 if not hasattr(own, "at_places"):
                     own.at_places = np.empty((n_places, step.shape[2] + lanes))
-                feature_path_kernels.moments(*task, *arrays, at_places=own.at_places)
+                given: tuple[Any, ...] = (*task, *arrays, own.at_places)
+                feature_path_kernels.moments(*given)
 
             self.threads.map(add, self._tasks(section.stop - section.start))
             del lists, arrays, add  # before the lists of the next section are made
