@@ -301,4 +301,4 @@ def _time(call: Callable[[], Any]) -> NDArray[np.float64]:
     return np.array([perf_counter() - clock, process_time() - processor])
 
 
-run = Measurement("significance", 500, _tasks, _parts, _lines).run
+run = Measurement("significance", 300, _tasks, _parts, _lines).run
