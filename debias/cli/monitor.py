@@ -396,8 +396,8 @@ def backfill(
     """Add past periods, which HISTORY has of an older model, to the series of a new MODEL.
 
     DATA has all rows of these periods, the same as those of the older model. Other periods of DATA, and those up to
-    --trained-until, are left out, and a warning says which. Then `debias monitor data-or-model` tells
-    whether the data or the model changed the scores.
+    --trained-until, are left out, and a warning says which. Then `debias monitor data-or-model` tells whether the data
+    or the model changed the scores.
 
     Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
     """

@@ -343,7 +343,7 @@ def warnings_of_absent(rule: str, features: Iterable[Feature], names: Sequence[s
 
 def junit_of_error(text: str, command: str) -> str:
     """Return JUnit XML for a check that could not run, or did not finish: one test case with an error."""
-    totals = {"tests": "1", "failures": "0", "errors": "1"}
+    totals, command = {"tests": "1", "failures": "0", "errors": "1"}, _for_xml(command)  # it may be mistyped
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", totals, name=command, skipped="0")
     case = ElementTree.SubElement(suite, "testcase", classname=_class_of(command), name=command)

@@ -219,9 +219,9 @@ def sum_of_z(
     The statistic is w'z / sqrt(w'R w) with the correlation R. If all folds were permuted, it is compared with sums over
     the draws of the folds, one draw of each at a time, which are independent between folds: w'z* / sqrt(w'w), where w
     has only the folds that use the feature. With few rows these have the right tails, and step-down max-z uses that
-    features depend on one another. If not, the p-values
-    of the folds are turned into normal quantiles, their sum is compared with the normal distribution, and the p-values
-    are adjusted by Holm's method. No p-value is below what the choice of the features allows.
+    features depend on one another. If not, the p-values of the folds are turned into normal quantiles, their sum is
+    compared with the normal distribution, and the p-values are adjusted by Holm's method. No p-value is below what the
+    choice of the features allows.
     """
     scale = np.sqrt(weight @ correlation @ weight)
     used_by_all = int(np.all([_present(each.z) != 0 for each in scores], axis=0).sum())

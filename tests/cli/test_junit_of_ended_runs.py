@@ -104,6 +104,8 @@ def test_only_a_junit_file_that_is_named_once_is_replaced_before_the_run(junit, 
     ):
         not_finished(arguments)
         assert (junit.read_text(), audit.read_text()) == (GREEN, "{}"), arguments
+    not_finished(["\x01\udcff", "--junit", "odd.xml"])  # no command, and no text for XML
+    assert ElementTree.parse(tmp_path / "odd.xml").getroot().get("errors") == "1"
     not_finished(["check", "--junit", "new.xml"])
     assert error_of(tmp_path / "new.xml") == DID_NOT_FINISH
     not_finished(["check", "--junit", "other.xml", "--junit", "gate.xml"])  # the last one counts
