@@ -279,7 +279,9 @@ def of_rest(audit: Audit) -> list[str]:
     if rest is None or set(rest.features) <= set(audit.unused_features):
         return []
     others = "other " if audit.which(Verdict.INFORMATIVE).any() else ""
-    them = f"the {others}{len(rest.features):,} {'tested ' if audit.untested_features else ''}features"
+    n_unused = len(set(rest.features) & set(audit.unused_features))
+    which = f" ({n_unused:,} of them without splits)" if n_unused else ""
+    them = f"the {others}{len(rest.features):,} {'tested ' if audit.untested_features else ''}features{which}"
     if rest.p_value is None:
         return [f"{them.capitalize()} were not tested together: {rest.untested_because}."]
     p = p_value_in_words(rest.p_value)

@@ -145,28 +145,30 @@ def nothing_matters(facts, none, none_of, condition):
     all_or_none(facts, None, None, none, none_of)
 
 
-def informative_rest(facts, others, n, tested, p, condition):
-    rest(facts, others, n, tested)
+def informative_rest(facts, others, n, tested, unused, p, condition):
+    rest(facts, others, n, tested, unused)
     p_value(facts, p)
     assert facts.rest["p_value"] <= facts.test["alpha"]
     headline_condition(facts, condition)
 
 
-def unconfirmed_rest(facts, others, n, tested, p):
-    rest(facts, others, n, tested)
+def unconfirmed_rest(facts, others, n, tested, unused, p):
+    rest(facts, others, n, tested, unused)
     p_value(facts, p)
     assert facts.rest["p_value"] > facts.test["alpha"]
 
 
-def untested_rest(facts, others, n, tested, reason):
-    rest(facts, others, n, tested)
+def untested_rest(facts, others, n, tested, unused, reason):
+    rest(facts, others, n, tested, unused)
     made = "this audit was made without such a test. Audit the model again"
     assert reason == facts.rest.get("untested_because", made)
     assert "p_value" not in facts.rest
 
 
-def rest(facts, others, n, tested):
+def rest(facts, others, n, tested, unused):
     assert whole(n) == len(facts.noise) >= 2
+    without_splits = facts.tested_scores.details.get("unused_features", [])
+    assert whole(unused or "0") == sum(name in without_splits for name in facts.noise)
     assert (others is None) == (len(facts.informative) == 0)
     assert tested is None
 
@@ -405,7 +407,7 @@ EVERY = r"(The only feature is|Both features are|All ([\d,]+) features are)"
 NONE = r"(The only feature is not|Neither feature is|None of the ([\d,]+) features is) informative"
 HOW_MANY = rf"(?:([\d,]+) of ([\d,]+) features (is|are) not confirmed alone|{EVERY} informative|{NONE})"
 COUNT = rf"(?:([\d,]+) of ([\d,]+) features (is|are)|{EVERY})"
-REST = r"[Tt]he (other )?([\d,]+) (tested )?features"
+REST = r"[Tt]he (other )?([\d,]+) (tested )?features(?: \(([\d,]+) of them without splits\))?"
 HEADLINE = {
     rf"{COUNT} informative(, (?:if|but) [a-z ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
     rf"{NONE}(, (?:if|but) [a-z ]+)?\.": nothing_matters,
