@@ -200,6 +200,7 @@ def audit_folds(
     proven_by = {name: of_rows[name] for name in ("sample_weight", "base_margin", "qid")}
     proofs = prove_folds(found, rows.X, rows.y, **proven_by)
     folds = [proof.fold for proof in proofs]  # with the training rows that are proven
+    _refuse_few_rows(max(fold.test.size for fold in folds))
     settings: dict[str, Any] = {"groups": groups, "level": level, "random_state": seed, "n_jobs": n_jobs}
     audits: dict[str, Audit] = {}
     named = None if interactions is None else _named(interactions)
@@ -386,16 +387,20 @@ def _divided_blocks(folds: list[Fold], block: NDArray[np.int64] | None) -> tuple
     )
 
 
+def _refuse_few_rows(largest: int) -> None:
+    """Refuse folds that are too small to tell anything about the features, such as those of LeaveOneOut."""
+    if largest < FEWEST:
+        raise RowsError(
+            f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST} tell nothing "
+            "about the features: train the models with fewer and larger folds, such as cv=5"
+        )
+
+
 def _refuse_silence(audits: dict[str, Audit]) -> None:
     """Refuse folds of which none tells anything about the features."""
     if all(tell_nothing(of_fold.tested_scores) for of_fold in audits.values()):
         name, of_fold = next(iter(audits.items()))
-        largest = max(each.tested_scores.n_rows or 0 for each in audits.values())
-        if largest < FEWEST:
-            raise RowsError(
-                f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST} tell nothing "
-                "about the features: train the models with fewer and larger folds, such as cv=5"
-            )
+        _refuse_few_rows(max(each.tested_scores.n_rows or 0 for each in audits.values()))
         raise RowsError(f"none of the folds tells anything about the features; {name}: {of_fold.untested_because}")
 
 

@@ -202,7 +202,7 @@ class Member:
             return None
         return (
             f"the {counts[most]} columns that the transformers make of {self.columns.names[most]!r} are one row: their "
-            "scores are summed. level='model' shows them one by one"
+            "scores are summed. debias.audit(..., level='model') shows them one by one"
         )
 
     def grouping(self, groups: Any, ensemble: TreeEnsemble) -> Grouping:

@@ -326,8 +326,7 @@ def test_folds_that_all_tell_nothing_are_refused_with_the_reason(data, splits):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:nothing was tested:debias.DebiasWarning")
-def test_folds_of_one_row_are_refused_with_what_to_do(data):
+def test_folds_of_one_row_are_refused_with_what_to_do_and_without_a_warning_for_each(data):
     X, y = data[0][:12], data[1][:12]
     splits = list(LeaveOneOut().split(X))
     with pytest.raises(RowsError, match="no fold has more than 1 test row, .* fewer and larger folds"):
