@@ -142,10 +142,9 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw debiased shares with their intervals, and what the model reports, the largest on top."""
     features, n_left = drawn_features(audit, most)
     place, verdicts = np.arange(len(features)), audit.verdict
-    total = np.maximum(audit.tested_scores.values, 0.0).sum() or 1.0
-    if audit.tested_scores.standard_error is not None:
-        interval = audit.tested_scores.interval().to_numpy()[features] / total
-        for row, (lower, upper) in enumerate(interval):
+    intervals = share_intervals(audit)
+    if intervals is not None:
+        for row, (lower, upper) in enumerate(intervals[features]):
             verdict = verdicts[features[row]]
             if verdict is Verdict.UNTESTED and audit.tested:
                 continue
@@ -160,9 +159,21 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     axes.set_xlabel("share of the importance")
 
 
+def share_intervals(audit: Audit) -> NDArray[np.float64] | None:
+    """Return 95% intervals of the scores, divided by what the shares are divided by, shape (n_features, 2).
+
+    None if the scores have no intervals, or if no score is above 0: then there is nothing that they are shares of.
+    """
+    total = np.maximum(audit.tested_scores.values, 0.0).sum()
+    if not audit.tested_scores.has_intervals or total == 0:
+        return None
+    intervals: NDArray[np.float64] = audit.tested_scores.interval().to_numpy() / total
+    return intervals
+
+
 def interval_differs(audit: Audit) -> NDArray[np.bool_]:
     """Return for each feature whether its interval excludes 0 and its verdict is not informative, or the reverse."""
-    if not audit.tested or not audit.tested_scores.has_intervals:
+    if not audit.tested or share_intervals(audit) is None:
         return np.zeros(audit.share.size, dtype=bool)
     above = audit.tested_scores.interval()["lower"].to_numpy() > 0
     differs: NDArray[np.bool_] = (above != audit.which(Verdict.INFORMATIVE)) & ~audit.which(Verdict.UNTESTED)
@@ -490,7 +501,7 @@ def note_of_plot(audit: Audit, kind: str) -> str:
     if kind == "bar":
         return f"Bar: debiased share {rows}. {verdicts}"
     marks = f"Filled marker: debiased share {rows}."
-    if audit.tested_scores.standard_error is None:
+    if share_intervals(audit) is None:
         return f"{marks} {verdicts}"
     line = "Line: its 95% interval, each feature alone, splits fixed."
     beside = " A line that excludes 0 alone is no verdict." if audit.tested else ""

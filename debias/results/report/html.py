@@ -187,12 +187,12 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     ]
     table = Table.of(frame, shown_columns, {"share": "debiased"})
     extra: dict[str, list[Column]] = {"share": []}
-    if scores.has_intervals:
-        bounds = scores.interval().to_numpy()[features] / (np.maximum(scores.values, 0.0).sum() or 1.0)
+    bounds = figures.share_intervals(audit)
+    if bounds is not None:
         title = "95% interval, splits fixed"
         intervals = [
             UNKNOWN if name in audit.untested_features else f"{lower:z.1%} to {upper:z.1%}"
-            for name, (lower, upper) in zip(names, bounds, strict=True)
+            for name, (lower, upper) in zip(names, bounds[features], strict=True)
         ]
         extra["share"].append(Column(title, title, intervals))
     if audit.n_values is not None:
@@ -241,9 +241,7 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
 
 
 def _about_shares(audit: Audit) -> str:
-    interval = (
-        " with its 95% confidence interval (splits fixed)" if audit.tested_scores.standard_error is not None else ""
-    )
+    interval = "" if figures.share_intervals(audit) is None else " with its 95% confidence interval (splits fixed)"
     about = f"Debiased share of each feature (filled marker){interval}"
     if audit.reported_unseen is not None:
         about += (

@@ -258,3 +258,17 @@ def test_a_new_figure_has_a_title_and_says_what_its_marks_are():
     mine = Figure()
     audit.plot(ax=mine.subplots())
     assert mine.get_suptitle() == mine.get_supxlabel() == ""
+
+
+def test_shares_of_which_none_is_above_0_have_no_intervals():
+    from matplotlib.figure import Figure
+
+    audit = made(["a", "b", "c"])
+    scores = replace(audit.tested_scores, values=-np.abs(audit.tested_scores.values) - 1)
+    nothing = replace(audit, scores={**audit.scores, audit.tested_scorer: scores})
+    assert "95% interval, splits fixed" in audit.to_html()
+    assert "95%" not in nothing.to_html()
+    axes = Figure().subplots()
+    figures.draw_shares(nothing, axes)
+    assert np.abs(axes.get_xlim()).max() < 2  # shares of the report alone
+    assert "interval" not in figures.note_of_plot(nothing, "interval")
