@@ -28,6 +28,7 @@ from debias.results.sentences import doubts, on_unseen_rows, reports_anything, s
 from debias.results.stored import check_audit
 from debias.results.untested import FEATURES
 from debias.results.vocabulary import (
+    AS_ESTIMATED,
     GROUPS_OF_ROWS,
     REPEATED,
     UNCOUNTED,
@@ -231,8 +232,9 @@ def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
     level = next((name for name in levels if status in PROVENANCE[name]), None)
     reason = str(audit.tested_scores.provenance["detail"])
     if wanted is None:
-        if level is None or level == "stated":
-            hint = f'{reason}; to accept such rows, set min_provenance = "stated" in the policy'
+        accepting = "unknown" if level == "unknown" else "stated"
+        if level is None or level == "stated" or f"are training rows, {AS_ESTIMATED}" in reason:
+            hint = f'{reason}; to accept such rows, set min_provenance = "{accepting}" in the policy'
             yield Result.of("min_provenance", False, level or status, ">= unknown", hint)
         elif level == "unknown":
             yield Result.of("min_provenance", True, level, ">= unknown", reason)

@@ -26,6 +26,7 @@ from debias.results.fields import (
     whole_numbers,
     without_version,
 )
+from debias.results.sentences import part_like_training
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import LIKE_TRAINING, UNPROVEN, Confirmation
 from debias.text import counted, listed, named_together, percent
@@ -292,6 +293,9 @@ class Interactions(ReportedResult):
         status = self.provenance.get("status")
         if status == LIKE_TRAINING:
             return ", but the rows look like training rows"
+        part = part_like_training(self.provenance)
+        if part is not None:
+            return f", but {part} of the rows look like training rows"
         return ", if none of the rows is a training row" if status in UNPROVEN else ""
 
     def summary(self) -> list[str]:

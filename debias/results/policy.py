@@ -71,7 +71,8 @@ class Policy:
         What must be known about the rows. "checked": held-out rows that do not look like training rows, which is the
         highest level for held-out rows; "rows proven": also the test rows of a fold, if it is proven that the model
         was trained on the others; "proven": training rows scored out of bag. Without this rule, rows fail if
-        they look like training rows and only the user says that they are held out; "stated" accepts them.
+        they look like training rows and only the user says that they are held out; "stated" accepts them. They fail
+        too if a part of them are training rows by the leaf counts (p < .01); "unknown" accepts them.
     max_shift : float
         Largest difference between these rows and the training rows at the splits on any one feature. It is an effect
         size from 0 (no difference beyond chance) to 2; 0.1 is small, 0.3 is medium, 0.5 is large.

@@ -16,6 +16,7 @@ from debias.lines_note import LINES
 from debias.results import untested
 from debias.results.performance import ROWS_DIFFER
 from debias.results.vocabulary import (
+    AS_ESTIMATED,
     BEFORE_CALIBRATION,
     DEPENDENCE,
     ERROR_RATE_OF_INFLATION,
@@ -187,13 +188,26 @@ def condition(audit: Audit, *, named: bool) -> str:
     """Return the clause for held-out rows that may be training rows; `named` if the sentence has named the rows."""
     if audit.tested_scores.unproven_because is None:
         return ""
-    like_training = audit.tested_scores.provenance["status"] == LIKE_TRAINING
+    provenance = audit.tested_scores.provenance
+    like_training = provenance["status"] == LIKE_TRAINING
     if audit.tested_scores.n_rows == 1:
         row = "it" if named else "the row"
         return f", but {row} looks like a training row" if like_training else f", if {row} is not a training row"
     if like_training:
         return f", but {'they' if named else 'the rows'} look like training rows"
-    return f", if none of {'them' if named else 'the rows'} is a training row"
+    them = "them" if named else "the rows"
+    part = part_like_training(provenance)
+    return (
+        f", if none of {them} is a training row" if part is None else f", but {part} of {them} look like training rows"
+    )
+
+
+def part_like_training(provenance: Mapping[str, Any]) -> str | None:
+    """Return how much of the rows looks like training rows: "about 42%"; None if no part is known to."""
+    share = provenance.get("training_share")
+    if share is None or AS_ESTIMATED not in str(provenance.get("detail")):
+        return None
+    return f"about {share:.0%}"
 
 
 def test_description(audit: Audit) -> str:

@@ -48,6 +48,8 @@ LIKE_TRAINING = "stated by the user"
 """Status of rows that look like training rows although the user says that they are held out."""
 PROVEN_HELD_OUT = "proven held-out"
 """Status of the test rows of a fold if their model was trained on other rows, and this is proven."""
+AS_ESTIMATED = "as estimated from the leaf counts"
+"""In `detail` of rows of which a part looks like training rows: ``training_share`` is that part."""
 UNPROVEN = ("cannot be told", LIKE_TRAINING)
 """Statuses of held-out rows that may contain training rows."""
 

@@ -36,7 +36,7 @@ from debias.errors import (
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.results.performance import ROWS_DIFFER
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import AS_ESTIMATED, RowsKind
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
 from debias.rows.recognition import (
     CERTAIN,
@@ -560,8 +560,8 @@ def _looks_like(recognition: Recognition, rows: str) -> str:
     are = "are" if recognition.p_fresh < CERTAIN else "may be"
     about = "about" if recognition.sampling_known else "at least about"
     return (
-        f"{about} {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
-        f"counts (rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
+        f"{about} {recognition.share:.0%} of {rows} {are} training rows{part}, {AS_ESTIMATED} "
+        f"(rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 
 

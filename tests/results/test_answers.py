@@ -69,7 +69,7 @@ def nothing_else(facts):
 PATTERNS = {
     KEEP: {
         r"(.+) (is|are) informative: what the model does with (it|them) holds on rows that it has not seen"
-        r"(, (?:if|but) [a-z ]+)?\.": kept,
+        r"(, (?:if|but) [a-z\d% ]+)?\.": kept,
         r"The response also depends on (.+)\. What this model does with (it|them) is not confirmed\.": little_used,
         r"The response also depends on (.+)\. No tree splits on (it|them)\.": unused,
         re.escape(ALONE): none_kept,

@@ -262,6 +262,9 @@ def more_near_duplicates(facts, n, noun, verb):
 def condition_of(scores, them="them", they="they", it="it"):
     if not unproven(scores):
         return None
+    share = scores.provenance.get("training_share")
+    if scores.n_rows > 1 and share is not None:
+        return f", but about {share:.0%} of {them} look like training rows"
     if scores.provenance["status"] == "cannot be told":
         return f", if {it} is not a training row" if scores.n_rows == 1 else f", if none of {them} is a training row"
     return f", but {it} looks like a training row" if scores.n_rows == 1 else f", but {they} look like training rows"
@@ -409,8 +412,8 @@ HOW_MANY = rf"(?:([\d,]+) of ([\d,]+) features (is|are) not confirmed alone|{EVE
 COUNT = rf"(?:([\d,]+) of ([\d,]+) features (is|are)|{EVERY})"
 REST = r"[Tt]he (other )?([\d,]+) (tested )?features(?: \(([\d,]+) of them without splits\))?"
 HEADLINE = {
-    rf"{COUNT} informative(, (?:if|but) [a-z ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
-    rf"{NONE}(, (?:if|but) [a-z ]+)?\.": nothing_matters,
+    rf"{COUNT} informative(, (?:if|but) [a-z\d% ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
+    rf"{NONE}(, (?:if|but) [a-z\d% ]+)?\.": nothing_matters,
 }
 PROCEDURE = (
     r"(?:([\d,]+) (permutations?), |(naive|conservative) standard errors, |(null distribution) of mirrored scores, )?"
@@ -437,11 +440,11 @@ SUMMARY = {
     r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
     r"the selection has not seen\.": before_a_selection,
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."
+    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z\d% ]+)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*?)\."
     r"(?: It takes (rows|blocks) as independent, but a warning says that some are alike\.)?": found,
-    rf"Together {REST} carry information about the response \((p [=<] [\d.]+)\)(, (?:if|but) [a-z ]+)?\. None of them "
-    r"is confirmed alone\. Dropping all of them may cost accuracy\.": informative_rest,
+    rf"Together {REST} carry information about the response \((p [=<] [\d.]+)\)(, (?:if|but) [a-z\d% ]+)?\. None of "
+    r"them is confirmed alone\. Dropping all of them may cost accuracy\.": informative_rest,
     rf"Even together {REST} are not confirmed in this model \((p [=<] [\d.]+)\)\. This does not prove that they carry "
     r"no information\.": unconfirmed_rest,
     rf"{REST} were not tested together: (.+)\.": untested_rest,
@@ -484,14 +487,18 @@ HEADLINE |= {
 }
 
 
+def shares_have_intervals(facts):
+    return facts.tested_scores.standard_error is not None and (facts.tested_scores.values > 0).any()
+
+
 def shares_shown(facts, interval):
-    assert bool(interval) == (facts.tested_scores.standard_error is not None)
+    assert bool(interval) == shares_have_intervals(facts)
     assert facts.unseen is None
 
 
 def shares_and_diamonds_shown(facts, interval, kind, rows):
     where(facts, rows)
-    assert bool(interval) == (facts.tested_scores.standard_error is not None)
+    assert bool(interval) == shares_have_intervals(facts)
     assert kind == facts.audit.reported_kind
     assert facts.unseen is not None
 

@@ -122,6 +122,14 @@ def _near_duplicates(rng, audit):
     return tuple(sets)
 
 
+def _suspected(n_rows, n, status):
+    """Return the facts of rows of which a part looks like training rows, for some numbers of rows and features."""
+    if status != "cannot be told" or n_rows < 30 or n % 2:
+        return {}
+    detail = "about 42% of these rows may be training rows, as estimated from the leaf counts"
+    return {"training_share": 0.417, "detail": detail}
+
+
 def _scores(rng, values, n, rows, scorer="mdi_oob"):
     n_rows = int(rng.choice([1, 2, 29, 30, 442, 10_000_000], p=[0.1, 0.05, 0.1, 0.1, 0.5, 0.15]))
     status = str(rng.choice(["not recognised as training rows", "cannot be told", "stated by the user"]))
@@ -132,7 +140,8 @@ def _scores(rng, values, n, rows, scorer="mdi_oob"):
         unit="unit",
         rows=rows,
         n_rows=n_rows,
-        provenance={"kind": rows, "status": status, "detail": "as 2 of 3 said: 10% of 1 row"},
+        provenance={"kind": rows, "status": status, "detail": "as 2 of 3 said: 10% of 1 row"}
+        | _suspected(n_rows, n, status),
         details={},
         warnings=(),
         settings={"model": "Forest", "library_version": "1", "n_trees": 3, "debias_version": "0", "seed": None},
