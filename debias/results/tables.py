@@ -94,6 +94,8 @@ SHORTEST_NAME = 14
 """On a terminal a name is folded if it is longer than this and there is no room."""
 LONGEST_WORDS = 18
 """Words in a column are wrapped if there is no room and one is longer than this."""
+WIDE = 1e8
+"""Numbers of a column have exponents if the largest is at least this: covariances with prices are as large."""
 BETWEEN = 3
 """Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
 KINDS = (ScoreCause, Verdict, Finding, ChangeVerdict, LossVerdict, ModelVerdict, Confirmation, FleetVerdict)
@@ -372,13 +374,16 @@ def _counts(values: object) -> list[str]:
 
 
 def _numbers(values: object) -> list[str]:
-    """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
+    """Format a column with the same number of decimals everywhere: the largest entry has four digits.
+
+    Columns of very small or very large numbers have exponents, so that they are not wide.
+    """
     array = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
     if largest == 0:
         return [f"{value:g}" for value in array + 0.0]
     decimals = 3 - int(np.floor(np.log10(largest)))
-    if decimals > 8:
+    if decimals > 8 or largest >= WIDE:
         return [f"{value:.3e}" for value in array]
     return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
 

@@ -156,3 +156,9 @@ def test_a_number_that_is_not_known_is_a_dash(name):
     assert cells(name, [np.nan, 0.5])[0] == "-"
     assert "0.5" in cells(name, [np.nan, 0.5])[1]
     assert cells(name, [np.nan, np.nan]) == ["-", "-"]
+
+
+def test_columns_of_very_large_or_small_numbers_have_exponents():
+    assert cells("mdi_oob", [34_391_759_060, -46_312_209]) == ["3.439e+10", "-4.631e+07"]
+    assert cells("mdi_oob", [99_999_999, 1.2]) == ["99,999,999", "1"]
+    assert cells("mdi_oob", [1.234e-9, 0.0]) == ["1.234e-09", "0.000e+00"]
