@@ -6,6 +6,7 @@ import json
 import math
 import re
 import unicodedata
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -109,6 +110,47 @@ def shortened(name: str, longest: int = LONGEST) -> str:
     if len(drawn) <= longest:
         return drawn
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
+
+
+def shortened_apart(names: Sequence[str], longest: int = LONGEST) -> list[str]:
+    """Return names that fit, as :func:`shortened`, so that names that are shown together stay different.
+
+    Of names that would look the same, what they begin with in common is cut; if they still do, they get numbers.
+
+    Examples
+    --------
+    >>> shortened_apart([f"mean_of_the_amounts_of_{days}_days_normalised" for days in (7, 30)], 16)
+    ['mean…7_days_nor…', 'mean…30_days_no…']
+    """
+    shown = [shortened(name, longest) for name in names]
+    for positions in _of_equal(shown):
+        if len({names[k] for k in positions}) == 1:
+            continue
+        drawn = [escaped(names[k]) for k in positions]
+        begin, first = len(commonprefix(drawn)), longest // 3 - 1
+        while begin > first and drawn[0][begin - 1].isalnum():  # a number is shown whole
+            begin -= 1
+        for k, name in zip(positions, drawn, strict=True):
+            shown[k] = f"{name[:first]}\N{HORIZONTAL ELLIPSIS}{shortened_end(name[begin:], longest - first - 1)}"
+    for positions in _of_equal(shown):
+        if len({names[k] for k in positions}) > 1:
+            for k in positions:
+                number = f"#{k + 1}"
+                shown[k] = f"{shortened_end(shown[k], longest - len(number))}{number}"
+    return shown
+
+
+def shortened_end(name: str, longest: int) -> str:
+    """Return a name that fits, without its end if it is too long."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _of_equal(texts: Sequence[str]) -> list[list[int]]:
+    """Return the positions of equal texts, for each text that is there more than once."""
+    positions: dict[str, list[int]] = {}
+    for k, text in enumerate(texts):
+        positions.setdefault(text, []).append(k)
+    return [each for each in positions.values() if len(each) > 1]
 
 
 def without_blanks(name: str) -> str:

@@ -14,7 +14,18 @@ import pytest
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
-from debias.text import escaped, few_digits, json_text, listed, message, to_csv, told_apart, with_sign
+from debias.text import (
+    escaped,
+    few_digits,
+    json_text,
+    listed,
+    message,
+    shortened,
+    shortened_apart,
+    to_csv,
+    told_apart,
+    with_sign,
+)
 from support.audits import made
 from support.versions import READ_EXACTLY
 
@@ -171,3 +182,27 @@ def test_numbers_that_differ_look_different():
     assert told_apart(100.2, 100.4) == ("100.2", "100.4")
     assert told_apart(0.5, 0.6) == ("0.5", "0.6")
     assert told_apart(0.5, 0.5) == told_apart(0.5, 0.5 + 1e-9) == ("0.5", "0.5")
+
+
+@pytest.mark.parametrize("longest", [14, 18, 26])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"customer_transactions_amount_{days}_days_rolling_mean_normalised" for days in (7, 14, 30, 60, 90)],
+        [f"{'a' * 30}_{one}_{'b' * 30}_{other}_{'c' * 30}" for one in "xy" for other in "uv"],
+        [f"{'number_' * 6}{k}{'_of_many' * 6}" for k in (1, 10, 14, 140)],
+        ["short", "x" * 40, "x" * 39 + "\u200b" + "x" * 40, "y" * 40],
+    ],
+)
+def test_names_that_differ_look_different_when_they_are_shown_together(names, longest):
+    shown = shortened_apart(names, longest)
+    assert len(set(shown)) == len(names)
+    assert max(map(len, shown)) <= longest
+    assert all(text == shortened(text, longest) for text in shown)
+
+
+def test_names_that_look_different_are_shortened_as_single_ones_and_equal_ones_stay_equal():
+    names = ["income", "a" * 40, "b" * 40, "b" * 40]
+    assert shortened_apart(names, 12) == [shortened(name, 12) for name in names]
+    numbers = [f"days_since_the_first_of_the_payments_{days}_and_so_on_until_today" for days in (10, 14)]
+    assert [f"{days}_" in text for days, text in zip((10, 14), shortened_apart(numbers, 26), strict=True)] == [True] * 2

@@ -319,9 +319,8 @@ def strongest(audit: Audit, columns: tuple[str, ...], most: int) -> list[str]:
             "the columns that the audit is of, and the same level="
         )
     informative = is_column & audit.which(Verdict.INFORMATIVE)
-    candidates = np.flatnonzero(informative if informative.any() else is_column)
-    order = candidates[np.lexsort((-audit.tested_scores.values[candidates], -audit.share[candidates]))]
-    return [names[k] for k in order[:most]]
+    candidates = informative if informative.any() else is_column
+    return [names[k] for k in audit.strongest_first if candidates[k]][:most]
 
 
 class ContributionsDisplay:

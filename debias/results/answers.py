@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from debias.results.sentences import condition, enumerated, of_rest, of_unused, test_summary, to_look_at
 from debias.results.vocabulary import Finding, Verdict
 from debias.text import counted
@@ -49,13 +47,16 @@ def _keep(audit: Audit, most_named: int) -> list[str]:
         return ["No feature was tested, so this audit does not say which features matter."]
     names = audit.tested_scores.feature_names
     informative = audit.which(Verdict.INFORMATIVE)
-    by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
+    by_share = audit.strongest_first
     lines = ["This audit found no feature that matters by itself. That is no reason to drop all of them."]
     if informative.any():
         kept = enumerated([names[k] for k in by_share if informative[k]], most_named)
         are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
-        what_holds = f"what the model does with {them} holds on rows that it has not seen"
-        lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}: {what_holds}{condition(audit, named=False)}."]
+        limit = condition(audit, named=False)
+        # With a doubt about the rows, nothing follows for rows that the model has not seen.
+        doubtful = ", but" in limit
+        what_holds = "" if doubtful else f": what the model does with {them} holds on rows that it has not seen"
+        lines = [f"{kept} {are} {Verdict.INFORMATIVE.phrase}{what_holds}{limit}."]
     findings = audit.finding
     for finding, what in (
         (Finding.RELATED, "What this model does with {them} is not confirmed."),

@@ -156,6 +156,18 @@ class Audit(ReportedResult):
         return _shares(np.maximum(self.tested_scores.values, 0.0))
 
     @property
+    def strongest_first(self) -> NDArray[np.int64]:
+        """Positions of the features, the largest share first, as in :meth:`to_frame`.
+
+        Of features without a share, those with the larger score come first, then those that no tree splits on, and
+        those that these rows could not test.
+        """
+        names, scores = self.tested_scores.feature_names, self.tested_scores.values
+        unused, untested_features = set(self.unused_features), self.untested_features
+        without_score = np.array([2 if name in untested_features else int(name in unused) for name in names])
+        return np.lexsort((-scores, without_score, -self.share)).astype(np.int64)
+
+    @property
     def inflation(self) -> NDArray[np.float64] | None:
         """`reported` less `reported_unseen`, shape (n_features,): how much too high the library reports each feature.
 
@@ -231,11 +243,7 @@ class Audit(ReportedResult):
         informative = self.which(Verdict.INFORMATIVE)
         if not informative.any():
             untested.refuse_powerless(self.tested_scores.details.get("test", {}))
-        return [
-            self.tested_scores.feature_names[k]
-            for k in np.lexsort((-self.tested_scores.values, -self.share))
-            if informative[k]
-        ]
+        return [self.tested_scores.feature_names[k] for k in self.strongest_first if informative[k]]
 
     @property
     def untested_features(self) -> dict[str, str]:
@@ -248,6 +256,8 @@ class Audit(ReportedResult):
     def where_tested(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values of the tested scorer with NaN for the features that these rows could not test.
 
+        If they could tell nothing about any feature, all are NaN.
+
         Parameters
         ----------
         values : array of shape (n_features,)
@@ -256,7 +266,10 @@ class Audit(ReportedResult):
         -------
         array of shape (n_features,)
         """
-        return np.where([name in self.untested_features for name in self.tested_scores.feature_names], np.nan, values)
+        known = self.untested_features
+        if untested.tell_nothing(self.tested_scores):
+            return np.full(len(values), np.nan)
+        return np.where([name in known for name in self.tested_scores.feature_names], np.nan, values)
 
     @property
     def dependence(self) -> list[Dependence] | None:
@@ -364,7 +377,7 @@ class Audit(ReportedResult):
         return tuple(dict.fromkeys(text for scores in self.scores.values() for text in scores.warnings))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with index ``feature``, sorted by share.
+        """Return a data frame with index ``feature``, sorted by share (:attr:`strongest_first`).
 
         Columns: ``reported``, ``reported_unseen`` (the same figure on these rows), ``share``, one column per scorer,
         then for the tested scorer the columns
@@ -399,7 +412,7 @@ class Audit(ReportedResult):
             columns["dependence"] = [found.value for found in self.dependence]
         columns["finding"] = [found.value for found in self.finding]
         frame = pd.DataFrame(columns, index=feature_index(self.tested_scores.feature_names))
-        return frame.sort_values(["share", self.tested_scorer], ascending=False, kind="stable")
+        return frame.iloc[self.strongest_first]
 
     def _reservations(self) -> dict[str, str]:
         reasons = {"unproven_because": self.tested_scores.unproven_because, "untested_because": self.untested_because}
@@ -470,8 +483,7 @@ class Audit(ReportedResult):
         tested = ~self.which(Verdict.UNTESTED)
         # A feature that was not tested may rank above those that its score of 0 lies below.
         ranks["last"] = np.minimum(ranks["last"] + (~tested).sum(), tested.size)
-        order = np.lexsort((-self.tested_scores.values, -self.share))
-        return ranks.iloc[[k for k in order if tested[k]]]
+        return ranks.iloc[[k for k in self.strongest_first if tested[k]]]
 
     def rows_needed(self, effect: float, power: float = 0.8) -> RowsNeeded:
         """Return how many rows like these find a feature of a given effect, and which effect these rows find.

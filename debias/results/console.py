@@ -246,7 +246,7 @@ def print_gate(console: Console, gate: Gate) -> None:
 
 def short_audit(audit: Audit) -> str:
     """Return the headline of an audit, and the features with the largest shares."""
-    first = np.lexsort((-audit.tested_scores.values, -audit.share))[:MOST]
+    first = audit.strongest_first[:MOST]
     frame = rows_named(audit.to_frame(), [audit.tested_scores.feature_names[k] for k in first])
     names = [name for name in ("reported", "reported_unseen", "share") if name in frame.columns]
     names += [name for name in ("z", "p_adjusted") if audit.tested and getattr(audit.tested_scores, name) is not None]

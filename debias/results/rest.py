@@ -56,7 +56,7 @@ def rest_of(audit: Audit) -> Rest | None:
     scores, in_rest = audit.tested_scores, audit.which(Verdict.INDISTINGUISHABLE)
     if in_rest.sum() < 2:
         return None
-    names = tuple(scores.feature_names[k] for k in np.lexsort((-scores.values, -audit.share)) if in_rest[k])
+    names = tuple(scores.feature_names[k] for k in audit.strongest_first if in_rest[k])
     told = scores.details.get(REST, {UNTESTED_BECAUSE: NOT_MADE})
     alpha = float(scores.details.get("test", {}).get("alpha", np.nan))
     return Rest(names, told.get("p_value"), alpha, told.get(UNTESTED_BECAUSE))

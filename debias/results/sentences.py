@@ -185,7 +185,18 @@ def verdict_count(audit: Audit | FoldsAudit, verdict: Verdict = Verdict.INDISTIN
 
 
 def condition(audit: Audit, *, named: bool) -> str:
-    """Return the clause for held-out rows that may be training rows; `named` if the sentence has named the rows."""
+    """Return the clause for rows that may be training rows, or are alike; `named` if the sentence has named the rows.
+
+    Where it has, another sentence says that some are alike (:func:`test_summary`).
+    """
+    clause = _of_training_rows(audit, named=named)
+    alike = None if named else units_alike(audit.warnings)
+    if alike is None:
+        return clause
+    return f"{clause}, {'and' if clause.startswith(', but') else 'but'} a warning says that some {alike} are alike"
+
+
+def _of_training_rows(audit: Audit, *, named: bool) -> str:
     if audit.tested_scores.unproven_because is None:
         return ""
     provenance = audit.tested_scores.provenance
@@ -264,7 +275,7 @@ def headline(audit: Audit) -> str:
     if not audit.tested:
         return NO_VERDICTS
     held_if, informative = condition(audit, named=False), audit.which(Verdict.INFORMATIVE)
-    strongest_first = [k for k in np.lexsort((-audit.tested_scores.values, -audit.share)) if informative[k]]
+    strongest_first = [k for k in audit.strongest_first if informative[k]]
     if not strongest_first:
         return f"{verdict_count(audit)}{held_if}."
     names = [audit.tested_scores.feature_names[k] for k in strongest_first]

@@ -24,7 +24,7 @@ from debias.results.vocabulary import (
     Verdict,
     displayed_verdict,
 )
-from debias.text import UNKNOWN, escaped, percent_in_table, rounded_up, shortened
+from debias.text import UNKNOWN, escaped, percent_in_table, rounded_up, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -197,7 +197,7 @@ class Table:
 
     def to_text(self, width: int, longest_name: int) -> list[str]:
         """Return the heading and the rows as plain text, with the columns that fit."""
-        names = [shortened(name, longest_name) for name in self.names.cells]
+        names = shortened_apart(self.names.cells, longest_name)
         first = max(map(len, [self.names.title, *names]))
         widths = {each.name: 2 + max(map(len, [each.title, *each.cells])) for each in self.columns}
         fitting = set(columns_that_fit(widths, width - first))

@@ -22,6 +22,11 @@ def kept(facts, names, verb, them, condition):
     headline_condition(facts, condition)
 
 
+def doubted(facts, names, verb, condition):
+    assert ", but" in condition
+    kept(facts, names, verb, "it" if verb == "is" else "them", condition)
+
+
 def related(facts):
     """Features that the response depends on and that are not informative: those that no tree splits on, and others."""
     if "dependence" not in facts.table:
@@ -69,7 +74,8 @@ def nothing_else(facts):
 PATTERNS = {
     KEEP: {
         r"(.+) (is|are) informative: what the model does with (it|them) holds on rows that it has not seen"
-        r"(, (?:if|but) [a-z\d% ]+)?\.": kept,
+        r"(, if [a-z\d%, ]+)?\.": kept,
+        r"(.+?) (is|are) informative(, (?:if [a-z ]+, )?but [a-z\d%, ]+)\.": doubted,
         r"The response also depends on (.+)\. What this model does with (it|them) is not confirmed\.": little_used,
         r"The response also depends on (.+)\. No tree splits on (it|them)\.": unused,
         re.escape(ALONE): none_kept,

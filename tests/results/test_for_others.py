@@ -117,7 +117,7 @@ def nearly_the_same(facts, k, names, unconfirmed):
 PATTERNS = {
     rf"(.+?) has ({PERCENT}) of the debiased scores \({RANK}\) on ([\d,]+) [a-z -]+ (rows?)\.(?: The model reports "
     rf"({PERCENT}) of the importance by (.+) for it \((.+)\)\.)?": about,
-    r"It is (informative|not confirmed alone)(?: \((.*)\))?(, (?:if|but) [a-z\d% ]+)?\.( This alone is no reason "
+    r"It is (informative|not confirmed alone)(?: \((.*)\))?(, (?:if|but) [a-z\d%, ]+)?\.( This alone is no reason "
     r"to drop it\.)?": verdict,
     r"It was not tested: (.+)\.": not_tested,
     r"No tree of this model splits on it\. A model that is trained again may use "

@@ -115,8 +115,7 @@ def found(facts, some, of, verb, every, all_of, none, none_of, rows, n_rows, con
         assert they == ("It has" if len(facts.noise) == 1 else "Together they have")
         assert shows(part, facts.reported[facts.noise].sum())
     by_procedure(facts, procedure)
-    about = [text.split(" are alike: they have")[0] for text in facts.audit.warnings if " are alike: they have" in text]
-    assert alike == (("blocks" if "consecutive blocks" in about else "rows") if about else None)
+    assert alike == about_alike(facts.audit)
 
 
 def what_matters(facts, some, of, verb, every, all_of, condition, ordered, names):
@@ -271,7 +270,18 @@ def condition_of(scores, them="them", they="they", it="it"):
 
 
 def headline_condition(facts, condition):
-    assert condition == condition_of(facts.tested_scores, "the rows", "the rows", "the row")
+    clause = condition_of(facts.tested_scores, "the rows", "the rows", "the row")
+    alike = about_alike(facts.audit)
+    if alike is not None:
+        joined = "and" if clause is not None and clause.startswith(", but") else "but"
+        clause = f"{clause or ''}, {joined} a warning says that some {alike} are alike"
+    assert condition == clause
+
+
+def about_alike(audit):
+    """Return "rows" or "blocks", of which a warning says that some are alike; else None."""
+    about = [text.split(" are alike: they have")[0] for text in audit.warnings if " are alike: they have" in text]
+    return ("blocks" if "consecutive blocks" in about else "rows") if about else None
 
 
 def all_or_none(facts, every, all_of, none, none_of):
@@ -412,8 +422,8 @@ HOW_MANY = rf"(?:([\d,]+) of ([\d,]+) features (is|are) not confirmed alone|{EVE
 COUNT = rf"(?:([\d,]+) of ([\d,]+) features (is|are)|{EVERY})"
 REST = r"[Tt]he (other )?([\d,]+) (tested )?features(?: \(([\d,]+) of them without splits\))?"
 HEADLINE = {
-    rf"{COUNT} informative(, (?:if|but) [a-z\d% ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
-    rf"{NONE}(, (?:if|but) [a-z\d% ]+)?\.": nothing_matters,
+    rf"{COUNT} informative(, (?:if|but) [a-z\d%, ]+)?(?:: |(\. Strongest first: ))(.+)\.": what_matters,
+    rf"{NONE}(, (?:if|but) [a-z\d%, ]+)?\.": nothing_matters,
 }
 PROCEDURE = (
     r"(?:([\d,]+) (permutations?), |(naive|conservative) standard errors, |(null distribution) of mirrored scores, )?"
@@ -440,10 +450,10 @@ SUMMARY = {
     r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
     r"the selection has not seen\.": before_a_selection,
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z\d% ]+)?\."
+    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z\d%, ]+)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*?)\."
     r"(?: It takes (rows|blocks) as independent, but a warning says that some are alike\.)?": found,
-    rf"Together {REST} carry information about the response \((p [=<] [\d.]+)\)(, (?:if|but) [a-z\d% ]+)?\. None of "
+    rf"Together {REST} carry information about the response \((p [=<] [\d.]+)\)(, (?:if|but) [a-z\d%, ]+)?\. None of "
     r"them is confirmed alone\. Dropping all of them may cost accuracy\.": informative_rest,
     rf"Even together {REST} are not confirmed in this model \((p [=<] [\d.]+)\)\. This does not prove that they carry "
     r"no information\.": unconfirmed_rest,
@@ -488,7 +498,9 @@ HEADLINE |= {
 
 
 def shares_have_intervals(facts):
-    return facts.tested_scores.standard_error is not None and (facts.tested_scores.values > 0).any()
+    if facts.tested_scores.standard_error is None or not (facts.tested_scores.values > 0).any():
+        return False
+    return not facts.audit.tested or (facts.verdict == "informative").any()
 
 
 def shares_shown(facts, interval):

@@ -38,6 +38,9 @@ def drawn(seed):
         scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
         scores = replace(scores, details={**scores.details, **_twins(np.random.default_rng([seed, 5]), scores)})
         scores = replace(scores, details={**scores.details, **_unused(np.random.default_rng([seed, 7]), scores, z)})
+    if seed % 7 == 0:
+        alike = f"consecutive {'blocks' if seed % 2 else 'rows'} are alike: they have similar responses and similar f0"
+        scores = replace(scores, warnings=(*scores.warnings, alike))
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:

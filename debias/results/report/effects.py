@@ -9,7 +9,7 @@ import numpy as np
 
 from debias.results.report.figures import GRID, INK, MUTED, refuse_most, require_matplotlib, settings
 from debias.results.vocabulary import Verdict
-from debias.text import percent_in_table, shortened
+from debias.text import percent_in_table, shortened, shortened_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,8 @@ MOST_ROWS = 40
 """A picture shows the curves of this many single rows."""
 FEW_VALUES = 12
 """So few numbers are marked on their curve."""
+LONGEST_TITLE = 30
+"""A name above a picture has at most this many characters."""
 FEW_TICKS = 3
 """So few numbers are all the ticks of their axis."""
 
@@ -51,8 +53,9 @@ def draw_effects(
         is_new = axes is None
         axes = _axes(axes, len(curves.curves), columns)
         outputs = _outputs_that_move(curves)
-        for place, curve in zip(axes, curves.curves.values(), strict=True):
-            colour, marker = _title(place, curve, audit)
+        names = shortened_apart([curve.feature for curve in curves.curves.values()], LONGEST_TITLE)
+        for place, name, curve in zip(axes, names, curves.curves.values(), strict=True):
+            colour, marker = _title(place, name, curve, audit)
             styles = [(colour, marker, "-")] if len(curves.output_names) == 1 else list(STYLES)
             for output, style in zip(outputs, styles, strict=False):
                 _draw_curve(place, curve, output, style, label=shortened(curves.output_names[output]))
@@ -96,11 +99,10 @@ def _axes(axes: Any, n: int, columns: int) -> NDArray[Any]:
     return np.asarray(grid.ravel()[:n], dtype=object)
 
 
-def _title(axes: Any, curve: Curve, audit: Audit | None) -> tuple[str, str]:
+def _title(axes: Any, name: str, curve: Curve, audit: Audit | None) -> tuple[str, str]:
     """Write the name and the verdict above a picture, and return the colour and the marker of the verdict."""
     from matplotlib.transforms import offset_copy
 
-    name = shortened(curve.feature, 30)
     if audit is None or curve.feature not in audit.tested_scores.feature_names:
         axes.set_title(name, loc="left", fontsize=9.5, weight="bold")
         return INK, "o"

@@ -17,7 +17,7 @@ from debias.errors import CompositionError
 from debias.results.draws import noise_band
 from debias.results.sentences import rows_of, sufficient_z
 from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict, error_rate_in_words
-from debias.text import named_together, percent_in_table, shortened
+from debias.text import LONGEST, named_together, percent_in_table, shortened, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ LABEL_HEIGHT = 0.19
 NORMAL_95 = 1.96
 """Half of a 95% interval, in standard errors."""
 MOST_IN_SLOPES = 16
-"""The figure of ranks shows this many features."""
+"""The figure of ranks shows this many features. A picture of no more features leaves out none."""
 SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -97,17 +97,17 @@ def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int
         largest debiased score while there is room; of an audit without a test, those with a share above 0. If no
         importance is reported, the highest scores take its place. Sorted by debiased share, the largest first.
     n_left : int
-        Number of features left out. One or two are drawn if there is room.
+        Number of features left out. All are drawn if there are at most 16 and `most`, or if one or two were left.
 
     Raises
     ------
     ValueError
         `most` is less than 1.
     """
-    score, share = audit.tested_scores.values, audit.share
+    score = audit.tested_scores.values
     reported = score if audit.reported is None or not audit.reported.any() else audit.reported
-    of_interest = share > 0 if audit.tested_scores.selected is None else audit.tested_scores.selected
-    return _drawn(np.lexsort((-score, -share)), reported, of_interest, most)
+    of_interest = audit.share > 0 if audit.tested_scores.selected is None else audit.tested_scores.selected
+    return _drawn(audit.strongest_first, reported, of_interest, most)
 
 
 def drawn_of_scores(scores: Scores, most: int = MOST_DRAWN) -> tuple[NDArray[np.int64], int]:
@@ -133,7 +133,7 @@ def _drawn(
     drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
     room = most - int(drawn.sum())
     drawn[[k for k in order if of_interest[k] and not drawn[k]][:room]] = True
-    if (~drawn).sum() <= min(FEW, most - drawn.sum()):
+    if drawn.size <= min(most, MOST_IN_SLOPES) or (~drawn).sum() <= min(FEW, most - drawn.sum()):
         drawn[:] = True
     return order[drawn[order]].astype(np.int64), int((~drawn).sum())
 
@@ -162,12 +162,14 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
 def share_intervals(audit: Audit) -> NDArray[np.float64] | None:
     """Return 95% intervals of the scores, divided by what the shares are divided by, shape (n_features, 2).
 
-    None if the scores have no intervals, or if no score is above 0: then there is nothing that they are shares of.
+    A share is at most 1. None if the scores have no intervals, if no score is above 0, or if a test found no feature:
+    then the sum that they are divided by may be chance.
     """
     total = np.maximum(audit.tested_scores.values, 0.0).sum()
-    if not audit.tested_scores.has_intervals or total == 0:
+    found_none = audit.tested and not audit.which(Verdict.INFORMATIVE).any()
+    if not audit.tested_scores.has_intervals or total == 0 or found_none:
         return None
-    intervals: NDArray[np.float64] = audit.tested_scores.interval().to_numpy() / total
+    intervals: NDArray[np.float64] = np.minimum(audit.tested_scores.interval().to_numpy() / total, 1.0)
     return intervals
 
 
@@ -231,13 +233,14 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     features, n_left = drawn_features(audit, most)
     verdicts, reported_shares, shares = audit.verdict, audit.reported, audit.where_tested(audit.reported_unseen)
     before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -reported_shares[k]))}
+    names = dict(zip(features, _names(audit, features, 16), strict=True))
     for after, k in enumerate(sorted(features, key=lambda k: -np.nan_to_num(shares[k], nan=-1.0))):
         look = verdicts[k].display
         dashes = look.dashes if verdicts[k] is Verdict.INDISTINGUISHABLE else "-"
         is_known = not np.isnan(shares[k])
         x, places = ([0, 1], [before[k], after]) if is_known else ([0], [before[k]])
         axes.plot(x, places, color=look.colour, lw=1.4, ls=dashes, marker=look.marker, ms=5, mew=1.6)
-        name = shortened(audit.tested_scores.feature_names[k], 16)
+        name = names[k]
         reported = percent_in_table(audit.reported[k])
         share = percent_in_table(shares[k]) if is_known else Verdict.UNTESTED.phrase
         axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
@@ -320,7 +323,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
         if rows.size:
             fill = {"color": "none", "edgecolor": look.colour} if look.hatch else {"color": look.colour}
             axes.barh(rows, share[features[rows]], height=0.62, hatch=look.hatch, label=verdict.phrase, **fill)
-    names = [shortened(audit.tested_scores.feature_names[k]) for k in features]
+    names = _names(audit, features)
     parts = [features[row : row + 1] for row in range(features.size)]
     if n_left:
         names.append(f"+{n_left:,} more")
@@ -369,6 +372,7 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
         labelled.add(verdict)
     top = max(audit.reported[features].max(), audit.reported_unseen[features].max(), 1e-9)
     height = axes.get_window_extent().height / axes.figure.dpi
+    names = dict(zip(features, _names(audit, features, 18), strict=True))
     gap = top * LABEL_HEIGHT / max(height - 0.9, 1.0)
     lowest = highest = 0.0
     for side, shares in ((0, audit.reported), (1, share)):
@@ -377,7 +381,7 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
         places = apart(shares[order], gap)
         lowest, highest = min(lowest, places[0]), max(highest, places[-1])
         for k, place in zip(order, places, strict=True):
-            name, percentage = shortened(audit.tested_scores.feature_names[k], 18), percent_in_table(shares[k])
+            name, percentage = names[k], percent_in_table(shares[k])
             text = f"{percentage}  {name}" if side else f"{name}  {percentage}"
             beside = side + (0.13 if side else -0.13)
             axes.plot([side + (0.03 if side else -0.03), beside], [shares[k], place], color=MUTED, lw=0.5)
@@ -419,7 +423,7 @@ def draw_ranks(comparison: Comparison, axes: Any, most: int = MOST_DRAWN) -> Non
     ranks = comparison.ranks
     order = np.argsort(ranks.mean(axis=1).to_numpy(), kind="stable")[:most]
     drawn, n_left = ranks.iloc[order].to_numpy(), len(ranks) - len(order)
-    names = [shortened(str(name), 18) for name in ranks.index[order]]
+    names = shortened_apart(list(map(str, ranks.index[order])), 18)
     reach = np.ptp(drawn, axis=1)
     widest = int(np.argmax(reach)) if reach.any() else None
     last = drawn.shape[1] - 1
@@ -431,7 +435,7 @@ def draw_ranks(comparison: Comparison, axes: Any, most: int = MOST_DRAWN) -> Non
         for x, side, away in ((0, "right", -6), (last, "left", 6)):
             beside = {"textcoords": "offset points", "ha": side, "va": "center", "fontsize": 8.5}
             axes.annotate(names[k], (x, places[x]), (away, 0), color=style["color"] if k == widest else INK, **beside)
-    axes.set_xticks(range(last + 1), [shortened(name, 20) for name in ranks.columns])
+    axes.set_xticks(range(last + 1), shortened_apart(list(ranks.columns), 20))
     axes.set_xlim(-0.6, last + 0.6)
     axes.set_ylim(drawn.max() + 0.5, 0.5)
     axes.set_ylabel("rank (1: largest score)")
@@ -634,9 +638,14 @@ def draw_by_verdict(
             axes.plot(at[which], place[which], look.marker, label=label, **style)
 
 
+def _names(audit: Audit, features: NDArray[np.int64], longest: int = LONGEST) -> list[str]:
+    """Return the names of some features as a picture shows them."""
+    return shortened_apart([audit.tested_scores.feature_names[k] for k in features], longest)
+
+
 def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:
     """Name the rows, with a last row about the features that are left out."""
-    labels = [shortened(name) for name in names] + [f"+{n_left:,} more"] * bool(n_left)
+    labels = shortened_apart(names) + [f"+{n_left:,} more"] * bool(n_left)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     if n_left:

@@ -14,7 +14,7 @@ import numpy as np
 
 from debias.results.report.figures import BAND, GRID, MUTED, name_rows, refuse_most
 from debias.results.vocabulary import BLUE, ChangeVerdict
-from debias.text import shortened
+from debias.text import shortened, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,10 +257,10 @@ def draw_history(
         figure.set_layout_engine("constrained")
     grid = figure.subplots(-(-features.size // columns), columns, sharex=True, squeeze=False).ravel()
     width = 72 * figure.get_figwidth() / columns - 45 if hasattr(figure, "get_figwidth") else 170
-    for axes, k in zip(grid, features, strict=False):
-        name = str(scores.columns[k])
+    names = [str(scores.columns[k]) for k in features]
+    for axes, k, name, shown in zip(grid, features, names, shortened_apart(names, LONGEST_NAME), strict=False):
         _draw_panel(axes, time, scores.iloc[:, k], errors.iloc[:, k].to_numpy(dtype=np.float64), recent)
-        _title(axes, name, scores.iloc[time.newest, k].dropna(), None if verdicts is None else verdicts.get(name))
+        _title(axes, shown, scores.iloc[time.newest, k].dropna(), None if verdicts is None else verdicts.get(name))
         time.set_ticks(axes, width)
         time.draw_marks(axes, width)
     for unused in grid[features.size :]:
@@ -417,7 +417,7 @@ def _draw_panel(
 
 def _title(axes: Any, name: str, known: pd.Series[Any], verdict: ChangeVerdict | None) -> None:
     """Write the name above a picture, and under it the verdict and the last score."""
-    axes.set_title(shortened(name, LONGEST_NAME), loc="left", fontsize=9, weight="bold", pad=17)
+    axes.set_title(name, loc="left", fontsize=9, weight="bold", pad=17)
     style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "center", "fontsize": 8}
     if verdict is not None:
         axes.annotate(f"{verdict.display.mark} {verdict.text}", (0, 1), (0, 8), color=verdict.display.colour, **style)

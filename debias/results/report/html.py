@@ -79,7 +79,6 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
     with packages_of_reports():
         pictures = _figures(audit, styles, brief=most is not None)
     first = [*doubts(audit), headline(audit)][0]
-    by_share = np.lexsort((-audit.tested_scores.values, -audit.share))
     by_question = answers(audit) if most is None else {}
     said = {first, *(line for lines in by_question.values() for line in lines)}
     return render(
@@ -91,7 +90,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         sentences=[sentence for sentence in audit.summary() if sentence not in said],
         facts=_facts(audit),
         figures=pictures,
-        table=_table(audit, by_share[:most], with_scores=most is None),
+        table=_table(audit, audit.strongest_first[:most], with_scores=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
         about_table=_about_table(audit),

@@ -10,7 +10,7 @@ from debias.errors import CompositionError, nearest, with_article
 from debias.results.report.figures import GRID, INK, MUTED, name_figure, refuse_axes, refuse_most, settings
 from debias.results.report.figures import new_axes as new_axes_of_size
 from debias.results.vocabulary import BLUE, VERMILION, Confirmation
-from debias.text import listed, percent_in_table, shortened
+from debias.text import listed, percent_in_table, shortened, shortened_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
                 axes.plot(column[which], row[which] - up, look.marker, **style)
         if drawn.size <= MOST_WITH_NUMBERS:
             _numbers(axes, cells, _share_in_words, down=0.24)
-        names = [shortened(found.feature_names[k], LONGEST) for k in drawn]
+        names = shortened_apart([found.feature_names[k] for k in drawn], LONGEST)
         axes.set_xticks(range(n_cells), names[:n_cells], rotation=90 if n_cells > 3 else 0)
         axes.set_yticks(range(n_cells), names[-n_cells:])
         n_left = used.size - drawn.size
@@ -135,10 +135,10 @@ def draw_network(found: Interactions, axes: Any, most: int) -> Any:
             axes.text(
                 x0 + part * (x1 - x0), y0 + part * (y1 - y0), label, ha="center", va="center", fontsize=8, bbox=box
             )
-        for name, (x, y) in at.items():
+        for name, (x, y) in zip(shortened_apart(list(at), LONGEST), at.values(), strict=True):
             axes.plot(x, y, Confirmation.CONFIRMED.display.marker, color=INK, ms=7, zorder=2)
             beside = {"ha": "center" if abs(x) < 0.3 else "left" if x > 0 else "right", "va": "center"}
-            axes.text(1.12 * x, 1.12 * y, shortened(name, LONGEST), **beside)
+            axes.text(1.12 * x, 1.12 * y, name, **beside)
         axes.set_xlim(-2.0, 2.0)
         axes.set_ylim(-1.35, 1.35)
         axes.set_aspect("equal")

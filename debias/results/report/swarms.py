@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.results.report.figures import GRID, MUTED, drawn_features
 from debias.results.vocabulary import Verdict
-from debias.text import percent_in_table, shortened
+from debias.text import percent_in_table, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,8 @@ def draw_swarms(
             axes.scatter(x[missing], y[missing], s=10, color=MUTED, marker="x", lw=0.8)
             notes["x: missing"] = None
         points = axes.scatter(x[~missing], y[~missing], s=7, c=of_row[~missing], cmap="viridis", vmin=0, vmax=1, lw=0)
-    _frame(axes, [_titled(shortened(audit.tested_scores.feature_names[k]), audit, k) for k in features])
+    names = shortened_apart([audit.tested_scores.feature_names[k] for k in features])
+    _frame(axes, [_titled(name, audit, k) for name, k in zip(names, features, strict=True)])
     if n_left:
         axes.set_title(f"+{n_left:,} more", loc="right", fontsize=8.5, color=MUTED)
     axes.set_xlabel(
@@ -91,8 +92,8 @@ def draw_row(phi: NDArray[np.float64], audit: Audit, values: list[str], label: s
     order = np.argsort(-np.abs(phi), kind="stable")
     features = order[:most]
     names = []
-    for k in features:
-        name = shortened(audit.tested_scores.feature_names[k])
+    shown = shortened_apart([audit.tested_scores.feature_names[k] for k in features])
+    for name, k in zip(shown, features, strict=True):
         names.append(_titled(f"{name} = {values[k]}" if values[k] else name, audit, k))
     sizes = list(phi[features])
     if order.size > most:

@@ -17,7 +17,8 @@ def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(m
         features, n_left = drawn_features(audit, most)
         assert len(set(features.tolist())) == len(features) <= most
         assert len(features) + n_left == n
-        order = [(-share[k], -score[k]) for k in features]
+        names, unused = audit.tested_scores.feature_names, audit.unused_features
+        order = [(-share[k], names[k] in unused, -score[k]) for k in features]
         assert order == sorted(order)
         reported = audit.reported if audit.reported is not None and audit.reported.any() else score
         n_highest = min(10, int(np.ceil(most / 2)), n)
@@ -27,6 +28,7 @@ def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(m
         if len(features) < most:
             assert not of_interest[left].any()
             assert n_left not in (1, 2) or len(features) + n_left > most
+            assert n_left == 0 or n > min(16, most)
         highest = set(np.argsort(-reported, kind="stable")[:n_highest].tolist())
         by_verdict = [k for k in features if k not in highest]
         if n_left:
@@ -43,7 +45,7 @@ def test_noise_does_not_pad_a_picture():
     assert n_left == 1000 - len(features)
 
 
-@pytest.mark.parametrize(("n", "n_left"), [(11, 0), (12, 0), (13, 3)])
+@pytest.mark.parametrize(("n", "n_left"), [(11, 0), (16, 0), (17, 7)])
 def test_one_or_two_features_are_not_left_out(n, n_left):
     audit = made([f"f{k}" for k in range(n)], informative=np.zeros(n))
     assert drawn_features(audit)[1] == n_left
