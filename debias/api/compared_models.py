@@ -55,6 +55,8 @@ def compared_models(model: Any, baseline: Any, X: Any, y: Any, settings: dict[st
         The losses of the models differ, or have no parts; or a model holds several models of trees.
     ProvenanceError
         The rows are training rows of one of the models.
+    RowsError
+        All rows have the same response.
     DebiasError
         As for :func:`debias.score`.
     """
@@ -70,6 +72,7 @@ def compared_models(model: Any, baseline: Any, X: Any, y: Any, settings: dict[st
     _refuse_other_losses(old, new)
     _refuse_other_responses(old, new)
     used, blocks = new.rows.weight > 0, new.rows.blocks
+    _refuse_one_response(_response(new)[used])
     names = _names_of_both(X, old, new)
     found = compare_models(
         old.losses(names[0], used),
@@ -231,6 +234,15 @@ def _refuse_other_responses(old: Side, new: Side) -> None:
         raise CompositionError(
             "these models see the response in different ways, such as other classes or another order of them: compare "
             "models of the same response"
+        )
+
+
+def _refuse_one_response(y: Array) -> None:
+    """Refuse rows that all have the same response: the model that leans towards it has the lower loss on them."""
+    if len(y) and (y == y[0]).all():
+        raise RowsError(
+            "all of these rows have the same response, so they do not show which model predicts other responses "
+            "better. Pass rows with different responses (for a classifier: rows of two classes or more)"
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from debias.p_values import holm_of_known
 from debias.results.loss_change import PartOfLoss
 from debias.results.model_comparison import LEAST_UNITS, ONLY_BASELINE, ONLY_MODEL
+from debias.significance.contributions import POWERS, effective_number
 from debias.significance.loss_change import ROUNDING, variance_of_mean
 
 if TYPE_CHECKING:
@@ -103,12 +104,13 @@ def compare_models(
     share = weight / weight.sum()
     difference = np.column_stack([newer.loss - baseline.loss, newer.base - baseline.base, old - new])
     mean = share @ difference
-    error, freedom, n_units = errors_of_mean(difference, weight, blocks)
+    error, of_weights, n_units = errors_of_mean(difference, weight, blocks)
+    freedom = np.minimum(of_weights, _freedom_of_large(difference, weight, blocks))
     scale = share @ np.abs(np.column_stack([baseline.loss, newer.loss]))
     error = np.where(error <= ROUNDING * scale.max(), np.nan, error)  # equal up to rounding in all rows
     cost, cost_error = mean[2:], error[2:]
     with np.errstate(invalid="ignore", divide="ignore"):
-        p_value = 2 * stdtr(freedom, -np.abs(cost / cost_error))
+        p_value = 2 * stdtr(freedom[2:], -np.abs(cost / cost_error))
     p_value = np.where(old_used | new_used, p_value, np.nan)
     adjusted = holm_of_known(p_value)
     statistics = {
@@ -120,7 +122,7 @@ def compare_models(
         "p_adjusted": adjusted,
     }
     loss, base = (
-        PartOfLoss(float(share @ before), float(share @ after), float(error[k]), freedom)
+        PartOfLoss(float(share @ before), float(share @ after), float(error[k]), float(freedom[k]))
         for k, (before, after) in enumerate(((baseline.loss, newer.loss), (baseline.base, newer.base)))
     )
     only_in = np.where(in_model & in_baseline, "", np.where(in_model, ONLY_MODEL, ONLY_BASELINE))
@@ -142,13 +144,32 @@ def errors_of_mean(values: Array, weight: Array, blocks: NDArray[np.int64] | Non
     (array of shape (n_values,), float, int)
         Errors are NaN with fewer than 10 units.
     """
-    if blocks is not None:
-        at = np.unique(blocks, return_inverse=True)[1]
-        total = np.bincount(at, weight).astype(np.float64)
-        sums = np.zeros((total.size, values.shape[1]))
-        np.add.at(sums, at, weight[:, None] * values)
-        values, weight = sums / total[:, None], total
+    values, weight = _units(values, weight, blocks)
     if weight.size < LEAST_UNITS:
         return np.full(values.shape[1], np.nan), 1.0, weight.size
     variance, freedom = variance_of_mean(values, weight)
     return np.sqrt(variance), freedom, weight.size
+
+
+def _units(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> tuple[Array, Array]:
+    """Return the means and the weights of what is independent: of blocks, or of rows."""
+    if blocks is None:
+        return values, weight
+    at = np.unique(blocks, return_inverse=True)[1]
+    total = np.bincount(at, weight).astype(np.float64)
+    sums = np.zeros((total.size, values.shape[1]))
+    np.add.at(sums, at, weight[:, None] * values)
+    return sums / total[:, None], total
+
+
+def _freedom_of_large(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> Array:
+    """Return the effective number of units minus 1, shape (n_values,).
+
+    Where few units have large values, as the rows of a rare class, a mean is known no better than from these few.
+    """
+    values, weight = _units(values, weight, blocks)
+    share = weight / weight.sum()
+    deviation = share[:, None] * (values - share @ values)
+    scaled = deviation / np.maximum(np.abs(deviation).max(axis=0), np.finfo(float).tiny)
+    powers = np.array([(scaled**power).sum(axis=0) for power in range(1, POWERS + 1)])
+    return np.maximum(effective_number(powers, weight.size) - 1, 1.0)
