@@ -126,7 +126,8 @@ class Scores(BaseResult):
         -------
         DataFrame
             Index ``feature``, columns ``lower`` and ``upper``: the score minus and plus its standard error times a
-            normal quantile. Of tests by rows it is that of Student's t, with the effective number of rows.
+            quantile of Student's t, with the number of rows (blocks) less one as degrees of freedom. Of tests by rows
+            it is their effective number. Of scores of several models without such a number it is a normal quantile.
 
         Raises
         ------
@@ -158,11 +159,9 @@ class Scores(BaseResult):
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         test = self.details.get("test", {})
-        if test.get("method") == "rows":
-            freedom = np.maximum(np.asarray(test["effective_rows"], dtype=np.float64) - 1, 1.0)
-            quantile = stdtrit(freedom, (1 + level) / 2)
-        else:
-            quantile = ndtri((1 + level) / 2)
+        units = test.get("effective_rows", test.get("n_independent"))
+        freedom = None if units is None else np.maximum(np.asarray(units, dtype=np.float64) - 1, 1.0)
+        quantile = ndtri((1 + level) / 2) if freedom is None else stdtrit(freedom, (1 + level) / 2)
         reach = quantile * self.standard_error
         return pd.DataFrame(
             {"lower": self.values - reach, "upper": self.values + reach}, index=feature_index(self.feature_names)

@@ -564,7 +564,9 @@ def values_shown(facts):
 def interval_or_mark(facts, names, n):
     scores, shown = facts.tested_scores, drawn_features(facts.audit)[0]
     verdict = facts.verdict[list(scores.feature_names)].to_numpy()
-    differ = (scores.values - 1.959964 * scores.standard_error > 0) != (verdict == "informative")
+    units = facts.test.get("effective_rows", facts.test.get("n_independent"))
+    quantile = 1.959964 if units is None else t.ppf(0.975, np.maximum(np.asarray(units) - 1, 1))
+    differ = (scores.values - quantile * scores.standard_error > 0) != (verdict == "informative")
     named(names, [scores.feature_names[k] for k in shown if differ[k]], most=5)
     assert whole(n) == facts.n
 

@@ -9,8 +9,8 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
-from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from scipy.stats import binom, t
+from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 from xgboost import XGBRegressor
 
@@ -118,12 +118,22 @@ def test_the_naive_test_gives_larger_z_than_the_conservative_one(forest, data):
     assert found.null is None
 
 
-def test_intervals_are_normal(audit):
+def test_intervals_are_those_of_student(audit):
+    """With the number of rows, or of blocks, less one as degrees of freedom."""
+    freedom = audit.tested_scores.n_rows - 1
     interval = audit.tested_scores.interval(0.9)
     np.testing.assert_allclose(interval.mean(axis=1), audit.tested_scores.values)
     np.testing.assert_allclose(
-        interval["upper"] - audit.tested_scores.values, 1.6448536 * audit.tested_scores.standard_error
+        interval["upper"] - audit.tested_scores.values, t.ppf(0.95, freedom) * audit.tested_scores.standard_error
     )
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 3)), rng.normal(size=150)
+    model = ExtraTreesRegressor(10, min_samples_leaf=5, random_state=0).fit(X[:90], y[:90])
+    scores = debias.audit(
+        model, debias.Dataset(X[90:], y[90:], blocks=np.arange(60) // 5), rows="held-out"
+    ).tested_scores
+    reach = scores.interval()["upper"] - scores.values
+    np.testing.assert_allclose(reach, t.ppf(0.975, 11) * scores.standard_error)
     with pytest.raises(debias.DebiasError, match="between 0 and 1"):
         audit.tested_scores.interval(95)
 

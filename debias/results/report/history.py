@@ -33,7 +33,7 @@ NO_SCORE = "#bdbdbd"
 FEW_PERIODS = 40
 """So few periods are marked by points."""
 NORMAL = 1.959964
-"""The 97.5% quantile of the normal distribution, as in ``Scores.interval``."""
+"""The 97.5% quantile of the normal distribution: a history keeps sums of rows, and not their number of blocks."""
 
 MOST_LABELS = 6
 """An axis has at most this many labels,"""
