@@ -61,6 +61,19 @@ def escaped(text: str, keep: str = "") -> str:
     return without_commands(text)
 
 
+def name_in_text(name: str) -> str:
+    """Return a name in a sentence: in quotation marks if it is empty, or could be read as several names or none.
+
+    Examples
+    --------
+    >>> name_in_text("age"), name_in_text(""), name_in_text("bed and bath")
+    ('age', '""', '"bed and bath"')
+    """
+    shown = escaped(name)
+    is_plain = shown.strip() and shown == shown.strip() and ", " not in shown and f" {shown} ".count(" and ") == 0
+    return shown if is_plain else f'"{shown}"'
+
+
 def without_commands(text: str) -> str:
     r"""Return text in which nothing is a command of the CI service that reads the output of a job.
 

@@ -11,7 +11,7 @@ from debias.results import untested
 from debias.results.feature_likeness import like
 from debias.results.sentences import condition, enumerated, rank_of, rows_of, scored_on
 from debias.results.vocabulary import DEPENDENCE, TWINS, Dependence, Verdict, error_rate_in_words
-from debias.text import correlation_in_words, escaped, listed, percent
+from debias.text import correlation_in_words, listed, name_in_text, percent
 
 if TYPE_CHECKING:
     from debias.results.audit import Audit
@@ -33,7 +33,7 @@ def explanation(audit: Audit, feature: str) -> list[str]:
 
 def _importance(audit: Audit, k: int) -> str:
     """Return shares and ranks. The two shares may have other units, so they are not compared."""
-    name = escaped(audit.tested_scores.feature_names[k])
+    name = name_in_text(audit.tested_scores.feature_names[k])
     reported = ""
     if audit.reported is not None:
         importance = f"{percent(audit.reported[k])} of the importance by {audit.reported_kind}"

@@ -251,7 +251,8 @@ class Performance:
         """Return a clause that says that a positive skill may be chance; empty if that is not so, or not known."""
         if self.better_than_constant is not None or self.p_value is None or self.before_calibration:
             return ""
-        return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
+        by = "" if self.auc is None else f"by the {self.metric}, "
+        return f"; {by}a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 
     def doubts(self) -> list[str]:
         """Return that the model predicts no better than a constant, and what to check; empty if it is better."""

@@ -37,6 +37,7 @@ from debias.text import (
     counted,
     escaped,
     listed,
+    name_in_text,
     none_is,
     p_value_in_words,
     percent,
@@ -384,7 +385,7 @@ def told_of_leaks(leaks: Mapping[str, float]) -> list[str]:
         return []
     if len(leaks) == 1:
         [(name, share)] = leaks.items()
-        explains = f"{escaped(name)} explains {percent(share)} of the variation of the response by itself. This may be"
+        explains = f"{name_in_text(name)} explains {percent(share)} of the variation of the response by itself. This may be"
         return [f"{explains} a leak: check that its values are known before the response is, and are not made from it."]
     named = enumerated([f"{name} ({percent(share)})" for name, share in leaks.items()], MOST_NAMED)
     return [
@@ -457,7 +458,7 @@ def _too_high(audit: Audit) -> list[str]:
 
 def enumerated(names: Sequence[str], most: int) -> str:
     """Return the first names in a sentence, and how many more there are."""
-    first, n_left = [escaped(name) for name in names[:most]], len(names) - most
+    first, n_left = [name_in_text(name) for name in names[:most]], len(names) - most
     last = f"{n_left:,} more" if n_left > 0 else first.pop()
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -499,7 +500,7 @@ def _dependence(audit: Audit) -> list[str]:
     ):
         if found:
             number = "one" if len(found) == 1 else f"{len(found):,}"
-            named = in_a_row([escaped(name) for name in found], MOST_NAMED)
+            named = in_a_row([name_in_text(name) for name in found], MOST_NAMED)
             sentences.append(f"{begin} {number} {end}: {named}")
     return [". ".join(sentences) + "."]
 
@@ -534,7 +535,7 @@ def _inflation(audit: Audit, reported: NDArray[np.float64], unseen: NDArray[np.f
     largest_first = [k for k in np.argsort(unseen - reported, kind="stable") if inflated[k]]
     names = audit.tested_scores.feature_names
     lines = [
-        f"Reported too high: {escaped(names[k])} has {percent(reported[k])} of the reported importance "
+        f"Reported too high: {name_in_text(names[k])} has {percent(reported[k])} of the reported importance "
         f"({rank_of(reported, k)} by {audit.reported_kind}), but "
         f"{_unseen_share(unseen[k], None if error is None else error[k])} if the same importance is computed {where}."
         for k in largest_first[:MOST_NAMED]
@@ -718,7 +719,7 @@ def _agreement(audit: FoldsAudit) -> list[str]:
         lines.append(f"In the fewest folds: {enumerated(parts, MOST_NAMED)}.")
     single = found[~informative & (found > 0)].sort_values(ascending=False, kind="stable")
     if len(single):
-        parts = [f"{escaped(str(name))} ({count} of {n_folds})" for name, count in single.items()]
+        parts = [f"{name_in_text(str(name))} ({count} of {n_folds})" for name, count in single.items()]
         lines.append(
             f"{Verdict.INFORMATIVE.phrase.capitalize()} in single folds, but not over all folds together: "
             f"{in_a_row(parts, MOST_NAMED)}. Each fold has an error rate of its own, so some of this is chance."
@@ -739,7 +740,7 @@ def _ranks_of_folds(audit: FoldsAudit) -> list[str]:
     if stability >= STABLE or spread[widest] == 0:
         return [line]
     low, high = table.loc[widest, ["lowest_rank", "highest_rank"]]
-    return [f"{line} {escaped(str(widest))} has ranks from {high} to {low}."]
+    return [f"{line} {name_in_text(str(widest))} has ranks from {high} to {low}."]
 
 
 def _correlation(value: float) -> str:

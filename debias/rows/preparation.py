@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _BATCH = Provenance(RowsKind.HELD_OUT, "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
+ENOUGH_ROWS = 30
+"""Weights by which rows count as fewer than this are warned of."""
 NEARLY_ALL = 0.9
 """If one of several responses has more than this share of their variance, it decides nearly alone."""
 TRAIN_WARNING = (
@@ -122,6 +124,7 @@ def prepare(
         query = encode_queries(qid, ensemble, table.n_rows)
     note_unseen(member, table, log, None if is_kept is None else used)
     _tell_of_responses(ensemble, response, weight, log)
+    _tell_of_weights(weight, log)
     needs_sums, routed = _node_sums_needed(scorers, ensemble), None
     if not ensemble.averaged:
         routed = SharedPass(ensemble, table, response, weight, needs_sums)
@@ -185,6 +188,20 @@ def _tell_of_responses(
             text += ", so one on a larger scale weighs more. "
             text += f"Column {largest + 1} of y has {percent(share)} of the variance"
     (log.warn if share > NEARLY_ALL else log.add)(text)
+
+
+def _tell_of_weights(weight: NDArray[np.float64], log: WarningLog) -> None:
+    """Warn if few of many rows have nearly all of the weight: the square of its sum over its sum of squares (Kish)."""
+    largest = weight.max(initial=0.0)
+    if largest == 0 or weight.size < ENOUGH_ROWS:
+        return
+    share = weight / largest
+    count = share.sum() ** 2 / (share**2).sum()
+    if count < ENOUGH_ROWS:
+        log.warn(
+            f"few rows have nearly all of the weight, so these {weight.size:,} rows tell as much as about {count:.0f} "
+            "rows of equal weight: tests find little, and figures on them are rough. Check sample_weight"
+        )
 
 
 def tell_of_stopping(ensemble: TreeEnsemble, log: WarningLog, *, may_be_these_rows: bool) -> None:
