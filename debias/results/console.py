@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them. The finding tells the verdicts
 in words, and a sentence why a feature was not tested."""
-TESTED = {"z", "p_adjusted", "verdict", "finding"}
+TESTED = {"z", "p_adjusted", "verdict", "finding", "informative_folds"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
@@ -266,7 +266,7 @@ def short_audit(audit: Audit) -> str:
 def short_folds(audit: FoldsAudit) -> str:
     """Return the headline of an audit of folds, and the features with the largest shares."""
     frame = audit.to_frame()
-    names = ("share", "mean", "informative_folds", *(("p_adjusted", "verdict") if audit.tested else ()))
+    names = ("share", "mean", *(("informative_folds", "p_adjusted", "verdict") if audit.tested else ()))
     of = f"{counted(len(audit.audits), 'fold')} of {escaped(audit.models_in_words)}"
     line = f"Audit of {of}: {audit.rows_in_words} rows, {counted(len(frame), 'feature')}"
     return _short([line, headline_of_folds(audit)], Table.of(frame.iloc[:MOST], names), len(frame))

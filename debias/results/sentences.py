@@ -703,11 +703,11 @@ def _agreement(audit: FoldsAudit) -> list[str]:
         lines.append(f"{where}, each tested by itself.")
     least = found[informative & (found < n_folds)].sort_values(kind="stable")
     if informative.sum() > 1 and len(least):
-        parts = [f"{name} in {count} of {n_folds}" for name, count in least.iloc[:MOST_NAMED].items()]
+        parts = [f"{name} in {count:.0f} of {n_folds}" for name, count in least.iloc[:MOST_NAMED].items()]
         lines.append(f"In the fewest folds: {enumerated(parts, MOST_NAMED)}.")
     single = found[~informative & (found > 0)].sort_values(ascending=False, kind="stable")
     if len(single):
-        parts = [f"{escaped(str(name))} ({count} of {n_folds})" for name, count in single.items()]
+        parts = [f"{escaped(str(name))} ({count:.0f} of {n_folds})" for name, count in single.items()]
         lines.append(
             f"{Verdict.INFORMATIVE.phrase.capitalize()} in single folds, but not over all folds together: "
             f"{in_a_row(parts, MOST_NAMED)}. Each fold has an error rate of its own, so some of this is chance."

@@ -123,8 +123,7 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
                 "name": "features",
                 "heading": "All features",
                 "table": _table(audit.to_frame()),
-                "caption": "Sorted by share of the mean score. “in folds” is the number of folds whose own audit calls "
-                f"the feature {Verdict.INFORMATIVE.text}, of those that were tested.",
+                "caption": f"Sorted by share of the mean score.{_about_counts(audit)}",
             },
             {
                 "name": "folds",
@@ -195,6 +194,14 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
     )
 
 
+def _about_counts(audit: FoldsAudit) -> str:
+    """Return what the column of numbers of folds means, with a blank before it; "" if the table does not have it."""
+    if not audit.tested:
+        return ""
+    calls = f"whose own audit calls the feature {Verdict.INFORMATIVE.text}"
+    return f" “in folds” is the number of folds {calls}, of those that were tested."
+
+
 def _table(table: pd.DataFrame) -> dict[str, Any]:
     columns = {"feature": list(map(str, table.index))}
     columns |= {
@@ -206,9 +213,9 @@ def _table(table: pd.DataFrame) -> dict[str, Any]:
     columns["rank"] = cells("rank", table["rank"].to_numpy())
     ranks = zip(table["highest_rank"], table["lowest_rank"], strict=True)
     columns["ranks in folds"] = [f"{one:,}" if one == other else f"{one:,} to {other:,}" for one, other in ranks]
-    counts = zip(table["informative_folds"], table["folds"], strict=True)
-    columns["in folds"] = [f"{one:,} of {other:,}" for one, other in counts]
-    if table["p_adjusted"].notna().any():
+    if table["p_adjusted"].notna().any():  # otherwise nothing was tested
+        informative, n_folds = cells("informative_folds", table["informative_folds"], DASH), int(table["folds"].iloc[0])
+        columns["in folds"] = [one if one == DASH else f"{one} of {n_folds:,}" for one in informative]
         columns["adjusted p"] = cells("p_adjusted", table["p_adjusted"], DASH)
     columns["verdict"] = cells("verdict", table["verdict"])
     return Table.of_cells(columns).to_html()

@@ -105,6 +105,13 @@ def test_pages_of_few_and_many_folds_show_intervals_where_they_are_known(given):
 
 
 @pytest.mark.thorough
+def test_a_page_of_folds_that_were_not_tested_does_not_count_informative_ones():
+    read = Reader(made_folds(["a", "b"], tested=False).to_html()).text
+    assert "All features" in read
+    assert "in folds" not in read
+
+
+@pytest.mark.thorough
 def test_a_page_of_1000_features_is_small():
     text = made_folds([f"feature {k}" for k in range(1000)], n_folds=3).to_html()
     assert len(text) < 500_000
