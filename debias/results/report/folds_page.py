@@ -17,7 +17,7 @@ from debias.results.report.figures import (
     settings,
 )
 from debias.results.report.pages import Styles, picture, render
-from debias.results.sentences import headline_of_folds
+from debias.results.sentences import MOST_IN_HEADLINE, enumerated, headline_of_folds
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Verdict
 from debias.text import escaped
@@ -163,8 +163,9 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
     some = f" Shown are the {MOST_DRAWN} of {len(table):,} features with the largest share." if n_left else ""
     known = table["low"].notna().any()
     caption = (
-        f"Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
-        f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict.{some}"
+        "Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
+        f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict."
+        f"{_interval_or_mark(table)}{some}"
     )
     drawn = list(table.index[:MOST_DRAWN])
     numbers = audit.scores[drawn][:MOST_FOLDS]
@@ -191,6 +192,20 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
             }
         ).to_html(),
         about_table=f"Scores of the features shown in each fold{more}",
+    )
+
+
+def _interval_or_mark(table: pd.DataFrame) -> str:
+    """Return why intervals and marks differ, with a blank before it, if they do for any feature that is drawn."""
+    drawn = table.iloc[:MOST_DRAWN]
+    judged = drawn["low"].notna() & (drawn["verdict"] != Verdict.UNTESTED.value)
+    differs = judged & ((drawn["low"] > 0) != (drawn["verdict"] == Verdict.INFORMATIVE.value))
+    if not differs.any():
+        return ""
+    return (
+        f" Interval and mark differ for {enumerated(list(map(str, drawn.index[differs])), MOST_IN_HEADLINE)}: an "
+        "interval is about the mean score over other data sets, and the mark is from a test of all folds together "
+        f"with another statistic, which allows for all {len(table):,} features. Go by the mark."
     )
 
 
