@@ -201,12 +201,12 @@ def table_of_drop_decisions(result: Droppable) -> Table:
 
 
 def print_clusters(console: Console, found: Clusters) -> None:
-    """Print what is informative together, the table of clusters, and then how it was tested."""
-    *first, last = found.summary()
+    """Print what is informative together, the table of clusters, and then how and on which rows it was tested."""
+    *first, of_test, of_rows = found.summary()
     _print_lines(console, first)
     if found.clusters:
         _print_table(console, found.to_table(MOST_DRAWN), len(found.clusters) - MOST_DRAWN, noun="cluster")
-    _print_lines(console, [last])
+    _print_lines(console, [of_test, of_rows])
 
 
 def print_interactions(console: Console, found: Interactions) -> None:
@@ -320,7 +320,7 @@ def short_droppable(result: Droppable) -> str:
 
 def short_clusters(found: Clusters) -> str:
     """Return what is informative together, and the first clusters."""
-    *lines, _ = found.summary()
+    *lines, _, _ = found.summary()
     of = f"Clusters of {escaped(str(found.scores.settings.get('model')))}"
     return _short([of, *lines], found.to_table(MOST), len(found.clusters), LONGEST_RULE)
 
