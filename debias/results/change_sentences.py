@@ -127,8 +127,8 @@ def _loss(changes: Changes) -> list[str]:
     ends = f"from {before} to {after} ({change}, standard error {few_digits(loss.error, 2)})"
     if np.isnan(loss.error):
         return [
-            f"The {metric} went from {before} to {after} ({change}). There are too few "
-            "periods to tell whether this is chance, and no feature was tested."
+            f"The {metric} went from {before} to {after} ({change}). There are too few periods to tell whether this is "
+            "chance, and what single features cost was not tested."
         ]
     moved = f"went {ends}, which may be chance" if found.direction is None else f"{found.direction} {ends}"
     if found.direction is not None and loss.since is not None:
@@ -203,10 +203,10 @@ def _changed(changes: Changes) -> str:
     p_value = changes.statistics["p_value"]
     found = sorted(_where(changes.statistics["changed"]), key=lambda k: p_value[k])
     n_features, n_tested = len(changes.feature_names), int(changes.tested.sum())
+    of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'tested feature')}"
     if not n_tested:
         return "No change of the response was tested."
     if not found:
-        of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'tested feature')}"
         return f"No change of the response was detected for any of {of}."
 
     def in_words(k: int) -> str:
@@ -220,10 +220,7 @@ def _changed(changes: Changes) -> str:
         of_before, of_after = told_apart(before, after)
         return f"{_name(changes, k)} {direction} (score {of_before} before, {of_after} recently{rows})"
 
-    return (
-        f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
-        f"{_named(changes, found, in_words)}."
-    )
+    return f"The response to {len(found):,} of {of} changed: {_named(changes, found, in_words)}."
 
 
 def _faded(changes: Changes) -> list[str]:

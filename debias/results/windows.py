@@ -88,6 +88,11 @@ def why_not_judged(of: str, n_periods: int, warnings: Sequence[str]) -> str:
     return f"{counted(n_periods, 'period')} to compare with {verb} not show how much means vary"
 
 
+def last_periods(number: int) -> str:
+    """Return the last periods in words: "the last period", "the last 3 periods"."""
+    return "the last period" if number == 1 else f"the last {counted(number, 'period')}"
+
+
 def waiting_in_words(n_newer: int) -> str:
     """Return what is said of periods that come after all periods with responses."""
     verb = "waits for its responses and is" if n_newer == 1 else "wait for their responses and are"

@@ -83,7 +83,9 @@ def test_a_change_that_may_be_chance_is_no_rise():
 
 def test_without_errors_nothing_is_said_of_features():
     said = sentence(loss(error=np.nan))
-    assert said.endswith("There are too few periods to tell whether this is chance, and no feature was tested.")
+    assert said.endswith(
+        "There are too few periods to tell whether this is chance, and what single features cost was not tested."
+    )
     assert "price" not in said
     assert loss(error=np.nan).verdict == ["not tested"] * 5
 
