@@ -208,6 +208,8 @@ def test_the_bars_go_from_the_loss_of_the_baseline_to_that_of_the_model(most):
 
 def test_the_page_has_the_picture_the_table_and_no_markup_of_names():
     page = compared().to_html()
+    assert "with 95% intervals of each difference. Orange: the model saves less by the feature, beyond chance; " in page
+    assert "blue: more; grey: the base, all other features, and those that were not tested." in page
     assert "How the losses differ" in page
     assert "By which features they differ" in page
     assert "lower by price -0.07" in page

@@ -8,7 +8,7 @@ from debias.results.console import columns_of_models
 from debias.results.report.loss_change import Bars
 from debias.results.report.pages import Styles, render
 from debias.results.tables import DASH, Table
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ModelVerdict
+from debias.results.vocabulary import ModelVerdict
 from debias.text import with_sign
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    styles, summary, names = Styles(), comparison.summary(), comparison.settings
+    styles, summary, names, bars = Styles(), comparison.summary(), comparison.settings, _bars(comparison)
     caption = (
-        f"From the {comparison.metric} of the baseline to that of the model: what the base and each feature differ by, "
-        "with 95% intervals of each difference. Orange: the model saves less by the feature, beyond chance; blue: more."
+        f"From the {comparison.metric} of the baseline to that of the model: what the base and each feature differ by"
+        f"{bars.intervals}. Orange: the model saves less by the feature, beyond chance; blue: more; grey: the base, "
+        "all other features, and those that were not tested."
     )
     return render(
         "findings.html.j2",
@@ -59,7 +60,7 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
         sentences=summary[1:],
         facts=_facts(comparison),
         warnings=comparison.warnings,
-        figures=[_bars(comparison).figure("How the losses differ", caption, styles)],
+        figures=[bars.figure("How the losses differ", caption, styles)],
         tables=[_table(comparison)],
         reading=READING,
         provenance=[(name.replace("_", " "), str(value)) for name, value in names.items()],
@@ -67,7 +68,6 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
 
 
 def _bars(comparison: ModelComparison) -> Bars:
-    colour = {ModelVerdict.MORE: BLUE, ModelVerdict.LESS: VERMILION}
     return Bars(
         comparison.metric,
         comparison.loss,
@@ -75,7 +75,7 @@ def _bars(comparison: ModelComparison) -> Bars:
         comparison.feature_names,
         comparison.statistics["cost"],
         comparison.statistics["error"],
-        [colour.get(each, GREY) for each in comparison.verdict],
+        [each.display.colour for each in comparison.verdict],
         ("baseline", "model"),
     )
 
