@@ -137,15 +137,16 @@ def _loss(changes: Changes) -> list[str]:
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)
     others = counted(n_others, "other feature" if named else "feature")
-    parts = [f"the base {with_sign(found.base.change)}"]
-    parts += [f"{others} {'together ' * (n_others > 1)}{with_sign(cost.sum() - cost[named].sum())}"] if n_others else []
+    of_others = loss.part_in_words(cost.sum() - cost[named].sum())
+    parts = [f"the base {loss.part_in_words(found.base.change)}"]
+    parts += [f"{others} {'together ' * (n_others > 1)}{of_others}"] if n_others else []
     if not named:
         return [f"The {metric} {moved}: {', '.join(parts)}. No feature costs more than before by more than chance."]
     more = in_a_row([f"{_name(changes, k)}{found.cost_in_words(k)}" for k in named], MOST_NAMED)
     if found.since:
         return [
             f"The {metric} {moved}. More than before, beyond chance at any look, cost: {more}. The base changed by "
-            f"{with_sign(found.base.change)}."
+            f"{loss.part_in_words(found.base.change)}."
         ]
     return [
         f"The {metric} {moved}. More than before, beyond chance, cost: {more}. The rest: {', '.join(parts)}.",

@@ -19,7 +19,6 @@ from debias.results.report.figures import (
 from debias.results.report.pages import picture
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import GREY, LossVerdict
-from debias.text import with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,10 +188,11 @@ def table_of_loss(loss: LossChange) -> dict[str, Any]:
     frame = loss.to_frame()
     own = OF_TABLE | (SINCE if loss.since else {})
     table = Table.of(frame, ("verdict", *own), own, unknown=DASH)
+    of_base = loss.loss.part_in_words(loss.base.change)
     caption = (
         f"In the unit of the {loss.metric}. What a feature costs more than before is the sum of the parts by the rows "
-        f"and by the response. The base changed by {with_sign(loss.base.change)}. Features that the model does not "
-        f"use are {LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
+        f"and by the response. The base changed by {of_base}. Features that the model does not use are "
+        f" {LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
     )
     if loss.since:
         caption += (

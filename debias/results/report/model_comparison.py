@@ -9,7 +9,6 @@ from debias.results.report.loss_change import Bars
 from debias.results.report.pages import Styles, render
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ModelVerdict
-from debias.text import with_sign
 
 if TYPE_CHECKING:
     from debias.results.model_comparison import ModelComparison
@@ -95,6 +94,7 @@ def _table(comparison: ModelComparison) -> dict[str, Any]:
     table = Table.of(comparison.to_frame(), columns_of_models(comparison), unknown=DASH)
     caption = (
         f"In the unit of the {comparison.metric}, the largest cost first. The cost is what the baseline saves by the "
-        f"feature less what the model saves. The base differs by {with_sign(comparison.base.change)}."
+        "feature less what the model saves. The base differs by "
+        f"{comparison.loss.part_in_words(comparison.base.change)}."
     )
     return {"name": "loss", "heading": "By which features they differ", "table": table.to_html(), "caption": caption}
