@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ENOUGH_PERIODS = 8
 """With fewer periods a window does not show how much they vary."""
+ADD_RESPONSES = "Add the rows of a period again with their responses, with the same at="
+"""What to do if all periods wait for their responses."""
 
 
 @dataclass(frozen=True)
