@@ -26,7 +26,7 @@ def write_text(path: Any, text: str) -> None:
     Raises
     ------
     OSError
-        The file cannot be written.
+        The file cannot be written. If its folder does not exist, a FileNotFoundError says so.
     """
     with replacing(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
@@ -41,6 +41,7 @@ def written(path: Any, text: str, end: str = "") -> str:
 
 def append_text(path: Any, text: str) -> None:
     """Append a text to a file. If that fails, the file is cut back to its old length."""
+    refuse_missing_folder(path)
     with _named(path), open(path, "ab", buffering=0) as file:
         end = file.seek(0, os.SEEK_END) if file.seekable() else None
         rest = text.encode("utf-8", "backslashreplace")
@@ -74,8 +75,9 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        The file cannot be written.
+        The file cannot be written. If its folder does not exist, a FileNotFoundError says so.
     """
+    refuse_missing_folder(path)
     with _named(path):
         if not _is_regular_file(Path(path)):
             with open(path, "wb") as file:
@@ -107,6 +109,15 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
             if isinstance(error, OSError) and error.filename == str(temporary):  # name the file the user knows
                 raise type(error)(error.errno, error.strerror, str(path)) from None
             raise
+
+
+def refuse_missing_folder(path: Any) -> None:
+    """Raise a FileNotFoundError that says what to do if a file cannot be written because it has no folder."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.exists():
+        raise FileNotFoundError(
+            errno.ENOENT, f"the folder {folder} does not exist: make it, or choose another path", str(path)
+        )
 
 
 _BINARY = getattr(os, "O_BINARY", 0)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -120,9 +121,14 @@ def test_what_is_no_plain_file_is_written_to(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_named_and_not_a_file_beside(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        atomic_files.write_text(tmp_path / "none" / "file", "text")
-    assert caught.value.filename == str(tmp_path / "none" / "file")
+    path = tmp_path / "none" / "file"
+    what_to_do = f"the folder {re.escape(str(path.parent))} does not exist: make it, or choose another path"
+    for write in (atomic_files.write_text, atomic_files.append_text, lambda path, _: made(["a", "b"]).to_json(path)):
+        with pytest.raises(FileNotFoundError, match=what_to_do) as caught:
+            write(path, "text")
+        assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError, match=what_to_do):
+        debias.History.fleet("a.history", html=path)
 
 
 def test_text_is_added_at_the_end(tmp_path):

@@ -27,7 +27,7 @@ from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
-from debias.results.sentences import enumerated
+from debias.results.sentences import enumerated_texts
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, UNUSED, RowsKind
 from debias.rows.request import Request
@@ -37,6 +37,7 @@ from debias.scorers.unseen_error import unseen_figures
 from debias.significance.evidence import CONSTANT
 from debias.significance.member_rows import by_response
 from debias.significance.procedure import Tests
+from debias.text import name_in_text
 from debias.warning_log import WarningLog
 from debias.wrong_arguments import explains_wrong_arguments
 
@@ -554,7 +555,8 @@ def _without_untestable(
         reasons[names[k]] = known.get(number, NOT_DIVIDED) if number is not None else NOT_DIVIDED
     if not reasons:
         return scores
-    named = enumerated([f"{name} ({reason})" for name, reason in reasons.items()], MOST_UNTESTED_NAMED)
+    told = [f"{name_in_text(name)} ({reason})" for name, reason in reasons.items()]
+    named = enumerated_texts(told, MOST_UNTESTED_NAMED)
     log.add(f"not tested: {named}")
     return replace(without(scores, reasons), warnings=tuple(dict.fromkeys([*scores.warnings, *log.texts])))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -35,7 +35,7 @@ from debias.cli.options import (
     weight_option,
     with_options,
 )
-from debias.cli.output import check_files, errors, terminal, warn
+from debias.cli.output import check_files, errors, in_options, terminal, warn
 from debias.progress import show_progress
 from debias.results.policy import RULES_OF_HISTORY
 from debias.text import counted
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from debias.monitor.history import History
+    from debias.results.changes import Changes
 
 
 def number_of_looks(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
@@ -258,7 +259,7 @@ def changes(
         from debias.results.console import print_changes
 
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
-        found = _opened(history, source).changes(**windows)
+        found = _worded(_opened(history, source).changes(**windows))
         warn(found.warnings)
         if html_file:
             found.to_html(html_file)
@@ -316,7 +317,7 @@ def check(
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
         windows["reference"] = rules.reference_or(windows["reference"])
-        found = _opened(history, source).changes(**windows)
+        found = _worded(_opened(history, source).changes(**windows))
         gate = found.check(rules).allowing(*allowed)
         warn(gate.warnings)
         if json_file:
@@ -328,6 +329,12 @@ def check(
 def _source(**given: Any) -> Source:
     """Return the input of a command that has a part of the options."""
     return Source(**{field.name: None for field in fields(Source)} | given)
+
+
+def _worded(changes: Changes) -> Changes:
+    """Return changes which say in the words of the commands why nothing was compared, and what to pass."""
+    because = changes.not_compared_because
+    return changes if because is None else replace(changes, not_compared_because=in_options(because))
 
 
 def _opened(history: str, source: Source) -> History:

@@ -245,7 +245,7 @@ class Comparison:
             "reference_given": reference_in_words(self._reference, source.periods),
             **settings,
         }
-        because = nothing_to_compare(len(source.periods), len(before), len(after))
+        because = nothing_to_compare(source.periods, before, after)
         if because is not None:
             return Changes(not_compared_because=because, **facts)
         source.notes.clear()
@@ -428,14 +428,36 @@ def reference_in_words(reference: Any, periods: list[Period]) -> str:
     return f"the first {length} of the model, as far as they are alike"
 
 
-def nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | None:
-    """Return why there is nothing to compare; None if there is."""
-    if n_before and n_after:
+RECENT_OF = 4
+"""If all periods are recent ones, this part of them is suggested as the recent window."""
+
+
+def nothing_to_compare(periods: Sequence[Period], before: range, after: range) -> str | None:
+    """Return why there is nothing to compare, and what to pass; None if there is something.
+
+    Parameters
+    ----------
+    periods : sequence of Period
+        Those of the model.
+    before, after : range
+        The positions of the reference and of the recent window.
+    """
+    if before and after:
         return None
+    n_periods = len(periods)
     if n_periods < 2:
         return f"this model has {counted(n_periods, 'period')}, and a comparison needs two"
-    which = "the recent window" if n_before else "the reference window"
-    return f"no period is in {which}; this model has {counted(n_periods, 'period')}"
+    if after and after.start == 0:
+        return (
+            f"no period is in the reference window, because the recent one begins with the first of the {n_periods:,} "
+            f"periods of this model. Pass a shorter recent window, such as recent={max(1, n_periods // RECENT_OF)}"
+        )
+    first, last = (escaped(time_text(periods[k].moment)) for k in (0, -1))
+    which, argument = ("recent", "recent=") if not after else ("reference", "reference=")
+    return (
+        f"no period is in the {which} window; this model has {n_periods:,} periods, from {first} to {last}. Pass "
+        f"another {argument}"
+    )
 
 
 def mixed_margins(periods: list[Period], compared: Sequence[int], with_margins: set[int]) -> str | None:

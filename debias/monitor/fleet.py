@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from debias.atomic_files import refuse_missing_folder
 from debias.errors import DebiasError, HistoryArgumentError, HistoryError
 from debias.monitor.any_look import default_in_words, findings_at_any_look, refuse_moving
 from debias.monitor.comparing import WaitingPeriods, reference_in_words
@@ -209,6 +210,7 @@ class Pages:
     def __init__(self, html: Any, files: list[str]) -> None:
         self._folder = Path(html).absolute().with_suffix("")
         self._folder = self._folder.with_name(f"{self._folder.name}_models")
+        refuse_missing_folder(html)
         self._folder.mkdir(exist_ok=True)
         self._names: dict[str, str] = {}
         for file in files:

@@ -23,6 +23,7 @@ from debias.monitor.scores import frames_of
 from debias.monitor.store import Store
 from debias.monitor.times import Moment, Window, index_of, refuse_far_future, time_text
 from debias.results.any_look import ANY
+from debias.results.windows import ADD_RESPONSES
 from debias.rows.passed_rows import PassedRows
 from debias.rows.period_sums import KEPT_ROWS, LOSS_ROWS, MOST_KEPT
 from debias.significance.change import LEAST
@@ -683,7 +684,9 @@ class History:
         with self._reading() as records:
             chosen = self._chosen(records, series)
             if not records.content.periods(chosen.id):
-                raise HistoryError(f"there is no period with responses of {chosen.label!r} in {self.path}")
+                raise HistoryError(
+                    f"there is no period with responses of {chosen.label!r} in {self.path}. {ADD_RESPONSES}"
+                )
             settings: dict[str, Any] = {"alpha": error_rate, "least": least, "looks": looks}
             if isinstance(looks, str) and looks == ANY:
                 return comparison_at_any_look(records, chosen, recent, reference, alpha=error_rate, least=least)

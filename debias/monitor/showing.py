@@ -9,6 +9,7 @@ import numpy as np
 from debias.errors import HistoryError
 from debias.monitor.times import times_as_text
 from debias.results.tables import cells
+from debias.results.windows import ADD_RESPONSES
 from debias.text import counted, escaped, json_text, to_csv
 
 if TYPE_CHECKING:
@@ -147,7 +148,13 @@ def page(history: History, window: Any, changes: Changes | None, title: str | No
 def _scores(history: History, window: Any) -> pd.DataFrame:
     scores = history.scores(window)
     if scores.empty:
-        raise HistoryError(f"there is nothing to draw: there is no period in {history.path}")
+        n_waiting = len(history.waiting)
+        if not n_waiting:
+            raise HistoryError(f"there is nothing to draw: there is no period in {history.path}")
+        wait = counted(n_waiting, "period") + (" waits" if n_waiting == 1 else " wait")
+        raise HistoryError(
+            f"there is nothing to draw: no period of {history.path} has responses, and {wait} for them. {ADD_RESPONSES}"
+        )
     return scores
 
 

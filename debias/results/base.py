@@ -196,6 +196,8 @@ class ReportedResult(BaseResult):
         ------
         ImportError
             matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
+        OSError
+            The file cannot be written, for example because its folder does not exist.
         """
         return written(path, self._page(title))
 

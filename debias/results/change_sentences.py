@@ -127,8 +127,8 @@ def _loss(changes: Changes) -> list[str]:
     ends = f"from {before} to {after} ({change}, standard error {few_digits(loss.error, 2)})"
     if np.isnan(loss.error):
         return [
-            f"The {metric} went from {before} to {after} ({change}). There are too few "
-            "periods to tell whether this is chance, and no feature was tested."
+            f"The {metric} went from {before} to {after} ({change}). There are too few periods to tell whether this is "
+            "chance, and what single features cost was not tested."
         ]
     moved = f"went {ends}, which may be chance" if found.direction is None else f"{found.direction} {ends}"
     if found.direction is not None and loss.since is not None:
@@ -137,15 +137,16 @@ def _loss(changes: Changes) -> list[str]:
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)
     others = counted(n_others, "other feature" if named else "feature")
-    parts = [f"the base {with_sign(found.base.change)}"]
-    parts += [f"{others} {'together ' * (n_others > 1)}{with_sign(cost.sum() - cost[named].sum())}"] if n_others else []
+    of_others = loss.part_in_words(cost.sum() - cost[named].sum())
+    parts = [f"the base {loss.part_in_words(found.base.change)}"]
+    parts += [f"{others} {'together ' * (n_others > 1)}{of_others}"] if n_others else []
     if not named:
         return [f"The {metric} {moved}: {', '.join(parts)}. No feature costs more than before by more than chance."]
     more = in_a_row([f"{_name(changes, k)}{found.cost_in_words(k)}" for k in named], MOST_NAMED)
     if found.since:
         return [
             f"The {metric} {moved}. More than before, beyond chance at any look, cost: {more}. The base changed by "
-            f"{with_sign(found.base.change)}."
+            f"{loss.part_in_words(found.base.change)}."
         ]
     return [
         f"The {metric} {moved}. More than before, beyond chance, cost: {more}. The rest: {', '.join(parts)}.",
@@ -203,10 +204,10 @@ def _changed(changes: Changes) -> str:
     p_value = changes.statistics["p_value"]
     found = sorted(_where(changes.statistics["changed"]), key=lambda k: p_value[k])
     n_features, n_tested = len(changes.feature_names), int(changes.tested.sum())
+    of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'tested feature')}"
     if not n_tested:
         return "No change of the response was tested."
     if not found:
-        of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'tested feature')}"
         return f"No change of the response was detected for any of {of}."
 
     def in_words(k: int) -> str:
@@ -220,10 +221,7 @@ def _changed(changes: Changes) -> str:
         of_before, of_after = told_apart(before, after)
         return f"{_name(changes, k)} {direction} (score {of_before} before, {of_after} recently{rows})"
 
-    return (
-        f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
-        f"{_named(changes, found, in_words)}."
-    )
+    return f"The response to {len(found):,} of {of} changed: {_named(changes, found, in_words)}."
 
 
 def _faded(changes: Changes) -> list[str]:

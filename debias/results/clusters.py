@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from debias.results import console, stored
+from debias.results.audit import Audit
 from debias.results.base import ReportedResult
 from debias.results.fields import (
     AGREE,
@@ -25,7 +26,7 @@ from debias.results.fields import (
 )
 from debias.results.report.figures import GRID, MUTED, SETTINGS, new_axes, refuse_most, settings
 from debias.results.scores import Scores
-from debias.results.sentences import enumerated, rows_of
+from debias.results.sentences import condition, enumerated, rows_of, scored_on
 from debias.results.tables import Table
 from debias.results.vocabulary import Verdict, error_rate_in_words
 from debias.text import counted, feature_index, percent, percent_in_table, shortened
@@ -157,19 +158,22 @@ class Clusters(ReportedResult):
         Returns
         -------
         list of str
+            How many clusters are informative comes first, and how many are parts of others. The last two sentences
+            are about the test and the rows.
         """
+        of_rows = scored_on(self.scores)
         test = self.scores.details["test"]
         error = error_rate_in_words(test.get("error"), test["alpha"])
         features = counted(self.scores.values.size, "feature")
         of_test = f"Tested{f' together: {features} and all clusters' if self.clusters else f': {features}'}, {error}."
         if not self.clusters:
             least = f"a likeness of {self.least_likeness:g} or more"
-            return [f"No features have {least}, so there are no clusters to test.", of_test]
+            return [f"No features have {least}, so there are no clusters to test.", of_test, of_rows]
         n_found = sum(each.selected for each in self.clusters)
         count = (
             f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of similar features "
             f"{_is(1 if len(self.clusters) == 1 else n_found)} {Verdict.INFORMATIVE.phrase} on "
-            f"{rows_of(self.scores)}."
+            f"{rows_of(self.scores)}{condition(self._audit, named=True)}."
         )
         together = sorted(self.only_together, key=lambda each: -each.share)
         lines = [
@@ -183,7 +187,35 @@ class Clusters(ReportedResult):
         if n_found and not together:
             phrase = Verdict.INFORMATIVE.phrase
             lines.append(f"Each {Verdict.INFORMATIVE.text} cluster has a feature that is {phrase} alone.")
-        return [count, *lines, of_test]
+        return [count, *self._nested(), *lines, of_test, of_rows]
+
+    @property
+    def outermost(self) -> tuple[Cluster, ...]:
+        """The clusters that are no part of a larger one. No two of them have a feature in common."""
+        sets = [set(each.features) for each in self.clusters]
+        return tuple(
+            each for each, own in zip(self.clusters, sets, strict=True) if not any(own < other for other in sets)
+        )
+
+    @property
+    def _audit(self) -> Audit:
+        """The features as an audit, whose sentences are those of this result too."""
+        return Audit.of(None, "not reported", {self.scores.scorer: self.scores}, tested_scorer=self.scores.scorer)
+
+    def _nested(self) -> list[str]:
+        """Return how many clusters are parts of others, if any is, and what is found of those that are not."""
+        outermost = self.outermost
+        n_parts = len(self.clusters) - len(outermost)
+        if not n_parts:
+            return []
+        n_found = sum(each.selected for each in outermost)
+        are_parts = "is a part of a larger one" if n_parts == 1 else "are parts of larger ones"
+        if len(outermost) == 1:
+            found = f"The outermost cluster is {Verdict.INFORMATIVE.phrase if n_found else 'not confirmed'}"
+        else:
+            of = f"{n_found:,} of the {len(outermost):,} outermost clusters"
+            found = f"{of} {_is(n_found)} {Verdict.INFORMATIVE.phrase}"
+        return [f"{n_parts:,} of these clusters {are_parts}, so their shares overlap. {found}."]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

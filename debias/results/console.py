@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 HIDDEN = {"standard_error", "p_value", "verdict", "untested_because", "dependence_p_adjusted", "dependence"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them. The finding tells the verdicts
 in words, and a sentence why a feature was not tested."""
-TESTED = {"z", "p_adjusted", "verdict", "finding"}
+TESTED = {"z", "p_adjusted", "verdict", "finding", "informative_folds"}
 OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
 """Columns of an audit of folds for a terminal, if there is room."""
 OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
@@ -201,12 +201,12 @@ def table_of_drop_decisions(result: Droppable) -> Table:
 
 
 def print_clusters(console: Console, found: Clusters) -> None:
-    """Print what is informative together, the table of clusters, and then how it was tested."""
-    *first, last = found.summary()
+    """Print what is informative together, the table of clusters, and then how and on which rows it was tested."""
+    *first, of_test, of_rows = found.summary()
     _print_lines(console, first)
     if found.clusters:
         _print_table(console, found.to_table(MOST_DRAWN), len(found.clusters) - MOST_DRAWN, noun="cluster")
-    _print_lines(console, [last])
+    _print_lines(console, [of_test, of_rows])
 
 
 def print_interactions(console: Console, found: Interactions) -> None:
@@ -266,7 +266,7 @@ def short_audit(audit: Audit) -> str:
 def short_folds(audit: FoldsAudit) -> str:
     """Return the headline of an audit of folds, and the features with the largest shares."""
     frame = audit.to_frame()
-    names = ("share", "mean", "informative_folds", *(("p_adjusted", "verdict") if audit.tested else ()))
+    names = ("share", "mean", *(("informative_folds", "p_adjusted", "verdict") if audit.tested else ()))
     of = f"{counted(len(audit.audits), 'fold')} of {escaped(audit.models_in_words)}"
     line = f"Audit of {of}: {audit.rows_in_words} rows, {counted(len(frame), 'feature')}"
     return _short([line, headline_of_folds(audit)], Table.of(frame.iloc[:MOST], names), len(frame))
@@ -320,7 +320,7 @@ def short_droppable(result: Droppable) -> str:
 
 def short_clusters(found: Clusters) -> str:
     """Return what is informative together, and the first clusters."""
-    *lines, _ = found.summary()
+    *lines, _, _ = found.summary()
     of = f"Clusters of {escaped(str(found.scores.settings.get('model')))}"
     return _short([of, *lines], found.to_table(MOST), len(found.clusters), LONGEST_RULE)
 

@@ -18,7 +18,7 @@ from debias.results.fields import SCHEMA_VERSION
 from debias.results.sentences import in_a_row
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict, FleetVerdict, LossVerdict, error_rate_in_words
-from debias.results.windows import waiting_in_words, why_not_judged
+from debias.results.windows import last_periods, waiting_in_words, why_not_judged
 from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv, told_apart
 
 if TYPE_CHECKING:
@@ -409,12 +409,12 @@ def _verdict_in_words(changes: Changes) -> str:
         left = len(reasons) - MOST_REASONS
         more = f"; and {left:,} more {'reason' if left == 1 else 'reasons'}" if left > 0 else ""
         return f"This model {verdict.text}: {'; '.join(reasons[:MOST_REASONS])}{more}."
-    last = counted(changes.recent.n_periods, "period")
+    last = last_periods(changes.recent.n_periods)
     if changes.any_look is not None:
         open_ = [*open_, "the response to single features, and shifts of the rows"]
     if open_:
-        return f"Nothing was found in the last {last}, but this was not judged: {'; '.join(open_)}."
-    return f"{verdict.text.capitalize()} in the last {last}."
+        return f"Nothing was found in {last}, but this was not judged: {'; '.join(open_)}."
+    return f"{verdict.text.capitalize()} in {last}."
 
 
 def verdict_of(reasons: Sequence[str], not_judged: Sequence[str]) -> FleetVerdict:

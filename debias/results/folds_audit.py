@@ -169,13 +169,15 @@ class FoldsAudit(ReportedResult):
         unused = set(self.feature_names).intersection(*(audit.unused_features for audit in self.audits.values()))
         return [name for name in self.feature_names if name in unused]
 
-    def where_tested(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def where_tested(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return values, one per feature, with NaN for the features that no fold could test."""
         return np.where([name in self.untested_features for name in self.feature_names], np.nan, values)
 
     @property
-    def informative_folds(self) -> NDArray[np.int64]:
-        """Number of folds whose own audit calls a feature informative, shape (n_features,)."""
+    def informative_folds(self) -> NDArray[np.int64] | None:
+        """Number of folds whose own audit calls a feature informative, shape (n_features,); None if none was tested."""
+        if not self.tested:
+            return None
         found = [
             audit.tested_scores.selected for audit in self.audits.values() if audit.tested_scores.selected is not None
         ]
@@ -219,8 +221,8 @@ class FoldsAudit(ReportedResult):
         Columns: ``share`` of the mean score, ``mean`` score over folds, its ``standard_error``, ``low`` and ``high``,
         its 95% interval (NaN without a standard error); ``rank`` of the mean score (1 is the highest), and the
         ``lowest_rank`` and ``highest_rank`` that the feature has in a fold (highest: nearest to 1);
-        ``informative_folds``, the number of folds whose own audit calls it informative, and ``folds``, the number of
-        folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. If single
+        ``informative_folds``, the number of folds whose own audit calls it informative (NaN if no fold was tested), and
+        ``folds``, the number of folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. If single
         features were not tested, their numbers are NaN, and a column ``untested_because`` has the reason.
         """
         import pandas as pd
@@ -228,6 +230,9 @@ class FoldsAudit(ReportedResult):
 
         mean, ranks = self.where_tested(self.mean), self.ranks
         error = np.full(mean.size, np.nan) if self.standard_error is None else self.standard_error
+        counts: NDArray[Any] = np.full(mean.size, np.nan)
+        if self.informative_folds is not None:  # whole numbers, if all are known
+            counts = self.where_tested(self.informative_folds) if self.untested_features else self.informative_folds
         freedom = max(1, len(self._usable_scores) - 1)
         reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
         columns: dict[str, Any] = {
@@ -239,7 +244,7 @@ class FoldsAudit(ReportedResult):
             "rank": 1 + (self.mean[:, None] < self.mean).sum(axis=1),
             "lowest_rank": ranks.max(axis=0).to_numpy(),
             "highest_rank": ranks.min(axis=0).to_numpy(),
-            "informative_folds": self.informative_folds,
+            "informative_folds": counts,
             "folds": len(self.audits) - len(self.untested_folds),
             "p_adjusted": np.full(mean.size, np.nan) if self.p_adjusted is None else self.where_tested(self.p_adjusted),
             "verdict": [verdict.value for verdict in self.verdict],
@@ -304,7 +309,7 @@ class FoldsAudit(ReportedResult):
             "mean": self.mean.tolist(),
             "share": self.share.tolist(),
             "verdict": self.verdict,
-            "informative_folds": self.informative_folds.tolist(),
+            "informative_folds": None if self.informative_folds is None else self.informative_folds.tolist(),
             "rank_stability": self.rank_stability,
             "n_train": list(self.n_train),
             **{name: None if values is None else values.tolist() for name, values in tests.items()},

@@ -26,7 +26,7 @@ from debias.results.gate_outcome import (
 from debias.results.policy import ALL, HistoryPolicy
 from debias.results.vocabulary import ChangeVerdict, GateStatus, Verdict
 from debias.results.windows import why_not_judged
-from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart, with_sign
+from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -184,7 +184,7 @@ def _loss(changes: Changes, limit: float) -> Result:
         found.level,
         ends=("before", "recently"),
         few="too few periods to tell what is chance",
-        causes=f"{by}; the base {with_sign(found.base.change)}",
+        causes=f"{by}; the base {found.loss.part_in_words(found.base.change)}",
         lacking=changes.no_loss_because,
     )
 

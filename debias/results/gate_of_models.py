@@ -88,7 +88,7 @@ def _loss(comparison: ModelComparison, limit: float) -> Result:
         comparison.alpha,
         ends=("of the baseline", "of the model"),
         few="there is no standard error, so it is not known what is chance",
-        causes=f"{causes}; the base {with_sign(comparison.base.change)}",
+        causes=f"{causes}; the base {loss.part_in_words(comparison.base.change)}",
     )
 
 

@@ -337,8 +337,9 @@ class Interactions(ReportedResult):
             sentences.append(f"{counted(n_untested, 'interaction')} {were} not tested: {UNTESTED_BECAUSE}.")
         n_apart = self.n_asked - len(self.sets)
         if n_apart:
+            apart = counted(n_apart, "other interaction" if self.sets else "interaction")
             sentences.append(
-                f"The model does not use the features of {counted(n_apart, 'other interaction')} together on any path "
+                f"The model does not use the features of {apart} together on any path "
                 "of a tree. Nothing is said about them."
             )
         sentences.append(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 5
 """At most so many features are named as causes."""
+ROUNDING = 2.0**-23
+"""A part of a difference is 0 up to rounding if it is at most this part of the loss: libraries compute in single
+precision."""
 FAR = 3.0
 """The base changed far more than the loss if it changed by more than so many times as much."""
 
@@ -79,6 +82,10 @@ class PartOfLoss:
             return None
         at = min(self.starts.above(), self.starts.below())[1]
         return self.starts.since[at], float(self.starts.difference[at])
+
+    def part_in_words(self, part: float) -> str:
+        """Return a part of the change of this loss with its sign; "0" if it is no more than an error of rounding."""
+        return "0" if abs(part) <= ROUNDING * max(abs(self.before), abs(self.after)) else with_sign(part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; ``starts`` only if there are any. Numbers that are not known are None."""

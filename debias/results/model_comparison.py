@@ -215,10 +215,10 @@ class ModelComparison(ReportedResult):
 
         told = [f"{direction} by {named(which)}" for direction, which in (("lower", more), ("higher", less)) if which]
         others = sorted(set(range(cost.size)) - set(more) - set(less))
-        parts = [f"the base {with_sign(self.base.change)}"]
+        parts = [f"the base {self.loss.part_in_words(self.base.change)}"]
         if others:
             noun = counted(len(others), "other feature" if told else "feature")
-            parts.append(f"{noun} {'together ' * (len(others) > 1)}{with_sign(cost[others].sum())}")
+            parts.append(f"{noun} {'together ' * (len(others) > 1)}{self.loss.part_in_words(cost[others].sum())}")
         if not told:
             return [f"No single feature makes a difference beyond chance: {', '.join(parts)}."]
         return [f"Beyond chance, the loss of the model is {'; '.join(told)}. The rest: {', '.join(parts)}."]

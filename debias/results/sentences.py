@@ -331,7 +331,7 @@ def _no_splits(unused: Sequence[str], of: str) -> list[str]:
     if not unused:
         return []
     them = "it" if len(unused) == 1 else "them"
-    named = enumerated(unused, MOST_IN_HEADLINE)
+    named = enumerated(unused, MOST_IN_HEADLINE, "or")
     return [f"No tree of {of} splits on {named}. A model that is trained again may use {them}."]
 
 
@@ -354,10 +354,10 @@ def _twins(audit: Audit) -> list[str]:
 
 def of_untested(features: Mapping[str, str]) -> list[str]:
     """Return which features could not be tested on these rows, and why."""
-    reasons = [f"{name} ({reason})" for name, reason in features.items()]
+    reasons = [f"{name_in_text(name)} ({escaped(reason)})" for name, reason in features.items()]
     if not reasons:
         return []
-    told = f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}."
+    told = f"Not tested: {enumerated_texts(reasons, MOST_IN_HEADLINE)}."
     return [f"{told} Audit more rows, or rows on which these columns vary more."]
 
 
@@ -385,9 +385,10 @@ def told_of_leaks(leaks: Mapping[str, float]) -> list[str]:
         return []
     if len(leaks) == 1:
         [(name, share)] = leaks.items()
-        explains = f"{name_in_text(name)} explains {percent(share)} of the variation of the response by itself. This may be"
-        return [f"{explains} a leak: check that its values are known before the response is, and are not made from it."]
-    named = enumerated([f"{name} ({percent(share)})" for name, share in leaks.items()], MOST_NAMED)
+        explains = f"{name_in_text(name)} explains {percent(share)} of the variation of the response by itself"
+        advice = "check that its values are known before the response is, and are not made from it"
+        return [f"{explains}. This may be a leak: {advice}."]
+    named = enumerated_texts([f"{name_in_text(name)} ({percent(share)})" for name, share in leaks.items()], MOST_NAMED)
     return [
         f"Some features each explain at least {percent(LEAK, 0)} of the variation of the response by themselves: "
         f"{named}. They may be leaks: check that their values are known before the response is, and are not made from "
@@ -456,11 +457,16 @@ def _too_high(audit: Audit) -> list[str]:
     return _inflation(audit, audit.reported, audit.reported_unseen)
 
 
-def enumerated(names: Sequence[str], most: int) -> str:
+def enumerated(names: Sequence[str], most: int, last: str = "and") -> str:
     """Return the first names in a sentence, and how many more there are."""
-    first, n_left = [name_in_text(name) for name in names[:most]], len(names) - most
-    last = f"{n_left:,} more" if n_left > 0 else first.pop()
-    return f"{', '.join(first)} and {last}" if first else last
+    return enumerated_texts(list(map(name_in_text, names)), most, last)
+
+
+def enumerated_texts(texts: Sequence[str], most: int, last: str = "and") -> str:
+    """Return the first texts in a sentence, and how many more there are; they are escaped already."""
+    first, n_left = list(texts[:most]), len(texts) - most
+    end = f"{n_left:,} more" if n_left > 0 else first.pop()
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def in_a_row(texts: Sequence[str], most: int, between: str = ", ") -> str:
@@ -715,11 +721,12 @@ def _agreement(audit: FoldsAudit) -> list[str]:
         lines.append(f"{where}, each tested by itself.")
     least = found[informative & (found < n_folds)].sort_values(kind="stable")
     if informative.sum() > 1 and len(least):
-        parts = [f"{name} in {count} of {n_folds}" for name, count in least.iloc[:MOST_NAMED].items()]
-        lines.append(f"In the fewest folds: {enumerated(parts, MOST_NAMED)}.")
+        fewest = least.iloc[:MOST_NAMED]
+        parts = [f"{name_in_text(str(name))} in {count:.0f} of {n_folds}" for name, count in fewest.items()]
+        lines.append(f"In the fewest folds: {enumerated_texts(parts, MOST_NAMED)}.")
     single = found[~informative & (found > 0)].sort_values(ascending=False, kind="stable")
     if len(single):
-        parts = [f"{name_in_text(str(name))} ({count} of {n_folds})" for name, count in single.items()]
+        parts = [f"{name_in_text(str(name))} ({count:.0f} of {n_folds})" for name, count in single.items()]
         lines.append(
             f"{Verdict.INFORMATIVE.phrase.capitalize()} in single folds, but not over all folds together: "
             f"{in_a_row(parts, MOST_NAMED)}. Each fold has an error rate of its own, so some of this is chance."

@@ -370,7 +370,7 @@ def _needed(values: object) -> list[str]:
 
 
 def _counts(values: object) -> list[str]:
-    return [f"{value:,}" for value in np.asarray(values, dtype=np.int64)]
+    return [f"{value:,.0f}" for value in np.asarray(values, dtype=np.float64)]
 
 
 def _numbers(values: object) -> list[str]:

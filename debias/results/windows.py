@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ENOUGH_PERIODS = 8
 """With fewer periods a window does not show how much they vary."""
+ADD_RESPONSES = "Add the rows of a period again with their responses, with the same at="
+"""What to do if all periods wait for their responses."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ def why_not_judged(of: str, n_periods: int, warnings: Sequence[str]) -> str:
         return "the means of these periods are not known"
     verb = "does" if n_periods == 1 else "do"
     return f"{counted(n_periods, 'period')} to compare with {verb} not show how much means vary"
+
+
+def last_periods(number: int) -> str:
+    """Return the last periods in words: "the last period", "the last 3 periods"."""
+    return "the last period" if number == 1 else f"the last {counted(number, 'period')}"
 
 
 def waiting_in_words(n_newer: int) -> str:

@@ -1,7 +1,9 @@
 """Clusters of similar features: the tree, the tests, and every sentence, computed again."""
 
+import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 import referencing
 from click.testing import CliRunner
+from rich.console import Console
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
@@ -19,6 +22,9 @@ import debias
 from debias.cli import main
 from debias.errors import DebiasError
 from debias.results.clusters import Cluster, Clusters
+from debias.results.console import print_clusters
+from debias.results.sentences import scored_on
+from debias.results.vocabulary import AS_ESTIMATED
 from debias.rows.surrogates import associations
 from results.test_sentences import PERCENT, named, shows, whole
 from support.audits import made
@@ -159,6 +165,7 @@ def test_one_feature_has_no_clusters():
     assert found.summary() == [
         "No features have a likeness of 0.5 or more, so there are no clusters to test.",
         "Tested: 1 feature, family-wise error rate 5%.",
+        scored_on(found.scores),
     ]
     assert "No features have a likeness" in found.to_html()
     assert len(found.plot()[0].patches) == 1
@@ -182,8 +189,59 @@ def drawn(seed):
     return Clusters(scores, tuple(clusters), np.empty((0, 4)), 0.5)
 
 
+def nested_is_true(found, told):
+    """Check the sentence about clusters inside of others, and return the number of such sentences."""
+    sets = [set(each.features) for each in found.clusters]
+    outermost = [each for each, own in zip(found.clusters, sets, strict=True) if not any(own < other for other in sets)]
+    assert list(found.outermost) == outermost
+    n_parts, n_found = len(sets) - len(outermost), sum(each.selected for each in outermost)
+    if not n_parts:
+        assert not any("larger one" in line for line in told)
+        return 0
+    are_parts = "is a part of a larger one" if n_parts == 1 else "are parts of larger ones"
+    match = re.fullmatch(rf"{n_parts} of these clusters {are_parts}, so their shares overlap\. (.+)\.", told[0])
+    if len(outermost) == 1:
+        assert match[1] == f"The outermost cluster is {'informative' if n_found else 'not confirmed'}"
+    else:
+        are = "is" if n_found == 1 else "are"
+        assert match[1] == f"{n_found} of the {len(outermost)} outermost clusters {are} informative"
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("given", "clause"),
+    [
+        ({"status": "proven held-out"}, "held-out rows."),
+        ({"status": "cannot be told"}, "assumed held-out rows, if none of them is a training row."),
+        (
+            {
+                "status": "cannot be told",
+                "detail": f"about 42% of these rows are training rows, {AS_ESTIMATED}",
+                "training_share": 0.42,
+            },
+            "assumed held-out rows, but about 42% of them look like training rows.",
+        ),
+        ({"status": "stated by the user"}, "assumed held-out rows, but they look like training rows."),
+    ],
+)
+def test_rows_that_may_be_training_rows_are_a_condition_of_the_first_sentence(given, clause):
+    found = drawn(1)
+    given = {"kind": "held-out", "detail": "as the test says", "training_share": None} | given
+    found = replace(found, scores=replace(found.scores, rows="held-out", provenance=given))
+    count, *_, of_rows = found.summary()
+    assert count.endswith(f" on 500 {clause}")
+    kind = "held-out" if given["status"] == "proven held-out" else "assumed held-out"
+    assert of_rows == f"Scored on 500 {kind} rows: {given['detail']}."
+    shown = repr(found).replace("\n", " ")
+    assert count in shown
+    console = Console(width=500, record=True, file=io.StringIO())
+    print_clusters(console, found)
+    *_, last = console.export_text().strip().splitlines()
+    assert last == of_rows
+
+
 def test_every_sentence_is_true_of_the_table():
-    seen = dict.fromkeys(("together", "more", "count", "none"), 0)
+    seen = dict.fromkeys(("together", "more", "count", "none", "nested"), 0)
     for seed in range(60):
         found = drawn(seed)
         alone = {name for name, yes in zip(found.scores.feature_names, found.scores.selected, strict=True) if yes}
@@ -192,7 +250,9 @@ def test_every_sentence_is_true_of_the_table():
             each for each in of_interest if not any(set(one.features) < set(each.features) for one in of_interest)
         ]
         assert list(found.only_together) == smallest
-        count, *told, last = found.summary()
+        count, *told, last, of_rows = found.summary()
+        assert of_rows == "Scored on 500 out-of-bag rows: as the test says."
+        told = told[nested_is_true(found, told) :]
         n_found = sum(each.selected for each in found.clusters)
         if n_found and not smallest:
             assert told == ["Each informative cluster has a feature that is informative alone."]
@@ -226,6 +286,7 @@ def test_every_sentence_is_true_of_the_table():
         n_features = found.scores.values.size
         assert last == f"Tested together: {n_features} features and all clusters, family-wise error rate 5%."
         seen["count"] += 1
+        seen["nested"] += len(found.outermost) > 1
     assert min(seen.values()) > 0, seen
 
 

@@ -119,7 +119,7 @@ def test_unused_features_are_not_said_to_be_tested_together():
     summary = audit.summary()
     assert audit.unused_features == ["b", "c", "constant"]
     assert not any("ogether the other" in line for line in summary)
-    assert sum(line.startswith("No tree of this model splits on b, c and constant.") for line in summary) == 1
+    assert sum(line.startswith("No tree of this model splits on b, c or constant.") for line in summary) == 1
 
 
 def test_without_a_test_nothing_is_said():

@@ -241,6 +241,7 @@ def test_check_has_the_exit_codes_of_the_gate(run, tmp_path):
     unjudged = run("check", "kept.history", "--policy", "policy.toml")
     assert unjudged.exit_code == 4
     assert "no period is in the reference window" in " ".join(unjudged.stdout.split())
+    assert ". Pass a shorter recent window, such as --recent " in unjudged.stderr
     assert "The gate was not judged: must_not_fade: bmi." in " ".join(unjudged.stdout.split())
 
 

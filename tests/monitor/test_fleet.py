@@ -10,8 +10,10 @@ from datetime import date, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import debias
+from debias.cli import main
 from debias.errors import CompositionError, HistoryError
 from debias.monitor.fleet import files_of
 from debias.monitor.records import FORMAT, SCORES, SUMMARY, Records
@@ -285,6 +287,15 @@ def test_the_age_is_that_of_the_last_rows_that_came(model, days, path):
     assert line.reasons[0].startswith(
         f"the last period is {today - timedelta(4)} 00:00:00 (it waits for its responses)"
     )
+
+
+def test_a_window_that_leaves_no_reference_says_what_to_pass(settled):
+    (line,) = debias.History.fleet(settled, recent="60d").lines
+    assert line.verdict is FleetVerdict.NOT_JUDGED
+    assert line.why.startswith("not judged: no period is in the reference window, because the recent one begins with ")
+    assert line.why.endswith(f"Pass a shorter recent window, such as recent={N_DAYS // 4}")
+    told = CliRunner().invoke(main, ["monitor", "fleet", str(settled), "--recent", "60d", "--format", "json"]).stdout
+    assert f"such as --recent {N_DAYS // 4}" in told
 
 
 def test_a_new_model_that_only_waits_has_a_line_that_is_not_judged(retrained, days, settled):

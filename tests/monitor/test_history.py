@@ -865,9 +865,16 @@ def test_too_few_periods_are_told_and_not_compared(model, path, days):
         assert changes.verdict == ["not compared"] * 3
         assert "a comparison needs two" in changes.summary()[0]
     history.add(*days(1), at="2026-01-02")
-    assert "no period is in the reference window; this model has 2 periods" in history.changes("30d").summary()[0]
+    assert history.changes("30d").summary()[0] == (
+        "Nothing was compared: no period is in the reference window, because the recent one begins with the first of "
+        "the 2 periods of this model. Pass a shorter recent window, such as recent=1."
+    )
+    assert history.changes(1).compared  # what was suggested
     empty = history.changes(("2027-01-01", "2027-02-01"))
-    assert "no period is in the recent window" in empty.summary()[0]
+    has = "this model has 2 periods, from 2026-01-01 to 2026-01-02"
+    assert f"no period is in the recent window; {has}. Pass another recent=." in empty.summary()[0]
+    before = history.changes(1, ("2025-01-01", "2025-02-01"))
+    assert f"no period is in the reference window; {has}. Pass another reference=." in before.summary()[0]
 
 
 def test_reading_in_the_middle_of_a_change_shows_the_state_before(model, path, days, monkeypatch):

@@ -402,8 +402,12 @@ def test_what_cannot_wait_is_refused(path, days, model):
     with pytest.raises(HistoryError, match="rows without responses cannot be kept: this .* has no parts of the loss"):
         debias.History(custom, path.with_name("custom.history")).add(days(1)[0], at=at(1))
     assert history.add(days(1)[0], at=at(1)) is True
-    with pytest.raises(HistoryError, match="there is no period with responses of 'model 1'"):
+    what_to_do = "Add the rows of a period again with their responses, with the same at="
+    with pytest.raises(HistoryError, match=f"there is no period with responses of 'model 1' in .*{what_to_do}"):
         history.changes()
+    for draw in (history.to_html, history.plot):
+        with pytest.raises(HistoryError, match=f"has responses, and 1 period waits for them. {what_to_do}"):
+            draw()
     assert debias.History.open(path).remove(at=at(1)) == 1
 
 

@@ -153,7 +153,7 @@ def test_what_was_not_tested_comes_first():
         r"The change of 2 of 5 features could not be tested: city, <b>id\u202e. No longer distinguishable from noise "
         "among these: city."
     )
-    assert second.startswith("The response to 2 of 5 features changed")
+    assert second.startswith("The response to 2 of the 3 tested features changed")
     assert not any("city" in sentence for sentence in others if sentence.startswith("No longer"))
     calm = {"response_error": error, "changed": np.zeros(5, dtype=bool), "faded": np.zeros(5, dtype=bool)}
     assert "for any of the 3 tested features" in changes(statistics=calm).summary()[1]

@@ -128,6 +128,9 @@ def test_what_is_not_known_is_not_judged():
     assert texts[1].startswith("the mean residual: ")
     assert headline_of(one).startswith("Nothing was found in the last ")
     assert "but this was not judged: the loss" in headline_of(one)
+    assert headline_of(replace(one, recent=replace(one.recent, n_periods=1))).startswith(
+        "Nothing was found in the last period, but "
+    )
     assert headline_of(nothing()).startswith("Not judged: ")
     assert verdict_of((), ("x",)) is FleetVerdict.NOT_JUDGED
     assert verdict_of(("y",), ("x",)) is FleetVerdict.LOOK

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -25,6 +26,7 @@ SCHEMAS = [
     json.loads((Path(__file__).parents[2] / f"docs/schema/{name}.schema.json").read_text())
     for name in ("folds", "audit")
 ]
+REGISTRY = Registry().with_resource("audit.schema.json", Resource.from_contents(SCHEMAS[1]))
 NAMES = ("strong", "weak", "lucky", "noise")
 VALUES = np.array([[5.0, 1.0, 0.4, -0.1], [4.0, 2.0, -0.3, 0.1], [6.0, 0.5, -0.2, -0.3]])
 FOUND = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]], dtype=bool)
@@ -151,6 +153,39 @@ def test_a_fold_that_tells_nothing_is_left_out_of_the_mean_and_one_that_is_not_t
     assert two.summary()[1] == "The verdicts are from the other fold, and the mean scores from 2 folds."
 
 
+def test_how_many_folds_find_a_feature_is_unknown_if_no_fold_was_tested():
+    folds = {f"fold {k}": untested(of_fold(*each)) for k, each in enumerate(zip(VALUES, FOUND, strict=True))}
+    audit = replace(made(audits=folds), p_adjusted=None, p_value=None, test={})
+    assert audit.informative_folds is None
+    assert audit.to_frame()["informative_folds"].isna().all()
+    assert audit.to_frame()["folds"].tolist() == [0] * 4
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_folds(console, audit)
+    assert "informative folds" not in console.export_text() + repr(audit)
+    plain = json.loads(audit.to_json())
+    assert plain["informative_folds"] is None
+    jsonschema.Draft202012Validator(SCHEMAS[0], registry=REGISTRY).validate(plain)
+    for written in (None, [0] * 4):  # an earlier version wrote zeros
+        again = FoldsAudit.from_json(json.dumps(plain | {"informative_folds": written}))
+        assert again.to_json() == audit.to_json()
+    with pytest.raises(DebiasError, match="informative_folds does not follow"):
+        FoldsAudit.from_json(json.dumps(plain | {"informative_folds": [0, 1, 0, 0]}))
+
+
+def test_a_feature_that_no_fold_could_test_has_no_number_of_folds():
+    folds = [of_fold(*each) for each in zip(VALUES, FOUND, strict=True)]
+    for fold in folds:
+        fold.tested_scores.details["untested_features"] = {"noise": "it is empty in these rows"}
+    audit = made(audits={f"fold {k}": fold for k, fold in enumerate(folds)})
+    found = audit.to_frame()["informative_folds"]
+    assert np.isnan(found["noise"])
+    assert found[["strong", "weak", "lucky"]].tolist() == [3, 1, 1]
+    assert "In the fewest folds: weak in 1 of 3." in audit.summary()
+    [head, *_, line] = repr(audit).splitlines()[-5:]
+    assert line.split()[0] == "noise"
+    assert line[: head.index("informative folds") + len("informative folds")].split()[-1] == "-"
+
+
 def test_sentences_are_true_of_the_table():
     assert made().summary() == [
         "2 of 4 features are informative over 3 folds. Strongest first: strong and weak.",
@@ -225,10 +260,9 @@ def test_warnings_name_the_folds_that_they_are_about():
 
 
 def test_json_is_read_without_loss_and_keeps_the_schema(tmp_path):
-    registry = Registry().with_resource("audit.schema.json", Resource.from_contents(SCHEMAS[1]))
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[0])
     for audit in (made(), made(z=None), made(standard_error=None, no_error_because="there are 2 folds")):
-        jsonschema.Draft202012Validator(SCHEMAS[0], registry=registry).validate(json.loads(audit.to_json()))
+        jsonschema.Draft202012Validator(SCHEMAS[0], registry=REGISTRY).validate(json.loads(audit.to_json()))
         again = FoldsAudit.from_json(audit.to_json())
         assert again.to_json() == audit.to_json()
         pd.testing.assert_frame_equal(again.to_frame(), audit.to_frame())

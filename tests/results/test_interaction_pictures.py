@@ -62,6 +62,18 @@ def test_a_matrix_has_a_cell_and_a_mark_for_each_pair():
     assert sum("%" in text for text in texts(axes)) == 3
 
 
+def test_shares_are_percentages_in_every_picture():
+    result = found()
+    result.score[1] = -0.004  # of 20: a share of -0.02%
+    axes = result.plot("interval")
+    axes.figure.canvas.draw()
+    assert all(label.get_text().endswith("%") for label in axes.get_xticklabels())
+    in_table = result.to_table().columns[0].cells
+    assert "<0.1%" in in_table
+    shown = [text for text in texts(result.plot("matrix")) if "%" in text]
+    assert sorted(shown) == sorted(cell for cell in in_table if "%" in cell)
+
+
 def test_a_large_matrix_leaves_features_out_and_says_so():
     axes = found().plot("matrix", max_features=2)
     assert axes.get_title(loc="right") == "+2 more features"

@@ -7,12 +7,13 @@ from dataclasses import replace
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from scipy.stats import t
 
 from debias import Changes
 from debias.errors import CompositionError, DebiasError, PolicyError
 from debias.results.loss_change import LossCause, LossChange, PartOfLoss
-from debias.results.vocabulary import LossKind
+from debias.results.vocabulary import GREY, VERMILION, LossKind
 from debias.results.windows import WindowOfPeriods
 from support.made_over_time import made_changes
 
@@ -83,7 +84,9 @@ def test_a_change_that_may_be_chance_is_no_rise():
 
 def test_without_errors_nothing_is_said_of_features():
     said = sentence(loss(error=np.nan))
-    assert said.endswith("There are too few periods to tell whether this is chance, and no feature was tested.")
+    assert said.endswith(
+        "There are too few periods to tell whether this is chance, and what single features cost was not tested."
+    )
     assert "price" not in said
     assert loss(error=np.nan).verdict == ["not tested"] * 5
 
@@ -226,6 +229,36 @@ def test_the_bars_go_from_the_loss_before_to_the_recent_one(most):
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert (labels[0], labels[1], labels[2], labels[-1]) == ("before", "base", "price", "recently")
     mpl.pyplot.close("all")
+
+
+def colours_of(axes):
+    """Return the colours of the bars from the base on, by the labels beside them."""
+    bars = [patch for patch in axes.patches if patch.get_height() == pytest.approx(0.6)]
+    labels = [label.get_text() for label in axes.get_yticklabels()][1:-1]
+    return dict(zip(labels, [to_hex(bar.get_facecolor()) for bar in bars], strict=True))
+
+
+def test_bars_have_colours_of_verdicts_only_and_are_not_cut():
+    axes = changes().plot("loss")
+    colours = colours_of(axes)
+    assert (colours["price"], colours["promo"]) == (VERMILION, VERMILION)
+    assert {colour for name, colour in colours.items() if name not in ("price", "promo")} == {GREY}  # "day" costs less
+    low, high = axes.get_xlim()
+    assert low < 0.412 - 0.002
+    assert high > 0.471 + 0.002
+    untested = changes(loss(error=np.nan))
+    assert set(colours_of(untested.plot("loss")).values()) == {GREY}
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.thorough
+def test_the_caption_explains_every_colour_of_the_bars():
+    page = changes().to_html()
+    assert (
+        "with 95% intervals of each change. Orange: features that cost more than before, beyond chance; grey: " in page
+    )
+    page = changes(loss(error=np.nan)).to_html()
+    assert "each feature changed. No feature was tested for what it costs, so all bars are grey." in page
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -14,6 +14,7 @@ from debias.results.console import short_models
 from debias.results.loss_change import PartOfLoss
 from debias.results.model_comparison import ModelComparison
 from debias.results.policy import HistoryPolicy, ModelsPolicy, Policy
+from debias.text import with_sign
 
 mpl.use("Agg")
 NAMES = ("price", "promo", "<b>id\u202e", "day", "unused")
@@ -87,6 +88,19 @@ def test_what_was_not_tested_is_not_said_to_be_alike():
     assert none.summary()[1] == (
         "No single feature makes a difference beyond chance: the base -0.006, 5 features together -0.053."
     )
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-14])
+@pytest.mark.parametrize(("part", "is_rounding"), [(1e-10, True), (-1e-9, True), (1e-4, False)])
+def test_a_part_that_is_an_error_of_rounding_is_0(unit, part, is_rounding):
+    """Libraries compute in single precision, so that the base of two models on the same rows differs a little."""
+    found = compared()
+    ends = {"loss": PartOfLoss(1.32 * unit, 1.36 * unit, 0.001 * unit, 300.0)}
+    found = replace(found, base=PartOfLoss(5.0 * unit, (5.0 + part) * unit, np.nan, 300.0), **ends)
+    base = "0" if is_rounding else with_sign(found.base.change)
+    assert f"The rest: the base {base}, 3 other features" in found.summary()[1]
+    assert found.check({"max_loss_increase": 0}).results[0].reason.endswith(f"; the base {base}")
+    assert f"The base differs by {base}." in found.to_html()
 
 
 def test_verdicts_and_the_table():
@@ -208,6 +222,8 @@ def test_the_bars_go_from_the_loss_of_the_baseline_to_that_of_the_model(most):
 
 def test_the_page_has_the_picture_the_table_and_no_markup_of_names():
     page = compared().to_html()
+    assert "with 95% intervals of each difference. Orange: the model saves less by the feature, beyond chance; " in page
+    assert "blue: more; grey: the base, all other features, and those that were not tested." in page
     assert "How the losses differ" in page
     assert "By which features they differ" in page
     assert "lower by price -0.07" in page

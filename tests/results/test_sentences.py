@@ -131,12 +131,12 @@ def what_matters(facts, some, of, verb, every, all_of, condition, ordered, names
     named(names, facts.informative, most=5)
 
 
-def named(text, names, most):
+def named(text, names, most, last="and"):
     """Whether a text names the first features of a list in order, and how many more there are."""
     if len(names) > most:
-        text, more = text.rsplit(" and ", 1)
+        text, more = text.rsplit(f" {last} ", 1)
         assert more == f"{len(names) - most:,} more"
-    assert re.split(", | and ", text) == names[:most]
+    assert re.split(f", | {last} ", text) == names[:most]
 
 
 def nothing_matters(facts, none, none_of, condition):
@@ -247,7 +247,7 @@ def twins(facts, names, more_than, correlation, least, together, how_many):
 
 def unused_features(facts, names, them):
     unused = facts.tested_scores.details["unused_features"]
-    named(names, unused, most=5)
+    named(names, unused, most=5, last="or")
     assert (facts.table.loc[unused, "finding"] != "used and confirmed").all()
     assert (facts.table.loc[unused, "mdi_oob"] == 0).all()
     assert them == ("it" if len(unused) == 1 else "them")

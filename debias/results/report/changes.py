@@ -25,7 +25,6 @@ from debias.results.report.loss_change import figure_of_loss, table_of_loss
 from debias.results.report.pages import Styles, picture, render
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict
-from debias.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +129,7 @@ def changes_page(changes: Changes, title: str | None = None) -> str:
         styles,
         title=title or f"What changed for this {changes.model}",
         headline=headline_of(changes),
-        sentences=[*([_headline(changes)] if changes.compared else []), *summary],
+        sentences=[*_not_judged(changes), *summary],
         facts=_facts(changes),
         warnings=changes.warnings,
         no_warnings=NO_WARNINGS,
@@ -208,13 +207,10 @@ OF_TABLE = {
 """Columns of numbers of the table, and their headings."""
 
 
-def _headline(changes: Changes) -> str:
-    if changes.any_look is not None:
-        return "Changes of the response to single features, and shifts of the rows, are not judged at any look."
-    n_tested, n_features = int(changes.tested.sum()), len(changes.feature_names)
-    n_changed = int(changes.statistics["changed"].sum())
-    of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'feature')} tested"
-    return f"{n_changed:,} of {of} changed." if n_changed else f"No change was detected in {of}."
+def _not_judged(changes: Changes) -> list[str]:
+    if changes.any_look is None or not changes.compared:
+        return []
+    return ["Changes of the response to single features, and shifts of the rows, are not judged at any look."]
 
 
 def _figure(changes: Changes, styles: Styles) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def clusters_page(
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    styles, scores = Styles(), result.scores
+    styles, scores, n_clusters = Styles(), result.scores, len(result.clusters)
     with packages_of_reports():
         figures = [picture("clusters", "Alone and together", caption, styles, (8.4, height), draw)]
     told = result.summary()
@@ -62,7 +62,7 @@ def clusters_page(
         title=title or f"Which features of this {scores.settings['model']} matter together",
         headline=told[0],
         sentences=told[1:],
-        facts=[("features", f"{scores.values.size:,}"), ("clusters", f"{len(result.clusters):,}")],
+        facts=[("features", f"{scores.values.size:,}"), ("clusters", f"{n_clusters:,}")],
         warnings=scores.warnings,
         figures=figures,
         tables=[
@@ -70,7 +70,8 @@ def clusters_page(
                 "name": "table",
                 "heading": "Clusters",
                 "table": result.to_table().to_html(),
-                "caption": "Sorted by debiased share.",
+                "caption": "Sorted by debiased share."
+                + (" Shares of a cluster and of its parts overlap." if len(result.outermost) < n_clusters else ""),
             }
         ],
         reading=READING,

@@ -465,7 +465,7 @@ def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) ->
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
     name_rows(axes, [named_together(each) for each in drawn.index], n_left, "with smaller shares")
     axes.set_xlabel("share, with the 95% interval of each pair alone")
-    axes.locator_params(axis="x", nbins=6)
+    _percent(axes.xaxis)
 
 
 def draw_audit(audit: Audit, kind: str, axes: Any, most: int) -> Any:

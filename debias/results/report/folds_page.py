@@ -17,7 +17,7 @@ from debias.results.report.figures import (
     settings,
 )
 from debias.results.report.pages import Styles, picture, render
-from debias.results.sentences import headline_of_folds
+from debias.results.sentences import MOST_IN_HEADLINE, enumerated, headline_of_folds
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import Verdict
 from debias.text import escaped
@@ -123,8 +123,7 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
                 "name": "features",
                 "heading": "All features",
                 "table": _table(audit.to_frame()),
-                "caption": "Sorted by share of the mean score. “in folds” is the number of folds whose own audit calls "
-                f"the feature {Verdict.INFORMATIVE.text}, of those that were tested.",
+                "caption": f"Sorted by share of the mean score.{_about_counts(audit)}",
             },
             {
                 "name": "folds",
@@ -164,8 +163,9 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
     some = f" Shown are the {MOST_DRAWN} of {len(table):,} features with the largest share." if n_left else ""
     known = table["low"].notna().any()
     caption = (
-        f"Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
-        f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict.{some}"
+        "Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
+        f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict."
+        f"{_interval_or_mark(table)}{some}"
     )
     drawn = list(table.index[:MOST_DRAWN])
     numbers = audit.scores[drawn][:MOST_FOLDS]
@@ -195,6 +195,28 @@ def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
     )
 
 
+def _interval_or_mark(table: pd.DataFrame) -> str:
+    """Return why intervals and marks differ, with a blank before it, if they do for any feature that is drawn."""
+    drawn = table.iloc[:MOST_DRAWN]
+    judged = drawn["low"].notna() & (drawn["verdict"] != Verdict.UNTESTED.value)
+    differs = judged & ((drawn["low"] > 0) != (drawn["verdict"] == Verdict.INFORMATIVE.value))
+    if not differs.any():
+        return ""
+    return (
+        f" Interval and mark differ for {enumerated(list(map(str, drawn.index[differs])), MOST_IN_HEADLINE)}: an "
+        "interval is about the mean score over other data sets, and the mark is from a test of all folds together "
+        f"with another statistic, which allows for all {len(table):,} features. Go by the mark."
+    )
+
+
+def _about_counts(audit: FoldsAudit) -> str:
+    """Return what the column of numbers of folds means, with a blank before it; "" if the table does not have it."""
+    if not audit.tested:
+        return ""
+    calls = f"whose own audit calls the feature {Verdict.INFORMATIVE.text}"
+    return f" “in folds” is the number of folds {calls}, of those that were tested."
+
+
 def _table(table: pd.DataFrame) -> dict[str, Any]:
     columns = {"feature": list(map(str, table.index))}
     columns |= {
@@ -206,9 +228,9 @@ def _table(table: pd.DataFrame) -> dict[str, Any]:
     columns["rank"] = cells("rank", table["rank"].to_numpy())
     ranks = zip(table["highest_rank"], table["lowest_rank"], strict=True)
     columns["ranks in folds"] = [f"{one:,}" if one == other else f"{one:,} to {other:,}" for one, other in ranks]
-    counts = zip(table["informative_folds"], table["folds"], strict=True)
-    columns["in folds"] = [f"{one:,} of {other:,}" for one, other in counts]
-    if table["p_adjusted"].notna().any():
+    if table["p_adjusted"].notna().any():  # otherwise nothing was tested
+        informative, n_folds = cells("informative_folds", table["informative_folds"], DASH), int(table["folds"].iloc[0])
+        columns["in folds"] = [one if one == DASH else f"{one} of {n_folds:,}" for one in informative]
         columns["adjusted p"] = cells("p_adjusted", table["p_adjusted"], DASH)
     columns["verdict"] = cells("verdict", table["verdict"])
     return Table.of_cells(columns).to_html()

@@ -18,8 +18,7 @@ from debias.results.report.figures import (
 )
 from debias.results.report.pages import picture
 from debias.results.tables import DASH, Table
-from debias.results.vocabulary import BLUE, GREY, VERMILION, LossVerdict
-from debias.text import with_sign
+from debias.results.vocabulary import GREY, LossVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from debias.results.loss_change import LossChange, PartOfLoss
     from debias.results.report.pages import Styles
 
+MARGIN = 0.04
+"""Room beside the bars on both sides, as a part of the width of the axes."""
 MOST_BARS = 12
 """A picture shows at most this many features, those whose cost changed most."""
 OF_TABLE = {
@@ -86,11 +87,16 @@ class Bars:
 
     @classmethod
     def of(cls, loss: LossChange) -> Bars:
-        """Return the bars of a change over time. Features that cost more beyond chance are orange."""
-        cost, more = loss.statistics["cost"], {int(k) for k in loss.costs_more}
-        colours = [VERMILION if k in more else GREY if cost[k] > 0 else BLUE for k in range(cost.size)]
-        names, error = loss.feature_names, loss.statistics["error"]
-        return cls(loss.metric, loss.loss, loss.base, names, cost, error, colours, ("before", "recently"))
+        """Return the bars of a change over time. Features that cost more beyond chance are orange, all others grey."""
+        cost, error = loss.statistics["cost"], loss.statistics["error"]
+        colours = [each.display.colour for each in loss.verdict]
+        return cls(loss.metric, loss.loss, loss.base, loss.feature_names, cost, error, colours, ("before", "recently"))
+
+    @property
+    def intervals(self) -> str:
+        """The clause of a caption about the intervals, with a comma before it; "" if no bar has one."""
+        known = np.isfinite([self.base.error, *self.error]).any()
+        return f", with 95% intervals of each {'change' if self.ends[0] == 'before' else 'difference'}" if known else ""
 
     def height(self, most: int = MOST_BARS) -> float:
         """Return the height of the picture in inches, with this many features at most."""
@@ -133,6 +139,8 @@ class Bars:
             axes.vlines(at, row, row + 1, color=MUTED, lw=0.8, zorder=1)
         axes.plot([self.loss.before, self.loss.after], [0, len(steps) + 1], "o", color=MUTED, ms=6, zorder=3)
         axes.vlines(self.loss.after, len(steps), len(steps) + 1, color=MUTED, lw=0.8, zorder=1)
+        axes.use_sticky_edges = False  # otherwise bars and dots touch the edges, and the dots are cut
+        axes.margins(x=MARGIN)
         name_rows(axes, [*names, self.ends[1]], 0, "")
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(self.metric)
@@ -163,11 +171,16 @@ def loss_on_axes(axes: Any, changes: Changes, most: int) -> Any:
 
 def figure_of_loss(loss: LossChange, styles: Styles) -> dict[str, Any]:
     """Return the picture as the templates take it."""
+    bars = Bars.of(loss)
+    grey = "grey: the base, all other features, and those that were not tested"
+    colours = f"Orange: features that cost more than before, beyond chance; {grey}."
+    if np.isnan(loss.statistics["p_adjusted"]).all():
+        colours = "No feature was tested for what it costs, so all bars are grey."
     caption = (
-        f"From the {loss.metric} before to the recent one: what the base and each feature changed, with 95% intervals "
-        "of each change. Orange bars are features that cost more than before by more than chance."
+        f"From the {loss.metric} before to the recent one: what the base and each feature changed{bars.intervals}. "
+        f"{colours}"
     )
-    return Bars.of(loss).figure("How the loss changed", caption, styles)
+    return bars.figure("How the loss changed", caption, styles)
 
 
 def table_of_loss(loss: LossChange) -> dict[str, Any]:
@@ -175,10 +188,11 @@ def table_of_loss(loss: LossChange) -> dict[str, Any]:
     frame = loss.to_frame()
     own = OF_TABLE | (SINCE if loss.since else {})
     table = Table.of(frame, ("verdict", *own), own, unknown=DASH)
+    of_base = loss.loss.part_in_words(loss.base.change)
     caption = (
         f"In the unit of the {loss.metric}. What a feature costs more than before is the sum of the parts by the rows "
-        f"and by the response. The base changed by {with_sign(loss.base.change)}. Features that the model does not "
-        f"use are {LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
+        f"and by the response. The base changed by {of_base}. Features that the model does not use are "
+        f" {LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
     )
     if loss.since:
         caption += (

@@ -8,8 +8,7 @@ from debias.results.console import columns_of_models
 from debias.results.report.loss_change import Bars
 from debias.results.report.pages import Styles, render
 from debias.results.tables import DASH, Table
-from debias.results.vocabulary import BLUE, GREY, VERMILION, ModelVerdict
-from debias.text import with_sign
+from debias.results.vocabulary import ModelVerdict
 
 if TYPE_CHECKING:
     from debias.results.model_comparison import ModelComparison
@@ -46,10 +45,11 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
     ImportError
         matplotlib or Jinja2 is not installed.
     """
-    styles, summary, names = Styles(), comparison.summary(), comparison.settings
+    styles, summary, names, bars = Styles(), comparison.summary(), comparison.settings, _bars(comparison)
     caption = (
-        f"From the {comparison.metric} of the baseline to that of the model: what the base and each feature differ by, "
-        "with 95% intervals of each difference. Orange: the model saves less by the feature, beyond chance; blue: more."
+        f"From the {comparison.metric} of the baseline to that of the model: what the base and each feature differ by"
+        f"{bars.intervals}. Orange: the model saves less by the feature, beyond chance; blue: more; grey: the base, "
+        "all other features, and those that were not tested."
     )
     return render(
         "findings.html.j2",
@@ -59,7 +59,7 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
         sentences=summary[1:],
         facts=_facts(comparison),
         warnings=comparison.warnings,
-        figures=[_bars(comparison).figure("How the losses differ", caption, styles)],
+        figures=[bars.figure("How the losses differ", caption, styles)],
         tables=[_table(comparison)],
         reading=READING,
         provenance=[(name.replace("_", " "), str(value)) for name, value in names.items()],
@@ -67,7 +67,6 @@ def models_page(comparison: ModelComparison, title: str | None = None) -> str:
 
 
 def _bars(comparison: ModelComparison) -> Bars:
-    colour = {ModelVerdict.MORE: BLUE, ModelVerdict.LESS: VERMILION}
     return Bars(
         comparison.metric,
         comparison.loss,
@@ -75,7 +74,7 @@ def _bars(comparison: ModelComparison) -> Bars:
         comparison.feature_names,
         comparison.statistics["cost"],
         comparison.statistics["error"],
-        [colour.get(each, GREY) for each in comparison.verdict],
+        [each.display.colour for each in comparison.verdict],
         ("baseline", "model"),
     )
 
@@ -95,6 +94,7 @@ def _table(comparison: ModelComparison) -> dict[str, Any]:
     table = Table.of(comparison.to_frame(), columns_of_models(comparison), unknown=DASH)
     caption = (
         f"In the unit of the {comparison.metric}, the largest cost first. The cost is what the baseline saves by the "
-        f"feature less what the model saves. The base differs by {with_sign(comparison.base.change)}."
+        "feature less what the model saves. The base differs by "
+        f"{comparison.loss.part_in_words(comparison.base.change)}."
     )
     return {"name": "loss", "heading": "By which features they differ", "table": table.to_html(), "caption": caption}

@@ -72,7 +72,7 @@ def draw_matrix(found: Interactions, axes: Any, most: int) -> Any:
                 up = 0.18 if drawn.size <= MOST_WITH_NUMBERS else 0.0
                 axes.plot(column[which], row[which] - up, look.marker, **style)
         if drawn.size <= MOST_WITH_NUMBERS:
-            _numbers(axes, cells, _share_in_words, down=0.24)
+            _numbers(axes, cells, percent_in_table, down=0.24)
         names = shortened_apart([found.feature_names[k] for k in drawn], LONGEST)
         axes.set_xticks(range(n_cells), names[:n_cells], rotation=90 if n_cells > 3 else 0)
         axes.set_yticks(range(n_cells), names[-n_cells:])
@@ -299,10 +299,6 @@ def _cells(axes: Any, values: NDArray[np.float64], label: str, is_percent: bool)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _share_in_words(share: float) -> str:
-    return ">-0.1%" if -0.0005 < share < 0 else percent_in_table(share)
 
 
 def _model_of(found: Interactions) -> str:

@@ -1,6 +1,7 @@
 """The picture of scores over folds and its page, against the numbers of the audits."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,10 @@ NAMES = [f"feature {k}" for k in range(12)]
 def closed():
     yield
     plt.close("all")
+
+
+def words_of(audit):
+    return " ".join(" ".join(Reader(audit.to_html()).text).split())
 
 
 def names_of_rows(axes):
@@ -102,6 +107,34 @@ def test_pages_of_few_and_many_folds_show_intervals_where_they_are_known(given):
     text = made_folds(["a", "b"], **given).to_html(title="<T>")
     assert "<h1>&lt;T&gt;</h1>" in text
     assert ("95% interval" in text) == given.get("known", True)
+
+
+@pytest.mark.thorough
+def test_the_page_explains_an_interval_that_contradicts_the_mark():
+    agreeing = made_folds(["a", "b", "c", "d"])
+    table = agreeing.to_frame()
+    # first the error is so large that the interval of a feature that is informative contains 0; then so small that
+    # the interval of one that is not does not
+    informative = table["verdict"] == "informative"
+    [name], error = table.index[informative], agreeing.standard_error.copy()
+    positive = [each for each in table.index[~informative] if table.loc[each, "mean"] > 0]
+    error[:] = 10.0
+    audit = replace(agreeing, standard_error=error)
+    assert audit.to_frame().loc[name, "low"] < 0 < audit.to_frame().loc[name, "high"]
+    assert f"Interval and mark differ for {name}: an interval is about the mean score over" in words_of(audit)
+    audit = replace(agreeing, standard_error=error / 1e9)
+    assert f"Interval and mark differ for {' and '.join(positive)}: an" in words_of(audit)
+    assert (audit.to_frame().loc[positive, "low"] > 0).all()
+    nothing_known = made_folds(["a", "b", "c", "d"], known=False)
+    assert "Interval and mark differ" not in words_of(nothing_known)
+
+
+@pytest.mark.thorough
+def test_a_page_of_folds_that_were_not_tested_does_not_count_informative_ones():
+    page = made_folds(["a", "b"], tested=False).to_html()
+    assert ">ranks in folds<" in page
+    assert ">in folds<" not in page
+    assert "“in folds”" not in page
 
 
 @pytest.mark.thorough
