@@ -20,6 +20,7 @@ from debias.text import (
     json_text,
     listed,
     message,
+    name_in_text,
     shortened,
     shortened_apart,
     to_csv,
@@ -206,3 +207,10 @@ def test_names_that_look_different_are_shortened_as_single_ones_and_equal_ones_s
     assert shortened_apart(names, 12) == [shortened(name, 12) for name in names]
     numbers = [f"days_since_the_first_of_the_payments_{days}_and_so_on_until_today" for days in (10, 14)]
     assert [f"{days}_" in text for days, text in zip((10, 14), shortened_apart(numbers, 26), strict=True)] == [True] * 2
+
+
+def test_names_that_could_be_read_as_none_or_several_are_in_quotation_marks():
+    odd = ["", " ", "a and b", "and", "x, y", " income", "\u200b"]
+    assert [name_in_text(name) for name in odd] == ['""', '" "', '"a and b"', '"and"', '"x, y"', '" income"', "\\u200b"]
+    plain = ["age", "brand", "sand and_", "f.1 (of 3)"]
+    assert list(map(name_in_text, plain)) == plain

@@ -21,12 +21,12 @@ from debias.hooks.scorers import values_and_details
 from debias.lines_note import LINES
 from debias.results.scores import Scores
 from debias.results.untested import FEATURES, unless_tested, with_reason
-from debias.results.vocabulary import RowsKind
+from debias.results.vocabulary import NO_INTERVAL, RANKS, RowsKind
 from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import why_untested
-from debias.significance.contributions import contributions
-from debias.significance.evidence import EvidenceInMemory
+from debias.significance.contributions import contributions, is_constant
+from debias.significance.evidence import CONSTANT, EvidenceInMemory
 from debias.significance.procedure import significance
 from debias.significance.ranks import ranks_of_sums
 from debias.significance.streamed import EvidenceInBatches
@@ -111,10 +111,22 @@ class Prepared(ABC):
         scores = scores_of(scorer, returned, self.ensemble, self.grouping, self.log, self.request.seed, rows=rows)
         if scorer.lines == "used":  # the note is about those that leave lines out
             scores = replace(scores, warnings=tuple(text for text in scores.warnings if text != LINES))
+        if scores.details.get("test", {}).get("method") == "rows" and is_constant(self.rows):
+            scores = self._without_test_by_rows(scores)
         # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
         if rows is None or self.member.positions is None:
             return scores
         return replace(scores, rows=rows.provenance.kind)
+
+    def _without_test_by_rows(self, scores: Scores) -> Scores:
+        """Return the scores of rows that all have one response without their test, standard errors and ranks.
+
+        The differences of losses of such rows tell nothing about rows with another response.
+        """
+        self.log.warn(f"{scores.scorer} was not tested: {CONSTANT}")
+        details = {name: value for name, value in scores.details.items() if name not in ("test", RANKS)}
+        bare = replace(scores, standard_error=None, z=None, details=details | {NO_INTERVAL: CONSTANT})
+        return replace(with_reason(bare, CONSTANT, tell_nothing=True), warnings=tuple(self.log.texts))
 
     def test(
         self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False, together: bool = False
@@ -343,9 +355,6 @@ def scores_of(
         },
         **fields,
     )
-
-
-RANKS = "ranks"
 
 
 def _taken(values: NDArray[Any], column: NDArray[np.int64], absent: float) -> NDArray[Any]:

@@ -96,22 +96,23 @@ def rows_needed(audit: Audit, effect: float, power: float) -> RowsNeeded:
     variance, threshold = _required(audit)
     scores, test = audit.tested_scores, audit.tested_scores.details["test"]
     n, quantile = int(test["n_independent"]), float(ndtri(power))
-    a, b = _of_noise_and_effect(audit, n, variance)
+    a, b, b_of_effect = _of_noise_and_effect(audit, n, variance, effect)
 
     def critical(n_left: int) -> float:
-        """Return the critical z if so many features are left in the test."""
+        """Return the critical z if so many features, with this one, are left in the test."""
         alpha = float(test["alpha"])
         return threshold * float(ndtri(alpha / n_left) / ndtri(alpha / scores.values.size))
 
     n_smaller = int((scores.values < effect * variance).sum())
-    least_z = critical(max(n_smaller, 1)) + quantile
-    least_z_now = critical(max(int((~audit.which(Verdict.INFORMATIVE)).sum()), 1)) + quantile
+    least_z = critical(min(n_smaller + 1, scores.values.size)) + quantile
+    n_noise = int((~audit.which(Verdict.INFORMATIVE)).sum())
+    least_z_now = critical(min(n_noise + 1, scores.values.size)) + quantile
     if min(least_z, least_z_now) <= 0:
         raise CompositionError(f"power={power!r} is no more than what chance finds at the error rate of this audit")
     # z = least_z_now is a quadratic equation in the effect.
     squared = least_z_now**2 / n
     least = (squared * b + math.sqrt((squared * b) ** 2 + 4 * squared * a)) / 2
-    rows = math.ceil(least_z**2 * (a + b * effect) / effect**2)
+    rows = math.ceil(least_z**2 * (a + b_of_effect * effect) / effect**2)
     return RowsNeeded(
         effect=float(effect),
         power=float(power),
@@ -150,27 +151,33 @@ def _required(audit: Audit) -> tuple[float, float]:
     return float(variance), critical
 
 
-def _of_noise_and_effect(audit: Audit, n: int, variance: float) -> tuple[float, float]:
-    """Return a and b, see above.
+def _of_noise_and_effect(audit: Audit, n: int, variance: float, effect: float) -> tuple[float, float, float]:
+    """Return a, b, and b of the effect that is planned for, see above.
 
     a is the median over the used features that were not found, and 0 if there are none. b is the median, over the found
-    ones, of what they have beyond a in ratio to their effects. If none was found, b is 1: the contributions of rows to
-    a score are products of an effect and a deviation of y, whose variance is at most that of y.
+    ones, of what they have beyond a in ratio to their effects. An effect above their median has that of the found
+    feature with the nearest effect, if this is larger: strong effects vary more. If none was found, b is 1: the
+    contributions of rows to a score are products of an effect and a deviation of y, whose variance is at most that
+    of y.
     """
     scores = audit.tested_scores
     assert scores.standard_error is not None
     assert scores.z is not None
-    effect, error = scores.values / variance, scores.standard_error / variance
+    effects, error = scores.values / variance, scores.standard_error / variance
     used, found = error > 0, audit.which(Verdict.INFORMATIVE) & (scores.values > 0)
     if not used.any():
         raise DebiasError("rows cannot be planned: the model splits on no feature that varies in these rows")
     noise = used & ~audit.which(Verdict.INFORMATIVE)
     a = float(np.median(n * error[noise] ** 2)) if noise.any() else 0.0
     if not found.any():
-        return a, 1.0
-    spread = n * (effect[found] / scores.z[found]) ** 2
-    b = float(np.median(np.maximum(spread - a, 0.0) / effect[found]))
-    return (a, b) if a > 0 or b > 0 else (0.0, 1.0)
+        return a, 1.0, 1.0
+    of_found = effects[found]
+    beyond = np.maximum(n * (of_found / scores.z[found]) ** 2 - a, 0.0) / of_found
+    b = float(np.median(beyond))
+    if a == b == 0:
+        return 0.0, 1.0, 1.0
+    nearest = float(beyond[np.abs(np.log(of_found / effect)).argmin()])
+    return a, b, max(b, nearest) if effect > np.median(of_found) else b
 
 
 def _percent(share: float) -> str:

@@ -46,8 +46,8 @@ def z_of(effect, n):
 def test_the_plan_solves_the_equation():
     plan = audited().rows_needed(0.02)
     assert plan.power == 0.8
-    # Two of four features are smaller than 2 %, and two were not found: both steps have two features left.
-    critical = 2.4 * ndtri(0.05 / 2) / ndtri(0.05 / 4)
+    # Two of four features are smaller than 2 %, and two were not found: with this one, both steps have three left.
+    critical = 2.4 * ndtri(0.05 / 3) / ndtri(0.05 / 4)
     assert plan.critical == pytest.approx(critical)
     assert z_of(0.02, plan.rows - 1) < critical + ndtri(0.8) <= z_of(0.02, plan.rows)
     assert z_of(plan.least_effect, N) == pytest.approx(critical + ndtri(0.8))
@@ -62,10 +62,23 @@ def test_features_with_larger_effects_leave_the_test_first():
 
 def test_the_plan_is_a_sentence():
     assert str(audited().rows_needed(0.01)) == (
-        "With these 500 rows an effect of 1.6% of the variance is found with probability 0.8; for 1.0% you need about "
-        "870 rows."
+        "With these 500 rows an effect of 1.8% of the variance is found with probability 0.8; for 1.0% you need about "
+        "980 rows."
     )
-    assert str(audited(blocks=True).rows_needed(0.0001, power=0.9)).endswith("0.010% you need about 2,000,000 blocks.")
+    assert str(audited(blocks=True).rows_needed(0.0001, power=0.9)).endswith("0.010% you need about 2,400,000 blocks.")
+
+
+def test_a_strong_effect_has_the_slope_of_the_feature_with_the_nearest_effect():
+    """Slopes of .8, and of 3.2 for the strongest: a plan above the median effect is made with that of the nearest."""
+    audit = audited()
+    scores = audit.tested_scores
+    z = scores.z.copy()
+    z[0] = 0.3 * np.sqrt(N / (NOISE + 3.2 * 0.3))
+    audit = replace(audit, scores={"mdi_oob": replace(scores, z=z)})
+    for effect, slope in ((0.3, 3.2), (0.25, 3.2), (0.1, 2.0), (0.02, 2.0)):
+        plan = audit.rows_needed(effect)
+        needed = (plan.critical + ndtri(0.8)) ** 2 * (NOISE + slope * effect) / effect**2
+        assert plan.rows == int(np.ceil(needed - 1e-9))
 
 
 def test_without_a_found_feature_y_has_all_its_variance():

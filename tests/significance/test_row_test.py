@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from xgboost import XGBRegressor
+from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias import RowsError, p_values
@@ -160,3 +160,24 @@ def test_intervals_of_scores_are_those_of_students_t():
     lower, upper = stats.t.interval(0.9, freedom, scores.values, scores.standard_error)
     np.testing.assert_allclose(scores.interval(0.9)["lower"], lower)
     np.testing.assert_allclose(scores.interval(0.9)["upper"], upper)
+
+
+@pytest.mark.parametrize(
+    "scorer", ["ablation(measure='loss')", "oob_loss(p_values=True)", "permutation(p_values=True)"]
+)
+def test_rows_of_one_response_have_no_test_by_rows_and_no_intervals(scorer):
+    """What a feature saves in rows of one class tells nothing about rows of the other one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    model = XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(X[:300], y[:300])
+    assert debias.score(model, X[300:], y[300:], scorer, rows="held-out").p_value is not None
+    with pytest.warns(debias.DebiasWarning, match=r"was not tested: the response is the same in all evaluation rows"):
+        scores = debias.score(model, X[300:], np.zeros(300, dtype=int), scorer, rows="held-out")
+    assert scores.p_value is None
+    assert scores.selected is None
+    assert scores.standard_error is None
+    with pytest.raises(debias.DebiasError, match="has no intervals: the response is the same"):
+        scores.interval()
+    with pytest.raises(debias.DebiasError, match="were not compared"):
+        scores.rank_interval()

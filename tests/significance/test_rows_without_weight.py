@@ -69,3 +69,18 @@ def test_rows_without_weight_do_not_count_in_naive_standard_errors_out_of_bag(ro
     phi = debias.contributions(forest, X, y, sample_weight=weight, rows="oob").to_numpy()
     assert not phi[weight == 0].any()
     np.testing.assert_allclose(found.standard_error, 10 * phi[weight > 0].std(axis=0, ddof=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("least", [1e-6, 0.05, 1.0])
+def test_rows_of_which_few_have_nearly_all_of_the_weight_are_warned_of(least, recwarn):
+    """Kish's number of rows of equal weight: (sum of w)^2 / sum of w^2."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X[:, 0] + rng.normal(size=600)
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0).fit(X[:300], y[:300])
+    weight = np.where(np.arange(300) < 10, 1.0, least)
+    debias.audit(model, X[300:], y[300:], sample_weight=weight, rows="held-out", random_state=0)
+    told = [str(each.message) for each in recwarn if "nearly all of the weight" in str(each.message)]
+    count = weight.sum() ** 2 / (weight**2).sum()
+    assert bool(told) == (count < 30)
+    assert not told or f"these 300 rows tell as much as about {count:.0f} rows of equal weight" in told[0]
