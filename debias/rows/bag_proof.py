@@ -70,6 +70,8 @@ class Proof:
     telling : bool
         Whether the means at the roots identify y. They do not if labels are sorted by class, or if every bag is
         balanced: then the y of another sample gives the same means.
+    has_splits : bool
+        Whether the trees have splits. Without any, every set of as many rows reproduces the counts.
     only_roots_prove : bool
         Whether values are no means, and the adapter compared those at the roots with y.
     """
@@ -84,6 +86,7 @@ class Proof:
     others_right: bool
     values_prove: bool
     telling: bool
+    has_splits: bool
     only_roots_prove: bool = False
 
     def with_response(self, fits: bool | None) -> Proof:
@@ -103,7 +106,7 @@ class Proof:
     @property
     def claims(self) -> bool:
         """Whether so much agrees that the user must have meant these as the training rows."""
-        return self.counts > 0.5 or self.y_in_order or self.others_right
+        return self.y_in_order or (self.has_splits and (self.counts > 0.5 or self.others_right))
 
     @property
     def y_in_order(self) -> bool:
@@ -224,6 +227,7 @@ def proof_of(
         others_right=others_right,
         values_prove=ensemble.mean_values,
         telling=_telling(response, ensemble.n_outputs) and _roots_vary(ensemble, tolerance),
+        has_splits=ensemble.splits.size > 0,
     )
 
 

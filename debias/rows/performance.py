@@ -34,6 +34,7 @@ METRICS = {
     "logistic": "log loss",
     "softmax": "log loss",
     "absolute_error": "mean absolute error",
+    "squared_log_error": "halved mean squared log error",
     "quantile": "pinball loss",
     "poisson": "Poisson deviance",
     "gamma": "gamma deviance",

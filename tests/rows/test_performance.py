@@ -157,8 +157,13 @@ def test_rows_in_every_bag_have_no_prediction():
             "pinball loss",
             lambda y, p, sample_weight: metrics.mean_pinball_loss(y, p, alpha=0.8, sample_weight=sample_weight),
         ),
+        (
+            {"objective": "reg:squaredlogerror"},
+            "halved mean squared log error",
+            lambda y, p, sample_weight: metrics.mean_squared_log_error(y, p, sample_weight=sample_weight) / 2,
+        ),
     ],
-    ids=["poisson", "gamma", "tweedie", "absolute", "quantile"],
+    ids=["poisson", "gamma", "tweedie", "absolute", "quantile", "squared log"],
 )
 def test_other_losses_are_scikit_learns_and_no_constant_is_better(settings, metric, deviance):
     model = XGBRegressor(n_jobs=1, **SMALL, **settings).fit(*drawn(0, low=1))

@@ -717,3 +717,14 @@ def test_an_adapter_that_knows_the_training_rows_but_not_the_bags(forest, diabet
     for rows in ("auto", "oob"):
         with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
             debias.score(forest, *diabetes, rows=rows)
+
+
+@pytest.mark.filterwarnings("ignore:debias cannot check whether these rows:debias.DebiasWarning")
+@pytest.mark.parametrize("n_rows", [199, 200])
+def test_fresh_rows_of_a_forest_without_splits_are_held_out_rows_also_if_they_are_as_many_as_in_training(n_rows):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    forest = RandomForestRegressor(20, min_samples_leaf=150, random_state=0).fit(X, y)
+    fresh = rng.normal(size=(n_rows, 3)), rng.normal(size=n_rows)
+    assert debias.score(forest, *fresh).rows == "held-out"
+    assert debias.score(forest, X, y).rows == "oob"
