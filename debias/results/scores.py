@@ -126,8 +126,9 @@ class Scores(BaseResult):
         -------
         DataFrame
             Index ``feature``, columns ``lower`` and ``upper``: the score minus and plus its standard error times a
-            quantile of Student's t, with the number of rows (blocks) less one as degrees of freedom. Of tests by rows
-            it is their effective number. Of scores of several models without such a number it is a normal quantile.
+            quantile of Student's t. Its degrees of freedom are the effective number of held-out rows (blocks) less
+            one, by which few large contributions make an interval wider; out of bag the number of rows less one. Of
+            scores without such a number it is a normal quantile.
 
         Raises
         ------

@@ -28,7 +28,15 @@ from debias.progress import SLOW, task
 from debias.results.vocabulary import RowsKind
 from debias.rows.permuted_effects import ROUNDING, PermutedEffects
 from debias.rows.screened_lines import HIGH
-from debias.significance.contributions import counts, fixed_differences, in_units, influence_error, one_hot, spread
+from debias.significance.contributions import (
+    counts,
+    effective_number,
+    fixed_differences,
+    in_units,
+    influence_error,
+    one_hot,
+    spread,
+)
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
 from debias.significance.normal_scores import NORMAL_SCORES
@@ -133,7 +141,11 @@ def compared(drawings: Sequence[Drawing], evidence: Evidence, procedure: Procedu
         There are so few permutations that no p-value can be small enough.
     """
     tested = decided(drawings, seed_of(evidence.rows), procedure, log)
-    return tested.with_error(_standard_error(evidence))
+    error, effective = _standard_error(evidence)
+    if effective is not None:
+        shown = {"effective_rows": [float(f"{number:.6g}") for number in effective]}
+        tested = replace(tested, details={**tested.details, **shown})
+    return tested.with_error(error)
 
 
 def decided(drawings: Sequence[Drawing], seed: int, procedure: Procedure, log: WarningLog) -> Tested:
@@ -228,20 +240,22 @@ def seed_of(rows: Rows) -> int:
     return 0 if rows.seed is None else int(rows.seed)
 
 
-def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
-    """Return the standard error of the scores.
+def _standard_error(evidence: Evidence) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return the standard error of the scores and the effective number of rows (blocks) that it comes from.
 
-    None for linear effects, and for out-of-bag rows if the node values are not means.
+    The error is None for linear effects, and for out-of-bag rows if the node values are not means. The number is None
+    out of bag.
     """
     rows = evidence.rows
     if evidence.effects is not None:
-        return None
+        return None, None
     if rows.kind != RowsKind.OOB:
         [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
-        return unit * spread(sums, evidence.n_independent)
+        n = evidence.n_independent
+        return unit * spread(sums, n), effective_number(sums, n)
     if not rows.ensemble.mean_values:
-        return None
-    return influence_error(rows.paths, rows, evidence.node_weight, evidence.grouping)
+        return None, None
+    return influence_error(rows.paths, rows, evidence.node_weight, evidence.grouping), None
 
 
 @dataclass(frozen=True, eq=False)
