@@ -333,25 +333,25 @@ def six_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([float(f"{value:.6g}") for value in values.ravel()], dtype=np.float64).reshape(values.shape)
 
 
-ALL_DIGITS = 1e15
-"""Floats hold all digits of smaller whole numbers."""
+ALL_DIGITS = 1e8
+"""Numbers from this on have an exponent, in sentences and in tables: nobody compares more digits."""
 MOST_DIGITS = 6
 
 
 def few_digits(number: float, digits: int = 3) -> str:
-    """Return a number in a sentence: with this many digits, or all digits before the point, and never as 3.26e+03.
+    """Return a number in a sentence: with this many digits, or all digits before the point, as 3,256 and not 3.26e+03.
 
     Parameters
     ----------
     number : float
     digits : int
-        Trailing zeros are left out. Numbers far below 1 have an exponent, and so have those that are so large that
-        floats do not hold all their digits. There is no -0.
+        Trailing zeros are left out. Numbers far below 1 have an exponent, and so have those from 1e8 on. There is no
+        -0.
 
     Examples
     --------
-    >>> [few_digits(number) for number in (3256.4, 99.96, 0.5, 0.01234)]
-    ['3,256', '100', '0.5', '0.0123']
+    >>> [few_digits(number) for number in (3256.4, 99.96, 0.5, 0.01234, 18720639301)]
+    ['3,256', '100', '0.5', '0.0123', '1.87e+10']
     """
     number = number + 0.0  # -0.0 becomes 0.0
     return f"{number:,.0f}" if 10 ** (digits - 1) <= abs(number) < ALL_DIGITS else f"{number:.{digits}g}"

@@ -24,7 +24,7 @@ from debias.results.vocabulary import (
     Verdict,
     displayed_verdict,
 )
-from debias.text import UNKNOWN, escaped, percent_in_table, rounded_up, shortened_apart
+from debias.text import ALL_DIGITS, UNKNOWN, escaped, percent_in_table, rounded_up, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,8 +94,6 @@ SHORTEST_NAME = 14
 """On a terminal a name is folded if it is longer than this and there is no room."""
 LONGEST_WORDS = 18
 """Words in a column are wrapped if there is no room and one is longer than this."""
-WIDE = 1e8
-"""Numbers of a column have exponents if the largest is at least this: covariances with prices are as large."""
 BETWEEN = 3
 """Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
 KINDS = (ScoreCause, Verdict, Finding, ChangeVerdict, LossVerdict, ModelVerdict, Confirmation, FleetVerdict)
@@ -383,7 +381,7 @@ def _numbers(values: object) -> list[str]:
     if largest == 0:
         return [f"{value:g}" for value in array + 0.0]
     decimals = 3 - int(np.floor(np.log10(largest)))
-    if decimals > 8 or largest >= WIDE:
+    if decimals > 8 or largest >= ALL_DIGITS:
         return [f"{value:.3e}" for value in array]
     return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
 

@@ -17,7 +17,7 @@ from debias.errors import CompositionError
 from debias.results.draws import noise_band
 from debias.results.sentences import rows_of, sufficient_z
 from debias.results.vocabulary import VERMILION, Confirmation, Display, Verdict, error_rate_in_words
-from debias.text import LONGEST, named_together, percent_in_table, shortened, shortened_apart
+from debias.text import LONGEST, named_together, percent_in_table, shortened_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -270,7 +270,7 @@ def draw_values(audit: Audit, axes: Any) -> None:
     k = 0 if np.isnan(share).all() else int(np.nanargmax(audit.reported - share))
     if audit.reported[k] - share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
-        name, at = shortened(audit.tested_scores.feature_names[k], 18), (x[k], audit.reported[k])
+        name, at = _names(audit, np.arange(x.size), 18)[k], (x[k], audit.reported[k])
         away = (-7 if side == "right" else 7, 4)
         axes.annotate(name, at, away, textcoords="offset points", ha=side, va="bottom", fontsize=8.5)
     axes.set_xscale("log")
