@@ -14,6 +14,8 @@ TESTED = {
     for each in libraries()
     if each.distribution is not None and all(each.distribution in record["packages"] for record in RECORDS)
 }
+OLDEST_FILE = {"h2o": (3, 36)}
+"""Version of the library that wrote the oldest of the files that the tests read (tests/old_files)."""
 
 
 def test_the_page_is_written_from_the_records():
@@ -38,6 +40,7 @@ def test_nothing_failed_in_any_session(record):
 def test_the_warning_names_the_versions_that_ran(package):
     """Those of `tested` in the declaration of the library. A library that is new has no record so far."""
     ran = {major_minor(record["packages"][package]) for record in RECORDS}
+    ran.add(OLDEST_FILE.get(package, min(ran)))
     assert (min(ran), max(ran)) == tuple(map(major_minor, TESTED[package]))
 
 

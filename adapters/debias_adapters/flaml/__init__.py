@@ -24,7 +24,7 @@ LIBRARY = Library(
     "FLAML",
     "flaml",
     "its models are those of the other libraries",
-    tested=("2.6", "2.7"),
+    tested=("2.6", "2.8"),
     extra="flaml",
     page="libraries/automl",
 )
