@@ -38,8 +38,9 @@ SESSIONS = (
     "newest-3.14",
 )
 """Sessions of .ci/noxfile.py that write a record."""
-IN_NO_SESSION = {"AutoGluon TabularPredictor", "NGBoost", "Spark ML random forest", "Spark ML boosted trees"}
-"""Models that no session with a record installs: Spark needs Java, AutoGluon and NGBoost have sessions of their own."""
+IN_NO_SESSION = {"AutoGluon TabularPredictor", "NGBoost", "ONNX", "Spark ML random forest", "Spark ML boosted trees"}
+"""Models that no session with a record makes: Spark needs Java, AutoGluon and NGBoost have sessions of their own, and
+the package that converts a tree to ONNX is with the integration tests."""
 ADDED_SINCE = "added since"
 """Cell of a package or model that debias did not know when the session ran."""
 
@@ -125,8 +126,9 @@ ADDED = f"""\
 *{ADDED_SINCE}* marks packages and models that debias knows only since that session ran. [What is supported](support.md)
 names the versions with which these models were last tested."""
 NEVER = """\
-No session has records of Spark, of AutoGluon and of NGBoost: Spark needs Java, and the others need older versions of
-pandas than the other tests (sessions `automl` and `ngboost`)."""
+No session has records of Spark, of ONNX, of AutoGluon and of NGBoost: Spark needs Java, and the last two need older versions
+of pandas than the other tests (sessions `automl` and `ngboost`). The model of ONNX is written by `skl2onnx`, which is installed
+with the integration tests, on one Python with the newest versions; the sessions read no file of it."""
 FAMILIES = """\
 The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
 tested, and the outcome is the one of that page. Otherwise the cell names what is different: what a version cannot give
