@@ -126,9 +126,9 @@ ADDED = f"""\
 *{ADDED_SINCE}* marks packages and models that debias knows only since that session ran. [What is supported](support.md)
 names the versions with which these models were last tested."""
 NEVER = """\
-No session has records of Spark, of ONNX, of AutoGluon and of NGBoost: Spark needs Java, and the last two need older versions
-of pandas than the other tests (sessions `automl` and `ngboost`). The model of ONNX is written by `skl2onnx`, which is installed
-with the integration tests, on one Python with the newest versions; the sessions read no file of it."""
+No session has records of Spark, of ONNX, of AutoGluon and of NGBoost. Spark needs Java. The model of ONNX is made by
+`skl2onnx`, which is installed with the integration tests only. The last two need older versions of pandas than the
+other tests (sessions `automl` and `ngboost`)."""
 FAMILIES = """\
 The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
 tested, and the outcome is the one of that page. Otherwise the cell names what is different: what a version cannot give
