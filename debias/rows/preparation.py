@@ -48,7 +48,7 @@ _BATCH = Provenance(RowsKind.HELD_OUT, "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
 ENOUGH_ROWS = 30
-"""Weights by which rows count as fewer than this are warned of."""
+"""Weights by which rows count as fewer than this, and than half of their number, are warned of."""
 NEARLY_ALL = 0.9
 """If one of several responses has more than this share of their variance, it decides nearly alone."""
 TRAIN_WARNING = (
@@ -197,7 +197,7 @@ def _tell_of_weights(weight: NDArray[np.float64], log: WarningLog) -> None:
         return
     share = weight / largest
     count = share.sum() ** 2 / (share**2).sum()
-    if count < ENOUGH_ROWS:
+    if count < min(ENOUGH_ROWS, weight.size / 2):
         log.warn(
             f"few rows have nearly all of the weight, so these {weight.size:,} rows tell as much as about {count:.0f} "
             "rows of equal weight: tests find little, and figures on them are rough. Check sample_weight"

@@ -214,6 +214,7 @@ def test_node_values_that_are_no_means_on_held_out_rows(case, name):
 
 @pytest.mark.parametrize(("name", "options"), named(EVALUATED))
 @pytest.mark.quick
+@pytest.mark.filterwarnings("ignore:few rows have nearly all of the weight:debias.DebiasWarning")  # that is the case
 def test_trees_without_evaluation_rows_are_left_out_of_the_mean(name, options):
     # All the weight is on rows that are in the bags of trees 0 and 1, and out of those of trees 2 and 3.
     model, X, y, _, _ = fitted("rf-regression-shallow")
