@@ -70,8 +70,8 @@ def name_in_text(name: str) -> str:
     ('age', '""', '"bed and bath"')
     """
     shown = escaped(name)
-    is_plain = shown.strip() and shown == shown.strip() and ", " not in shown and f" {shown} ".count(" and ") == 0
-    return shown if is_plain else f'"{shown}"'
+    could_be_several = any(word in f" {shown} " for word in (", ", " and ", " or "))
+    return shown if shown and shown == shown.strip() and not could_be_several else f'"{shown}"'
 
 
 def without_commands(text: str) -> str:

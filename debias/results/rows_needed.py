@@ -155,10 +155,10 @@ def _of_noise_and_effect(audit: Audit, n: int, variance: float, effect: float) -
     """Return a, b, and b of the effect that is planned for, see above.
 
     a is the median over the used features that were not found, and 0 if there are none. b is the median, over the found
-    ones, of what they have beyond a in ratio to their effects. An effect above their median has that of the found
-    feature with the nearest effect, if this is larger: strong effects vary more. If none was found, b is 1: the
-    contributions of rows to a score are products of an effect and a deviation of y, whose variance is at most that
-    of y.
+    ones, of what they have beyond a in ratio to their effects. Strong effects vary more: an effect above the median one
+    has what those beside it have, if this is larger, interpolated on the scale of log effects. If none was found, b is
+    1: the contributions of rows to a score are products of an effect and a deviation of y, whose variance is at most
+    that of y.
     """
     scores = audit.tested_scores
     assert scores.standard_error is not None
@@ -176,8 +176,10 @@ def _of_noise_and_effect(audit: Audit, n: int, variance: float, effect: float) -
     b = float(np.median(beyond))
     if a == b == 0:
         return 0.0, 1.0, 1.0
-    nearest = float(beyond[np.abs(np.log(of_found / effect)).argmin()])
-    return a, b, max(b, nearest) if effect > np.median(of_found) else b
+    middle, order = np.median(of_found), np.argsort(of_found, kind="stable")
+    stronger = order[of_found[order] > middle]
+    known = np.log([middle, *of_found[stronger]]), [b, *np.maximum(beyond[stronger], b)]
+    return a, b, float(np.interp(np.log(effect), *known))
 
 
 def _percent(share: float) -> str:

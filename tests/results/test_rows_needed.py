@@ -68,14 +68,15 @@ def test_the_plan_is_a_sentence():
     assert str(audited(blocks=True).rows_needed(0.0001, power=0.9)).endswith("0.010% you need about 2,400,000 blocks.")
 
 
-def test_a_strong_effect_has_the_slope_of_the_feature_with_the_nearest_effect():
-    """Slopes of .8, and of 3.2 for the strongest: a plan above the median effect is made with that of the nearest."""
+def test_a_strong_effect_has_the_slope_of_the_features_beside_it():
+    """Slopes of .8, and of 3.2 for the strongest: above the median, slopes are interpolated."""
     audit = audited()
     scores = audit.tested_scores
     z = scores.z.copy()
     z[0] = 0.3 * np.sqrt(N / (NOISE + 3.2 * 0.3))
     audit = replace(audit, scores={"mdi_oob": replace(scores, z=z)})
-    for effect, slope in ((0.3, 3.2), (0.25, 3.2), (0.1, 2.0), (0.02, 2.0)):
+    between = 2.0 + 1.2 * np.log(0.25 / 0.2) / np.log(0.3 / 0.2)
+    for effect, slope in ((0.9, 3.2), (0.3, 3.2), (0.25, between), (0.2, 2.0), (0.1, 2.0), (0.02, 2.0)):
         plan = audit.rows_needed(effect)
         needed = (plan.critical + ndtri(0.8)) ** 2 * (NOISE + slope * effect) / effect**2
         assert plan.rows == int(np.ceil(needed - 1e-9))
