@@ -31,9 +31,11 @@ from debias.results.sentences import enumerated_texts
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.results.vocabulary import DEPENDENCE, RESPONSE_VARIANCE, UNUSED, RowsKind
 from debias.rows.request import Request
+from debias.rows.rows import Rows
 from debias.scorers.native import reported_importance
 from debias.scorers.native_unseen import figures_of
 from debias.scorers.unseen_error import unseen_figures
+from debias.significance.contributions import is_constant
 from debias.significance.evidence import CONSTANT
 from debias.significance.member_rows import by_response
 from debias.significance.procedure import Tests
@@ -512,7 +514,10 @@ def _with_joint_test(
         return with_reason(scores, TRAINING_ROWS)
     assert plan.procedure is not None
     evidence = joint_evidence(prepared, scores, plan.tested)
-    if isinstance(evidence, str):
+    in_memory = [each.rows for each in prepared if isinstance(each.rows, Rows)]
+    if in_memory and all(map(is_constant, in_memory)):
+        tested = with_reason(scores, CONSTANT, tell_nothing=True)
+    elif isinstance(evidence, str):
         tested = with_reason(scores, evidence)
     else:
         tested = with_joint_test(scores, evidence, plan.procedure, rest=True)

@@ -18,6 +18,7 @@ from debias.hooks.scorers import values_and_details
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
 from debias.results.policy import PROVENANCE
 from debias.results.scores import Scores
+from debias.results.vocabulary import NO_INTERVAL
 from debias.retraining.experiment import Experiment
 from debias.rows.leaf_lines import refuse_scorer
 from debias.rows.preparation import prepare_data
@@ -91,6 +92,10 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
     return with_joint_test(found, evidence, together, rest=False)
 
 
+OF_ALL_MEMBERS = ("untested_because", "rows_tell_nothing", NO_INTERVAL)
+"""Details that say why scores have no test: the members have the same rows, so these hold for their sum."""
+
+
 def combined(members: list[Member], scores: list[Scores]) -> Scores:
     """Return the weighted sum of the scores of the members. For covariances it is the score of the weighted sum.
 
@@ -127,7 +132,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "members": names_of(members),
             "weights": [member.weight for member in members],
             "scores": [part.values.tolist() for part in scores],
-            **{name: first.details[name] for name in ("untested_because",) if name in first.details},
+            **{name: first.details[name] for name in OF_ALL_MEMBERS if name in first.details},
         },
         warnings=tuple(dict.fromkeys(text for part in scores for text in part.warnings)),
         settings={

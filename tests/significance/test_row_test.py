@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
@@ -181,3 +182,19 @@ def test_rows_of_one_response_have_no_test_by_rows_and_no_intervals(scorer):
         scores.interval()
     with pytest.raises(debias.DebiasError, match="were not compared"):
         scores.rank_interval()
+
+
+def test_rows_of_one_response_tell_nothing_about_several_models_together():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    forests = [(name, RandomForestClassifier(5, max_depth=3, random_state=k)) for k, name in enumerate("ab")]
+    vote = VotingClassifier(forests, voting="soft").fit(X[:300], y[:300])
+    same = np.zeros(300, dtype=int)
+    audit = debias.audit(vote, X[300:], same, rows="held-out", random_state=0)
+    assert audit.to_frame()["share"].isna().all()
+    assert audit.summary()[-1] == "The scores and shares of these rows say nothing about the features."
+    with pytest.warns(debias.DebiasWarning, match="was not tested: the response is the same"):
+        scores = debias.score(vote, X[300:], same, "oob_loss(p_values=True)", rows="held-out")
+    with pytest.raises(debias.DebiasError, match="has no intervals: the response is the same"):
+        scores.interval()
