@@ -233,7 +233,8 @@ def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
     reason = str(audit.tested_scores.provenance["detail"])
     if wanted is None:
         accepting = "unknown" if level == "unknown" else "stated"
-        if level is None or level == "stated" or f"are training rows, {AS_ESTIMATED}" in reason:
+        are_training = " are training rows" in reason and AS_ESTIMATED in reason
+        if level is None or level == "stated" or are_training:
             hint = f'{reason}; to accept such rows, set min_provenance = "{accepting}" in the policy'
             yield Result.of("min_provenance", False, level or status, ">= unknown", hint)
         elif level == "unknown":

@@ -274,8 +274,12 @@ def test_rows_that_look_like_training_rows_fail_unless_the_policy_takes_the_word
 
 def test_rows_of_which_a_part_looks_like_training_rows_beyond_doubt_fail_unless_the_policy_accepts_the_unknown():
     audit = audit_of([1, 0, 0, 0, 0, 0], rows="held-out")
-    for what, passed in (("are", False), ("may be", True)):
-        detail = f"about 49% of these rows {what} training rows, as estimated from the leaf counts (rows ...)"
+    for what, passed in (
+        ("are training rows", False),
+        ("are training rows of trees 0 to 14", False),
+        ("may be training rows", True),
+    ):
+        detail = f"about 49% of these rows {what}, as estimated from the leaf counts (rows ...)"
         audit.tested_scores.provenance.update(status="cannot be told", detail=detail, training_share=0.49)
         result = outcome(audit, {"min_rows": 1})["min_provenance"]
         assert (result.status, result.value) == ("passed" if passed else "failed", "unknown")

@@ -150,6 +150,7 @@ def test_figures_of_averaged_trees_without_a_group_are_those_of_the_other_rows(k
         )
 
 
+@pytest.mark.filterwarnings("ignore:few rows have nearly all of the weight:debias.DebiasWarning")  # they do here
 def test_groups_that_weigh_more_than_others_leave_fewer_degrees_of_freedom():
     X, y = drawn(300, 0)
     model = fitted("forest", X[:200], y[:200])
@@ -166,6 +167,7 @@ def test_groups_that_weigh_more_than_others_leave_fewer_degrees_of_freedom():
     np.testing.assert_allclose(audit.inflation_p[known], expected[known], rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:few rows have nearly all of the weight:debias.DebiasWarning")  # they do here
 @pytest.mark.parametrize("library", ["forest", "gradient boosting", "xgboost"])
 def test_one_row_with_all_of_the_weight_has_no_error(library):
     X, y = drawn(300, 0)
