@@ -525,7 +525,7 @@ class Audit(ReportedResult):
         >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
         >>> audit = debias.audit(forest, X, y, random_state=0)
         >>> print(audit.rows_needed(effect=0.01))
-        With these 442 rows an effect of 1.7% of the variance is found with probability 0.8; for 1.0% you need about \
+        With these 442 rows an effect of 1.9% of the variance is found with probability 0.8; for 1.0% you need about \
 930 rows.
         """
         from debias.results.rows_needed import rows_needed

@@ -25,8 +25,12 @@ from debias.results.vocabulary import RESPONSE_VARIANCE, RowsKind, Verdict
 from debias.text import percent, rounded_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from debias.results.audit import Audit
 
+STEP, CLOSE = 0.98, 1e-9
+"""The least effect is looked for in steps of this ratio, and then to this precision."""
 DIGITS = 2
 """A plan is no more precise than this many digits."""
 
@@ -96,31 +100,28 @@ def rows_needed(audit: Audit, effect: float, power: float) -> RowsNeeded:
     variance, threshold = _required(audit)
     scores, test = audit.tested_scores, audit.tested_scores.details["test"]
     n, quantile = int(test["n_independent"]), float(ndtri(power))
-    a, b, b_of_effect = _of_noise_and_effect(audit, n, variance, effect)
+    a, slope = _of_noise_and_effect(audit, n, variance)
 
-    def critical(n_left: int) -> float:
-        """Return the critical z if so many features, with this one, are left in the test."""
-        alpha = float(test["alpha"])
-        return threshold * float(ndtri(alpha / n_left) / ndtri(alpha / scores.values.size))
+    def needed_z(effect: float) -> float:
+        """Return the z that finds an effect: it is tested together with the features that have smaller scores."""
+        alpha, n_features = float(test["alpha"]), scores.values.size
+        n_left = min(1 + int((scores.values < effect * variance).sum()), n_features)
+        return threshold * float(ndtri(alpha / n_left) / ndtri(alpha / n_features)) + quantile
 
-    n_smaller = int((scores.values < effect * variance).sum())
-    least_z = critical(min(n_smaller + 1, scores.values.size)) + quantile
-    n_noise = int((~audit.which(Verdict.INFORMATIVE)).sum())
-    least_z_now = critical(min(n_noise + 1, scores.values.size)) + quantile
-    if min(least_z, least_z_now) <= 0:
+    def needed_rows(effect: float) -> float:
+        return needed_z(effect) ** 2 * (a + slope(effect) * effect) / effect**2
+
+    if needed_z(0.0) <= 0:
         raise CompositionError(f"power={power!r} is no more than what chance finds at the error rate of this audit")
-    # z = least_z_now is a quadratic equation in the effect.
-    squared = least_z_now**2 / n
-    least = (squared * b + math.sqrt((squared * b) ** 2 + 4 * squared * a)) / 2
-    rows = math.ceil(least_z**2 * (a + b_of_effect * effect) / effect**2)
+    rows = math.ceil(needed_rows(effect))
     return RowsNeeded(
         effect=float(effect),
         power=float(power),
         rows=rows,
-        least_effect=least,
+        least_effect=_least_effect(needed_rows, n),
         n_rows=n,
         blocks=bool(test["blocks"]),
-        critical=least_z - quantile,
+        critical=needed_z(effect) - quantile,
     )
 
 
@@ -151,8 +152,22 @@ def _required(audit: Audit) -> tuple[float, float]:
     return float(variance), critical
 
 
-def _of_noise_and_effect(audit: Audit, n: int, variance: float, effect: float) -> tuple[float, float, float]:
-    """Return a, b, and b of the effect that is planned for, see above.
+def _least_effect(needed_rows: Callable[[float], float], n: int) -> float:
+    """Return the least effect from which on all effects need at most n rows; 1 if there is none."""
+    if needed_rows(1.0) > n:
+        return 1.0
+    found = 1.0
+    while needed_rows(found * STEP) <= n:
+        found *= STEP
+    missed = found * STEP
+    while found - missed > CLOSE * found:
+        middle = (found + missed) / 2
+        found, missed = (middle, missed) if needed_rows(middle) <= n else (found, middle)
+    return found
+
+
+def _of_noise_and_effect(audit: Audit, n: int, variance: float) -> tuple[float, Callable[[float], float]]:
+    """Return a, and b of an effect, see above.
 
     a is the median over the used features that were not found, and 0 if there are none. b is the median, over the found
     ones, of what they have beyond a in ratio to their effects. Strong effects vary more: an effect above the median one
@@ -170,16 +185,16 @@ def _of_noise_and_effect(audit: Audit, n: int, variance: float, effect: float) -
     noise = used & ~audit.which(Verdict.INFORMATIVE)
     a = float(np.median(n * error[noise] ** 2)) if noise.any() else 0.0
     if not found.any():
-        return a, 1.0, 1.0
+        return a, lambda _: 1.0
     of_found = effects[found]
     beyond = np.maximum(n * (of_found / scores.z[found]) ** 2 - a, 0.0) / of_found
     b = float(np.median(beyond))
     if a == b == 0:
-        return 0.0, 1.0, 1.0
+        return 0.0, lambda _: 1.0
     middle, order = np.median(of_found), np.argsort(of_found, kind="stable")
     stronger = order[of_found[order] > middle]
-    known = np.log([middle, *of_found[stronger]]), [b, *np.maximum(beyond[stronger], b)]
-    return a, b, float(np.interp(np.log(effect), *known))
+    at, of = np.log([middle, *of_found[stronger]]), np.array([b, *np.maximum(beyond[stronger], b)])
+    return a, lambda effect: float(np.interp(math.log(effect), at, of))
 
 
 def _percent(share: float) -> str:

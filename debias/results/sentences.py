@@ -219,7 +219,7 @@ def part_like_training(provenance: Mapping[str, Any]) -> str | None:
     share = provenance.get("training_share")
     if share is None or AS_ESTIMATED not in str(provenance.get("detail")):
         return None
-    return f"about {share:.0%}"
+    return f"{'at least ' * provenance['detail'].startswith('at least')}about {share:.0%}"
 
 
 def test_description(audit: Audit) -> str:

@@ -25,7 +25,7 @@ from debias.rows.response_check import warn_of_another_response, warn_of_shifted
 from debias.rows.rows import Rows
 from debias.rows.shared_pass import SharedPass
 from debias.rows.unseen_categories import note_unseen
-from debias.text import percent
+from debias.text import counted, percent
 from debias.trees.ensemble import PLAIN_MEANS
 from debias.trees.routing import Router, row_blocks
 from debias.warning_log import WarningLog
@@ -199,8 +199,9 @@ def _tell_of_weights(weight: NDArray[np.float64], log: WarningLog) -> None:
     count = share.sum() ** 2 / (share**2).sum()
     if count < min(ENOUGH_ROWS, weight.size / 2):
         log.warn(
-            f"few rows have nearly all of the weight, so these {weight.size:,} rows tell as much as about {count:.0f} "
-            "rows of equal weight: tests find little, and figures on them are rough. Check sample_weight"
+            f"few rows have nearly all of the weight, so these {weight.size:,} rows tell as much as about "
+            f"{counted(round(count), 'row')} of equal weight: tests find little, and figures on them are rough. Check "
+            "sample_weight"
         )
 
 

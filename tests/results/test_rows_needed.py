@@ -82,6 +82,22 @@ def test_a_strong_effect_has_the_slope_of_the_features_beside_it():
         assert plan.rows == int(np.ceil(needed - 1e-9))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_least_effect_needs_the_rows_that_there_are(seed):
+    """Whatever the slopes of the found features are: so does every larger one, and a smaller one does not."""
+    rng = np.random.default_rng(seed)
+    effects = tuple(np.sort(rng.uniform(0.001, 0.3, 6))[::-1])
+    audit = audited(effects=effects)
+    scores = audit.tested_scores
+    z = scores.z / rng.uniform(0.5, 2.0, 6)
+    audit = replace(audit, scores={"mdi_oob": replace(scores, z=z)})
+    least = audit.rows_needed(0.02).least_effect
+    assert 0 < least < 1
+    for larger in (1.0000001, 1.01, 1.1, 1.5, 2.0):
+        assert larger * least >= 1 or audit.rows_needed(larger * least).rows <= N
+    assert audit.rows_needed(0.9999 * least).rows > N
+
+
 def test_without_a_found_feature_y_has_all_its_variance():
     plan = audited(effects=(0.001, -0.001, 0.002)).rows_needed(0.05)
     least = plan.critical + ndtri(0.8)

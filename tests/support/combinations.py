@@ -132,7 +132,7 @@ def audited(model: Any, X: Any, y: Any, of_rows: dict[str, Any], **line: Any) ->
     except Exception as error:  # this is what must not happen
         return f"{FAILED}: {type(error).__name__}: {error}", None
     reason = audit.untested_because
-    best = str(audit.to_frame()["share"].astype(float).idxmax())
+    best = str(audit.to_frame()["share"].astype(float).fillna(0).idxmax())  # NaN where the rows tell nothing
     as_expected = best == audit.tested_scores.feature_names[0] or str(reason).startswith("the response is the same")
     result = audit.rows_in_words + (f"; untested: {reason}" if reason else "")
     return result, None if as_expected else best
