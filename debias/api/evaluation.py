@@ -92,7 +92,7 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
     return with_joint_test(found, evidence, together, rest=False)
 
 
-OF_ALL_MEMBERS = ("untested_because", "rows_tell_nothing", NO_INTERVAL)
+OF_ALL_MEMBERS = ("untested_because", "rows_tell_nothing")
 """Details that say why scores have no test: the members have the same rows, so these hold for their sum."""
 
 
@@ -119,7 +119,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             + ", ".join(f"{name}: {part.rows}" for name, part in zip(names_of(members), scores, strict=True))
             + ". Pass rows no member has seen, with rows='held-out'."
         )
-    if any(part.p_value is not None for part in scores):
+    # Scores with a test by rows are means of the losses of one model, also where the rows cannot be tested.
+    if any(part.p_value is not None or NO_INTERVAL in part.details for part in scores):
         raise CompositionError(f"{members_in_words(members)}, with {first.scorer}")
     weighted = [member.weight * part.values for member, part in zip(members, scores, strict=True)]
     return replace(
