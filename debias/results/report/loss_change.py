@@ -192,7 +192,7 @@ def table_of_loss(loss: LossChange) -> dict[str, Any]:
     caption = (
         f"In the unit of the {loss.metric}. What a feature costs more than before is the sum of the parts by the rows "
         f"and by the response. The base changed by {of_base}. Features that the model does not use are "
-        f" {LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
+        f"{LossVerdict.UNTESTED.text}, and so are all if there are too few periods."
     )
     if loss.since:
         caption += (
