@@ -144,16 +144,16 @@ def shortened_apart(names: Sequence[str], longest: int = LONGEST) -> list[str]:
         while begin > first and drawn[0][begin - 1].isalnum():  # a number is shown whole
             begin -= 1
         for k, name in zip(positions, drawn, strict=True):
-            shown[k] = f"{name[:first]}\N{HORIZONTAL ELLIPSIS}{shortened_end(name[begin:], longest - first - 1)}"
+            shown[k] = f"{name[:first]}\N{HORIZONTAL ELLIPSIS}{_without_end(name[begin:], longest - first - 1)}"
     for positions in _of_equal(shown):
         if len({names[k] for k in positions}) > 1:
             for k in positions:
                 number = f"#{k + 1}"
-                shown[k] = f"{shortened_end(shown[k], longest - len(number))}{number}"
+                shown[k] = f"{_without_end(shown[k], longest - len(number))}{number}"
     return shown
 
 
-def shortened_end(name: str, longest: int) -> str:
+def _without_end(name: str, longest: int) -> str:
     """Return a name that fits, without its end if it is too long."""
     return name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 

@@ -383,9 +383,10 @@ class Audit(ReportedResult):
         then for the tested scorer the columns
         ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` and ``verdict``. All of them and
         the share are NaN for features that these rows could not test, and then a column ``untested_because`` says why.
-        If nothing at all was tested, :attr:`untested_because` says why. What is not known about held-out rows is in
-        ``tested_scores.unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was
-        tested too. ``finding`` says in words what both tests say (:attr:`finding`).
+        If nothing at all was tested, :attr:`untested_because` says why; rows that can tell nothing have no shares
+        (NaN). What is not known about held-out rows is in ``tested_scores.unproven_because``.
+        ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too. ``finding`` says in words
+        what both tests say (:attr:`finding`).
 
         Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """

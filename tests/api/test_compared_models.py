@@ -361,13 +361,12 @@ def test_errors_are_those_between_samples():
     assert (np.abs(inside / n - 0.95) <= 4 * np.sqrt(0.05 * 0.95 / n)).all()
 
 
-@pytest.mark.parametrize("n_rows", [1000, 3000])
-def test_models_of_equal_loss_rarely_differ_where_a_class_is_rare(n_rows):
+def test_models_of_equal_loss_rarely_differ_where_a_class_is_rare():
     """One model is better by .01 in other rows, and worse in the .005 of a rare class, by as much in the mean.
 
-    A paired t-test with n - 1 degrees of freedom is wrong in more than .1 of the samples.
+    A paired t-test with n - 1 degrees of freedom is wrong more often than in .05 of the samples.
     """
-    rng, n = np.random.default_rng(0), 1000
+    rng, n, n_rows = np.random.default_rng(0), 1000, 1000
     wrong = plain = 0
     for _ in range(n):
         rare = rng.random(n_rows) < 0.005
@@ -377,8 +376,8 @@ def test_models_of_equal_loss_rarely_differ_where_a_class_is_rare(n_rows):
         found = compare_models(old, new, np.ones(n_rows), None).loss
         wrong += min(found.p_value, found.p_fall) <= 0.025
         plain += 2 * t.sf(abs(found.change / found.error), n_rows - 1) <= 0.05
-    assert wrong / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
-    assert plain / n > (0.075 if n_rows == 1000 else 0)
+    limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert wrong / n <= limit < plain / n
 
 
 def test_rows_of_one_response_are_refused():
