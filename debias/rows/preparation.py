@@ -122,7 +122,7 @@ def prepare(
         table, response, weight = table.part(ensemble, used), response.part(used), weight[used]
         blocks, qid = (None if labels is None else np.asarray(labels)[used] for labels in (blocks, qid))
         query = encode_queries(qid, ensemble, table.n_rows)
-    note_unseen(member, table, log, None if is_kept is None else used)
+    note_unseen(member, ensemble, table, log, None if is_kept is None else used)
     _tell_of_responses(ensemble, response, weight, log)
     _tell_of_weights(weight, log)
     needs_sums, routed = _node_sums_needed(scorers, ensemble), None
@@ -236,7 +236,7 @@ def batch_rows(
     refuse_other_order(X, y=y, sample_weight=sample_weight, base_margin=base_margin)
     (member,) = unwrap(model, X, y)
     table, ensemble = _aligned(member.X, ensemble, log)
-    note_unseen(member, table, log)
+    note_unseen(member, ensemble, table, log)
     response = encode(member.y, ensemble, table.n_rows, base_margin=base_margin)
     row_of_new_label = (
         {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
@@ -285,7 +285,7 @@ def rows_as_predicted(
     metric_of(ensemble)
     (member,) = unwrap(model, X)
     table, ensemble = _aligned(member.X, ensemble, log)
-    note_unseen(member, table, log)
+    note_unseen(member, ensemble, table, log)
     verify_prediction(ensemble, member.model, table)
     output = np.zeros((table.n_rows, ensemble.n_outputs))
     for block in row_blocks(table.n_rows, ensemble.n_features, ensemble.n_trees):

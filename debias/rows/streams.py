@@ -350,7 +350,7 @@ class _Encoder:
         member = unwrap(self.outer_model, batch.X, batch.y)[self.number]
         columns = (member.X, member.y, batch.weight)
         rows = batch_rows(self.model, self.ensemble, *columns, log, self.n_jobs, verify, in_bag, self.compared)
-        note_unseen(member, rows.table, log)  # its steps are before the model of these rows
+        note_unseen(member, rows.ensemble, rows.table, log)  # its steps are before the model of these rows
         return rows
 
 

@@ -20,25 +20,29 @@ if TYPE_CHECKING:
 
     from debias.data.table import Table
     from debias.models.wrappers import Layer, Member
+    from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
 NUMERIC = "biufcmM"
 """Kinds of types whose values are no categories."""
 
 
-def note_unseen(member: Member, table: Table, log: WarningLog, used: NDArray[np.int64] | None = None) -> None:
+def note_unseen(
+    member: Member, ensemble: TreeEnsemble, table: Table, log: WarningLog, used: NDArray[np.int64] | None = None
+) -> None:
     """Note in a table which of its rows have categories that the transformers of the member never saw, and warn.
 
     Parameters
     ----------
     member : Member
+    ensemble : TreeEnsemble
+        Its trees, which callers have read already.
     table : Table
         Rows as the trees see them.
     log : WarningLog
     used : array of int64, optional
         Positions of the rows of the table among those of the member; by default all.
     """
-    ensemble = member.ensemble
     after: dict[int, Any] = {k: labels.tolist() for k, labels in (ensemble.category_labels or {}).items()}
     made: dict[int, int] | None = None
     for number, layer in reversed(list(enumerate(member.layers))):

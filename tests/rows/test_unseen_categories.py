@@ -12,6 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
 import debias
+from debias.models import wrappers
+from debias.rows.period_sums import PeriodSums
 
 ENCODERS = {
     "one-hot": OneHotEncoder(handle_unknown="ignore"),
@@ -115,3 +117,14 @@ def test_histories_count_them(tmp_path):
         "shop": 0.4,
     }
     assert changes.check(RULE).results[0].status == "failed"
+
+
+def test_the_trees_are_read_once_however_many_batches_follow(monkeypatch):
+    read = []
+    trees_of = wrappers.trees_of
+    monkeypatch.setattr(wrappers, "trees_of", lambda model: read.append(model) or trees_of(model))
+    sums = PeriodSums(fitted(ENCODERS["one-hot"])[-1])
+    for seed in (1, 2):
+        X = np.random.default_rng(seed).normal(size=(50, sums.ensemble.n_features))
+        sums.update(X, X[:, 0])
+    assert len(read) == 1
