@@ -159,11 +159,17 @@ def _causes(loss: LossChange) -> list[str]:
     if loss.no_causes_because is not None:
         because = escaped(loss.no_causes_because)
         return [f"Which features are causes, and which only go together with one, is not known: {because}."]
-    if not loss.causes:
-        return ["No feature is found to be a cause by itself."]
-    kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
     explained = in_a_row([escaped(name) for name in loss.explained], MOST_NAMED)
-    rest = f". They explain what these cost: {explained}" if explained else ""
+    if not loss.causes:
+        if not explained:
+            return ["No feature is found to be a cause by itself."]
+        return [
+            "The mean response moved against the predictions of the model. This explains what these cost, so none of "
+            f"them is found to be a cause by itself: {explained}."
+        ]
+    kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
+    they = "They, and a mean response that moved against the predictions," if loss.level_moved else "They"
+    rest = f". {they} explain what these cost: {explained}" if explained else ""
     lead = "Causes" if loss.direction == "rose" else "The loss did not rise beyond chance. What costs more"
     return [f"{lead}, step by step: {kinds}{rest}."]
 

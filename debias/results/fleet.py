@@ -171,13 +171,13 @@ class Findings:
     def worst(self) -> str | None:
         """The feature to look at first; None if none was found.
 
-        The first cause of a higher loss, the feature that costs most more, one with new categories; with the full
-        comparison also one that changed or whose rows moved far, with the strongest evidence.
+        The first cause of a higher loss, the feature that costs most more if causes are not known, one with new
+        categories; with the full comparison also one that changed or whose rows moved far, with the strongest evidence.
         """
         names = self.feature_names
         if self.loss is not None and self.loss.causes:
             return self.loss.causes[0].feature
-        at = [] if self.loss is None else self.loss.costs_more.tolist()
+        at = [] if self.loss is None or self.loss.explained else self.loss.costs_more.tolist()
         at += self.more_unseen
         if not at and self.changes is not None:
             statistics = self.changes.statistics

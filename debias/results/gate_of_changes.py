@@ -177,6 +177,7 @@ def _loss(changes: Changes, limit: float) -> Result:
     by = f"; more than before cost {listed(named, NAMED)}" if named else "; no single feature by more than chance"
     causes = [f"{escaped(cause.feature)} ({cause.kind.text})" for cause in found.causes]
     by += f"; causes: {listed(causes, NAMED)}" if causes else ""
+    by += "; explained by a mean response that moved" if found.level_moved and found.explained and not causes else ""
     return result_of_loss(
         found.metric,
         found.loss,

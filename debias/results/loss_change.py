@@ -142,6 +142,9 @@ class LossChange:
         Those features that cost more which the others do not explain, step by step; at most 5.
     no_causes_because : str or None
         Why they are not known; None if they are.
+    level_moved : bool
+        Whether the mean response moved against the predictions. Features that this explains are no causes. False if
+        causes were not looked for.
     since : tuple of str
         With ``looks="any"``, for each feature the first period of the start with the smallest p-value; "" if it is not
         tested. Otherwise empty.
@@ -176,6 +179,7 @@ class LossChange:
     statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
     causes: tuple[LossCause, ...] = ()
     no_causes_because: str | None = "they were not looked for"
+    level_moved: bool = False
     since: tuple[str, ...] = ()
     cost_since: NDArray[np.float64] | None = None
 
@@ -201,8 +205,13 @@ class LossChange:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """Features that cost more than before only because the causes do; none if it is not known which these are."""
-        if self.no_causes_because is not None or not 0 < len(self.causes) < MOST_CAUSES:
+        """Features that cost more than before only because of the causes, or because the level of the response moved.
+
+        None if it is not known which these are.
+        """
+        if self.no_causes_because is not None or len(self.causes) == MOST_CAUSES:
+            return ()
+        if not self.causes and not self.level_moved:
             return ()
         own = {cause.feature for cause in self.causes}
         return tuple(self.feature_names[k] for k in self.costs_more if self.feature_names[k] not in own)
@@ -270,6 +279,7 @@ class LossChange:
             "verdict": self.verdict,
             "causes": [asdict(cause) for cause in self.causes],
             "no_causes_because": self.no_causes_because,
+            "level_moved": self.level_moved,
             "since": list(self.since),
             "cost_since": None if self.cost_since is None else plain_numbers(self.cost_since),
             "statistics": {name: plain_numbers(values) for name, values in self.statistics.items()},
@@ -295,7 +305,8 @@ class LossChange:
             own[name] = PartOfLoss(part["before"], part["after"], part["error"], part["freedom"], starts)
         found = cls(
             feature_names=feature_names,
-            since=fields.get("since", ()),  # an earlier version wrote none
+            level_moved=fields.get("level_moved", False),  # earlier versions wrote none of these
+            since=fields.get("since", ()),
             cost_since=fields.get("cost_since"),
             **own,
         )

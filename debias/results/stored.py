@@ -425,11 +425,12 @@ def _loss(value: Any, at: str) -> dict[str, Any]:
         "verdict": list_of,
         "causes": _causes,
         "no_causes_because": or_none(text_of),
+        "level_moved": flag,
         "since": texts,
         "cost_since": or_none(or_missing),
         "statistics": _statistics_of_changes,
     }
-    return record(mapping(value, at), readers, f"{at}.", optional=("since", "cost_since"))
+    return record(mapping(value, at), readers, f"{at}.", optional=("level_moved", "since", "cost_since"))
 
 
 def _starts(value: Any, at: str) -> dict[str, Any]:

@@ -75,7 +75,41 @@ def additive_functions(
         np.array([_most_of(X[:, j]) for j in range(n_columns)]),
         np.ones(n_columns) if size is None else size,
     )
-    return np.column_stack([_functions(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
+    return np.column_stack([functions_of(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
+
+
+def functions_of(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
+    """Return functions of one column, as :func:`additive_functions`, shape (n_rows, n_functions).
+
+    Parameters
+    ----------
+    column : array of shape (n_rows,)
+        Missing values are NaN.
+    is_category : bool
+        Whether the values have no order.
+    most : int
+        At most so many beside those for missing and far values.
+    """
+    from scipy.special import ndtr, ndtri
+
+    x = np.asarray(column, dtype=np.float64)
+    missing = np.isnan(x)
+    known = x[~missing]
+    functions = [missing] if missing.any() else []
+    if not known.size:
+        return np.column_stack(functions)
+    values, count = np.unique(known, return_counts=True)
+    if is_category or values.size <= most + 1:
+        frequent = values[np.argsort(-count, kind="stable")[: most + 1]]
+        return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
+    x, far = apart_from_far(np.where(missing, np.median(known), x))
+    known = x[~missing]
+    n_hinges = min(max(2, round(HINGES * most)), most - 1)
+    n_steps, tail = max(0, most - n_hinges - 1), max(0.01, 5 / known.size)
+    at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
+    knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
+    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges), far]
+    return np.column_stack(parts).astype(np.float64)
 
 
 def functions_within(
@@ -422,29 +456,6 @@ def _shared_out(n_functions: int, most: NDArray[np.int64], size: Array) -> NDArr
     return given + np.bincount(column[quotient > first_without], minlength=len(most))
 
 
-def _functions(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
-    from scipy.special import ndtr, ndtri
-
-    x = np.asarray(column, dtype=np.float64)
-    missing = np.isnan(x)
-    known = x[~missing]
-    functions = [missing] if missing.any() else []
-    if not known.size:
-        return np.column_stack(functions)
-    values, count = np.unique(known, return_counts=True)
-    if is_category or values.size <= most + 1:
-        frequent = values[np.argsort(-count, kind="stable")[: most + 1]]
-        return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
-    x, far = apart_from_far(np.where(missing, np.median(known), x))
-    known = x[~missing]
-    n_hinges = min(max(2, round(HINGES * most)), most - 1)
-    n_steps, tail = max(0, most - n_hinges - 1), max(0.01, 5 / known.size)
-    at = ndtr(np.linspace(ndtri(tail), ndtri(1 - tail), n_hinges))
-    knots, edges = (np.unique(np.quantile(known, q)) for q in (at, np.arange(1, n_steps + 1) / (n_steps + 1)))
-    parts = [*functions, x, *(np.maximum(x - knot, 0) for knot in knots), *(x > edge for edge in edges), far]
-    return np.column_stack(parts).astype(np.float64)
-
-
 def _products_of(functions: Sequence[Array]) -> Array:
     product = np.ones((len(functions[0]), 1))
     for of_feature in functions:
@@ -457,7 +468,7 @@ def _few_functions(column: NDArray[np.floating[Any]], is_category: bool, n_knots
     most_values = max(most_values, 2 * n_knots + 1)
     x = np.asarray(column, dtype=np.float64)
     if is_category or np.unique(x[~np.isnan(x)]).size <= most_values:
-        return _functions(column, True, most_values - 1)
+        return functions_of(column, True, most_values - 1)
     missing = np.isnan(x)
     x, far = apart_from_far(np.where(missing, np.median(x[~missing]), x))
     knots = np.unique(np.quantile(x[~missing], np.arange(1, n_knots + 1) / (n_knots + 1)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from debias.significance.additive_functions import (
     products,
     standardised,
 )
+from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.rows.rows import Rows
+    from debias.significance.links import Link
 
     Array = NDArray[np.float64]
 
@@ -64,32 +66,6 @@ MOST_BESIDE = 0.65
 """With more functions and products than this for each row, pairs are not told apart."""
 MOST_LEVERAGE = 0.98
 FEWEST_DEGREES = 5
-ITERATIONS = 50
-
-
-class Link(NamedTuple):
-    """How the mean of a response depends on an additive function of the columns."""
-
-    name: str
-
-    def mean(self, eta: Array) -> Array:
-        """Return the mean."""
-        if self.name == "logit":
-            return 1 / (1 + np.exp(-np.clip(eta, -30, 30)))
-        return np.exp(np.clip(eta, -30, 30)) if self.name == "log" else eta
-
-    def weight(self, mean: Array) -> Array:
-        """Return the derivative of the mean, which is also the variance of a class and of a count."""
-        if self.name == "logit":
-            return mean * (1 - mean)
-        return mean if self.name == "log" else np.ones_like(mean)
-
-
-IDENTITY, LOGIT, LOG = Link("identity"), Link("logit"), Link("log")
-LINKS = {"logistic": LOGIT, "softmax": LOGIT, "hinge": LOGIT, "exponential": LOGIT} | dict.fromkeys(
-    ("poisson", "gamma", "tweedie"), LOG
-)
-"""The links of objectives; that of the others with a loss is the identity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,8 +422,8 @@ class _Ridge(_Fit):
         unit, dispersion = sample.unit_and_dispersion()
         ridge = dispersion * np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
         y = sample.y / unit
-        eta, inverse = _fit(functions, y, sample.share, sample.offset, ridge, sample.link)
-        mean = sample.link.mean(eta)
+        coefficients, inverse = fitted_coefficients(functions, y, sample.share, sample.offset, ridge, sample.link)
+        mean = sample.link.mean(sample.offset + functions @ coefficients)
         working = sample.share * sample.link.weight(mean)
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
         left = (y - mean)[:, None]
@@ -572,37 +548,3 @@ def _forward(
         joined.append(left.pop(best))
         fit = fit.following(following(joined[-1]))
     return joined
-
-
-def _fit(functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link) -> tuple[Array, Array]:
-    """Return the linear predictor and the inverse of the information, by Newton's method.
-
-    It minimises the loss of the link plus half of the sum of `ridge` times squared coefficients.
-    """
-    from scipy.linalg import cho_factor, cho_solve
-
-    def loss(eta: Array, coefficient: Array) -> float:
-        of_rows = np.logaddexp(0, eta) if link is LOGIT else np.exp(np.clip(eta, -30, 30))
-        return float(share @ (of_rows - y * eta) + ridge @ coefficient**2 / 2)
-
-    coefficient, eta = np.zeros(functions.shape[1]), offset.copy()
-    before = loss(eta, coefficient)
-    for _ in range(ITERATIONS):
-        mean = link.mean(eta)
-        working = share * link.weight(mean)
-        information = functions.T @ (working[:, None] * functions) + np.diag(ridge)
-        information[np.diag_indices_from(information)] += 1e-10 * np.trace(information)
-        factor = cho_factor(information)
-        step = cho_solve(factor, functions.T @ (share * (y - mean)) - ridge * coefficient)
-        size = 1.0
-        while (
-            loss(offset + functions @ (coefficient + size * step), coefficient + size * step) > before and size > 1e-4
-        ):
-            size /= 2
-        coefficient = coefficient + size * step
-        eta = offset + functions @ coefficient
-        after = loss(eta, coefficient)
-        if before - after < 1e-8 * max(1.0, abs(before)):
-            break
-        before = after
-    return eta, cho_solve(factor, np.eye(len(ridge)))

@@ -2,12 +2,14 @@
 
 A feature whose values are broken takes its correlated neighbours with it, because Shapley values share what they do.
 The next feature is named only if it costs more also compared with reference rows in which the features named so far are
-broken too, and also if the response to those features had stayed as it was.
+broken too, and also if the response to those features, and its level, had stayed as they were. The first one is named
+only if it costs more also if the level had stayed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +18,11 @@ from debias.p_values import holm
 from debias.positions import evenly_spaced
 from debias.results.loss_change import MOST_CAUSES, LossCause
 from debias.results.vocabulary import LossKind
+from debias.rows.dependent_columns import categorical_columns
 from debias.rows.loss_parts import KeptRows, Line
 from debias.rows.period_sums import BEFORE_PARTS
+from debias.significance.additive_functions import functions_of
+from debias.significance.links import IDENTITY, LOG, LOGIT, fitted_coefficients
 from debias.significance.loss_change import PeriodLosses, estimates
 
 if TYPE_CHECKING:
@@ -37,6 +42,14 @@ MOST_TRIED = 5
 """At most so many features are tried as the first cause, those with the largest costs."""
 SEED = 0
 """Of the values that stand for broken ones."""
+MOST_FUNCTIONS = 6
+"""At most so many functions of a column describe the response to it, beside its Shapley values."""
+ROWS_PER_FUNCTION = 20
+"""So many rows of the smaller window for each of them."""
+CANONICAL = {"logistic": LOGIT, "softmax": LOGIT, "poisson": LOG}
+"""Objectives whose slope is the response less its mean, and their links. A class is taken beside all others."""
+RIDGE = 1.0
+"""Penalty of the square of the change that a standard deviation of a function makes; so coefficients stay finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +103,7 @@ def with_causes(
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
     causes = tuple(map(steps.cause, steps.found(change.statistics)))
-    return replace(change, causes=causes, no_causes_because=None)
+    return replace(change, causes=causes, no_causes_because=None, level_moved=steps.level_moved)
 
 
 class Steps:
@@ -116,7 +129,7 @@ class Steps:
         after: KeptWindow,
     ) -> None:
         self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
-        self._windows = before, after
+        self._windows, self._categorical = (before, after), categorical_columns(ensemble)
         self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
         self.losses = _losses_of(before, self._lines[0]), _losses_of(after, self._lines[1])
         rng = np.random.default_rng(SEED)
@@ -147,10 +160,12 @@ class Steps:
         open_, found = statistics["p_adjusted"] <= level, list[int]()
         while open_.any() and len(found) < MOST_CAUSES:
             worst = np.where(tested, statistics["p_value"], 1.0)
-            if found:
-                for pair in (self.broken(found), self.mended(found)):
-                    p = self._p_values(pair)[0]
-                    worst = np.maximum(worst, np.where(np.isnan(p), 1.0, p))
+            pairs = [self.broken(found)] if found else []
+            if found or self.level_moved:
+                pairs.append(self.mended(found, np.flatnonzero(open_).tolist()))
+            for pair in pairs:
+                p = self._p_values(pair)[0]
+                worst = np.maximum(worst, np.where(np.isnan(p), 1.0, p))
             passed = open_ & (worst * (tested.sum() - len(found)) <= level)
             if not passed.any():
                 break
@@ -169,7 +184,7 @@ class Steps:
 
     def _cause(self, feature: int) -> LossCause:
         smallest = []
-        for pair in (self.broken([feature]), self.moved(feature), self.mended([feature])):
+        for pair in (self.broken([feature]), self.moved(feature), self.mended([feature], [])):
             p = self._p_values(pair)[1]
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
         of_each = max(smallest[:2]), smallest[2]
@@ -243,19 +258,83 @@ class Steps:
         before = self._windows[0]
         return _losses_of(before, Line.of(self._ensemble, replace(before.rows, X=X)))
 
-    def mended(self, features: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
-        """Return the reference, and the recent window if the response to these features had stayed as it was."""
-        after = self._lines[1]
-        costs = np.zeros(after.phi.shape[:2])
-        for output in range(after.surprise.shape[1]):
-            of_both = []
-            for line, window in zip(self._lines, self._windows, strict=True):
-                phi = np.array([self._grouping.sum(row) for row in line.phi[:, :, output]])[:, features]
-                of_both.append((phi - np.average(phi, axis=0, weights=window.weight), line.surprise[:, output], window))
-            slopes = [_slopes(*each) for each in of_both]
-            excess = of_both[1][0] @ (slopes[1] - slopes[0])
-            costs += after.phi[:, :, output] * excess[:, None]
-        return self.losses[0], _losses_of(self._windows[1], after, costs)
+    def mended(self, features: list[int], beside: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference, and the recent window if the level and the response to these features had stayed.
+
+        Shapley values alone do not describe the response: neighbours have a part of those of a feature, so what they
+        leave out would be blamed on the neighbours. Features `beside` keep the change of the response to them.
+        """
+        recent = self._lines[1]
+        costs, functions = np.zeros(recent.phi.shape[:2]), self._functions(features)
+        for output in range(recent.phi.shape[2]):
+            phi = np.vstack([self._grouping.sum_columns(line.phi[:, :, output]) for line in self._lines])
+            own = np.column_stack([np.ones(len(phi)), phi[:, features], functions])
+            costs += recent.phi[:, :, output] * self._excess(own, phi[:, beside], output)[:, None]
+        return self.losses[0], _losses_of(self._windows[1], recent, costs)
+
+    def _excess(self, own: Array, others: Array, output: int) -> Array:
+        """Return by how much the means of recent responses are above what they were before, by functions of features.
+
+        On the scale of the slope of the loss, shape (n_recent_rows,).
+
+        Parameters
+        ----------
+        own : array of shape (n_rows, n_functions)
+            Functions of the features, and 1, of the rows of both windows.
+        others : array of shape (n_rows, n_others)
+            Functions of others, whose change stays.
+        output : int
+        """
+        ends = [line.ends for line in self._lines]
+        surprise = np.concatenate([(each.slope - each.expected)[:, output] for each in ends])
+        objective, factor = ends[0].measure.objective, ends[0].measure.factor
+        link, mean = CANONICAL.get(objective.name, IDENTITY), np.zeros(surprise.size)
+        if link is IDENTITY:
+            factor = surprise.std() or 1.0
+        else:
+            mean = np.concatenate([objective.mean(each.last)[:, output] for each in ends])
+        y, offset, design = mean + surprise / factor, link.predictor(mean), np.hstack([own, others])
+        ridge = RIDGE * design.var(axis=0)
+        slopes = []
+        for number in range(2):
+            share = np.concatenate([w.weight / w.weight.mean() * (k == number) for k, w in enumerate(self._windows)])
+            slopes.append(fitted_coefficients(design, y, share, offset, ridge, link)[0])
+        window, n_own = self._windows[1], own.shape[1]
+        at = slice(-window.weight.size, None)
+        now = offset[at] + design[at] @ slopes[1]
+        as_before = now - own[at] @ (slopes[1] - slopes[0])[:n_own]
+        return np.asarray(factor * (link.mean(now) - link.mean(as_before)), dtype=np.float64)
+
+    @cached_property
+    def level_moved(self) -> bool:
+        """Whether the mean response moved against the predictions."""
+        p, n_columns = [], 2 * self._grouping.index.size
+        for output in range(self._ensemble.n_outputs):
+            before, after = (
+                _sums_of(window, np.repeat(line.surprise[:, [output]], n_columns, axis=1))
+                for window, line in zip(self._windows, self._lines, strict=True)
+            )
+            p.append(self._p_values((before, after))[2][0])  # all are alike
+        return bool(np.nanmin(p, initial=1.0) * len(p) <= self._level)
+
+    def _functions(self, features: list[int]) -> Array:
+        """Return functions of the columns of features, for the rows of both windows."""
+        columns = np.flatnonzero(np.isin(self._grouping.index, features))
+        n_rows = [window.weight.size for window in self._windows]
+        most = min(MOST_FUNCTIONS, min(n_rows) // (ROWS_PER_FUNCTION * max(columns.size, 1)))
+        found = [np.empty((sum(n_rows), 0))]
+        for column in columns if most > 0 else ():
+            before, after = (window.rows.X[:, column] for window in self._windows)
+            values, is_category = np.concatenate([before, after]), bool(self._categorical[column])
+            if not is_category:
+                # A slope that is known from one window says nothing about values that only the other one has.
+                low = np.maximum(np.fmin.reduce(before), np.fmin.reduce(after))
+                high = np.minimum(np.fmax.reduce(before), np.fmax.reduce(after))
+                if not low < high:
+                    continue
+                values = np.clip(values, low, high)
+            found.append(functions_of(values, is_category, most))
+        return np.hstack(found)
 
     def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array, Array]:
         """Return p-values: that features cost more; that a part of each that is used, by rows or response, differs.
@@ -285,10 +364,3 @@ def _sums_of(window: KeptWindow, columns: Array) -> PeriodLosses:
     for k, column in enumerate(columns.T, BEFORE_PARTS):
         sums[:, k] = np.bincount(window.period, window.weight * column, n_periods)
     return PeriodLosses(sums, window.group, n_periods, (), ())
-
-
-def _slopes(phi: Array, surprise: Array, window: KeptWindow) -> Array:
-    """Return the weighted least-squares slopes of the surprise on centred Shapley values."""
-    root = np.sqrt(window.weight)[:, None]
-    centred = surprise - np.average(surprise, weights=window.weight)
-    return np.asarray(np.linalg.lstsq(root * phi, root[:, 0] * centred, rcond=None)[0], dtype=np.float64)

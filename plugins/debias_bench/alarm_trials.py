@@ -153,7 +153,7 @@ def fault_stream(fault: str, number: int) -> Stream:
     for day in range(END):
         X, seen = drawn(setting, rng, N_ROWS, day, day >= FAULT)
         rows.append(seen)
-        responses.append(response(rng, X, model, setting.effect if day >= FAULT else 1.0))
+        responses.append(response(rng, X, model, setting.effects if day >= FAULT else (1.0, 1.0)))
     return Stream(empty, np.array(rows), np.array(responses))
 
 

@@ -59,8 +59,10 @@ class Setting:
         Heading of the table, and of the row in it.
     values : tuple of (int, str)
         Columns whose values are broken, and how: "permuted", "stuck", "unit", "reversed" or "mixed".
-    effect : float
-        Factor of the effect of x0.
+    effects : tuple of two float
+        Factors of the effects of x0 and of x2.
+    level : float
+        Added to the mean of the response, or to half of its log odds.
     drift : {None, "mean", "spread", "correlation"}
         How X differs.
     season : bool
@@ -70,14 +72,16 @@ class Setting:
     table: str
     name: str
     values: tuple[tuple[int, str], ...] = ()
-    effect: float = 1.0
+    effects: tuple[float, float] = (1.0, 1.0)
+    level: float = 0.0
     drift: str | None = None
     season: bool = False
 
     @property
     def truth(self) -> tuple[int, ...]:
         """The features that are broken or whose effect changes."""
-        return tuple(column for column, _ in self.values) + ((0,) if self.effect != 1 else ())
+        changed = (column for column, factor in zip((0, 2), self.effects, strict=True) if factor != 1)
+        return (*(column for column, _ in self.values), *changed)
 
     def key(self, model: str) -> str:
         """Name of the setting and a model in the file of trials."""
@@ -85,8 +89,10 @@ class Setting:
 
 
 NOTHING, X_ONLY, VALUES, EFFECTS = "Nothing changes", "Only X drifts", "Values are broken", "The effect of x0 changes"
-TABLES = (NOTHING, X_ONLY, VALUES, EFFECTS)
-KIND_OF_TABLE = {VALUES: "values", EFFECTS: "effect"}
+TWO_EFFECTS = "The effects of x0 and x2 change"
+LEVEL = "The level of the response changes"
+TABLES = (NOTHING, X_ONLY, LEVEL, VALUES, EFFECTS, TWO_EFFECTS)
+KIND_OF_TABLE = {VALUES: "values", EFFECTS: "effect", TWO_EFFECTS: "effect"}
 """What is rightly said of the cause."""
 
 
@@ -98,6 +104,8 @@ def settings() -> list[Setting]:
         Setting(X_ONLY, "the means of x0 and x1 by half a standard deviation", drift="mean"),
         Setting(X_ONLY, "all standard deviations by 1.3", drift="spread"),
         Setting(X_ONLY, "the correlation from .6 to 0", drift="correlation"),
+        Setting(LEVEL, "up by 0.8", level=0.8),
+        Setting(LEVEL, "down by 0.8", level=-0.8),
         Setting(VALUES, "x0 permuted", ((0, "permuted"),)),
         Setting(VALUES, "x0 stuck at its mean", ((0, "stuck"),)),
         Setting(VALUES, "x0 a hundred times as large", ((0, "unit"),)),
@@ -105,9 +113,11 @@ def settings() -> list[Setting]:
         Setting(VALUES, "x0 of other rows in half of the rows", ((0, "mixed"),)),
         Setting(VALUES, "x0 and x2 permuted", ((0, "permuted"), (2, "permuted"))),
         Setting(VALUES, "x0 permuted while the mean of x1 moves", ((0, "permuted"),), drift="mean of x1"),
-        Setting(EFFECTS, "to half", effect=0.5),
-        Setting(EFFECTS, "to zero", effect=0.0),
-        Setting(EFFECTS, "changes its sign", effect=-1.0),
+        Setting(EFFECTS, "to half", effects=(0.5, 1.0)),
+        Setting(EFFECTS, "to zero", effects=(0.0, 1.0)),
+        Setting(EFFECTS, "changes its sign", effects=(-1.0, 1.0)),
+        Setting(TWO_EFFECTS, "both to half", effects=(0.5, 0.5)),
+        Setting(TWO_EFFECTS, "that of x0 to zero, that of x2 changes its sign", effects=(0.0, -1.0)),
     ]
 
 
@@ -159,7 +169,9 @@ def _broken(fault: str, values: Array, rng: np.random.Generator) -> Array:
             raise ValueError(fault)
 
 
-def response(rng: np.random.Generator, X: Array, model: str, effect: float = 1.0) -> Array:
+def response(
+    rng: np.random.Generator, X: Array, model: str, effects: tuple[float, float] = (1.0, 1.0), level: float = 0.0
+) -> Array:
     """Return responses: numbers, or classes of a model of classes.
 
     Parameters
@@ -167,10 +179,12 @@ def response(rng: np.random.Generator, X: Array, model: str, effect: float = 1.0
     rng : numpy.random.Generator
     X : array of shape (n_rows, n_features)
     model : str
-    effect : float
-        Factor of the effect of x0.
+    effects : tuple of two float
+        Factors of the effects of x0 and of x2.
+    level : float
+        Added to the mean, or to half of the log odds.
     """
-    mean = effect * X[:, 0] + np.sin(2 * X[:, 1]) + np.abs(X[:, 2]) + 0.3 * X[:, 3]
+    mean = effects[0] * X[:, 0] + np.sin(2 * X[:, 1]) + effects[1] * np.abs(X[:, 2]) + 0.3 * X[:, 3] + level
     if model == "XGBoost, classes":
         return (rng.random(len(X)) < 1 / (1 + np.exp(-2 * (mean - 0.8)))).astype(np.float64)
     noisy: Array = mean + rng.normal(size=len(X))
@@ -206,7 +220,7 @@ def outcome(setting: Setting, model: str, number: int) -> dict[str, float | None
     for period in range(BEFORE + AFTER):
         after = period >= BEFORE
         X, seen = drawn(setting, rng, N_ROWS, period, after)
-        y = response(rng, X, model, setting.effect if after else 1.0)
+        y = response(rng, X, model, *((setting.effects, setting.level) if after else ()))
         sums = empty.empty()
         sums.add_rows(batch_rows(empty.model, empty.ensemble, seen, y, None, empty.notes, 1, False))
         windows[after].append(sums)

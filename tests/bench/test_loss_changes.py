@@ -67,10 +67,12 @@ def test_an_index_and_a_test_by_definition():
     assert loss_changes._by_kolmogorov(before, after) == {1}
 
 
-def test_only_the_effect_of_the_first_feature_changes():
+@pytest.mark.parametrize(("effects", "column"), [((-1.0, 1.0), 0), ((1.0, -1.0), 2)])
+def test_only_the_effect_of_one_feature_changes(effects, column):
     X = RNG(0).normal(size=(50, 8))
-    one, other = (response(RNG(1), X, "forest", effect) for effect in (1.0, -1.0))
-    np.testing.assert_allclose(one - other, 2 * X[:, 0])
+    one, other = (response(RNG(1), X, "forest", each) for each in ((1.0, 1.0), effects))
+    np.testing.assert_allclose(one - other, 2 * (X[:, 0] if column == 0 else np.abs(X[:, 2])))
+    assert Setting(EFFECTS, "", effects=effects).truth == (column,)
 
 
 @pytest.mark.thorough

@@ -104,6 +104,27 @@ def test_why_the_loss_is_not_known_is_said_once():
     assert not [text for text in replace(bare, no_loss_because=None).summary() if "loss" in text]
 
 
+def test_a_level_that_moved_explains_what_features_cost():
+    found = loss(no_causes_because=None, level_moved=True)
+    assert found.explained == ("price", "promo")
+    moved = changes(found)
+    told = (
+        "The mean response moved against the predictions of the model. This explains what these cost, so none of them "
+        "is found to be a cause by itself: price, promo."
+    )
+    assert told in moved.summary()
+    (result,) = moved.check({"max_loss_increase": 0.02}).results
+    assert str(result.status) == "failed"
+    assert "; explained by a mean response that moved; the base" in result.reason
+    again = Changes.from_json(moved.to_json())
+    assert (again.loss.level_moved, again.loss.explained) == (True, found.explained)
+    older = json.loads(moved.to_json())
+    del older["loss"]["level_moved"]
+    assert Changes.from_json(json.dumps(older)).loss.level_moved is False
+    still = changes(loss(no_causes_because=None))
+    assert "No feature is found to be a cause by itself." in still.summary()
+
+
 def test_causes_are_said_with_what_they_explain():
     price = LossCause("price", LossKind.VALUES, 0.9, 0.001)
     found = loss(causes=(price,), no_causes_because=None)
@@ -118,6 +139,9 @@ def test_causes_are_said_with_what_they_explain():
         "after a drift of several columns or two faults."
     )
     assert Changes.from_json(changes(both).to_json()).loss.causes == both.causes
+    moved = replace(found, level_moved=True)
+    told = " ".join(changes(moved).summary())
+    assert "They, and a mean response that moved against the predictions, explain what these cost: promo." in told
     # Nothing is called a cause of a rise that may be chance.
     calm = loss(causes=(price,), no_causes_because=None, loss=PartOfLoss(0.412, 0.413, 0.008, 20.0))
     told = " ".join(changes(calm).summary())

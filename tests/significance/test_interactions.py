@@ -28,6 +28,7 @@ from debias.significance.additive_functions import (
     products,
     standardised,
 )
+from debias.significance.links import IDENTITY, LOG, LOGIT, fitted_coefficients
 
 
 def drawn(n=400, rho=0.5, product=1.5, seed=0):
@@ -167,9 +168,10 @@ def test_the_additive_model_of_classes_is_a_ridge_logistic_regression():
     label = (y > np.median(y)).astype(float)
     ones = np.ones(len(y))
     ridge = np.repeat([0.0, 1.0], [1, functions.shape[1]])
-    eta, _ = of_test._fit(np.column_stack([ones, functions]), label, ones, 0 * ones, ridge, of_test.LOGIT)
+    design = np.column_stack([ones, functions])
+    coefficients, _ = fitted_coefficients(design, label, ones, 0 * ones, ridge, LOGIT)
     expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(functions, label).decision_function(functions)
-    np.testing.assert_allclose(eta, expected, atol=1e-3)
+    np.testing.assert_allclose(design @ coefficients, expected, atol=1e-3)
 
 
 def test_classes_are_compared_with_the_most_frequent_one():
@@ -182,7 +184,7 @@ def test_classes_are_compared_with_the_most_frequent_one():
     X = pd.DataFrame(x, columns=list("abc"))
     model, X, y = fitted(X, y, 1500, XGBClassifier, n_estimators=20)
     response = np.eye(3)[y]
-    comparisons = of_test._comparisons(response, np.ones(1500), of_test.LOGIT)
+    comparisons = of_test._comparisons(response, np.ones(1500), LOGIT)
     most = np.bincount(y).argmax()
     for (one, rows, contrast), c in zip(comparisons, [c for c in range(3) if c != most], strict=True):
         np.testing.assert_array_equal(rows, np.flatnonzero((y == c) | (y == most)))
@@ -647,7 +649,7 @@ def test_classes_are_told_apart_from_stand_ins_too():
     assert np.isnan(p_apart["b", "stand-in"])  # beside the confirmed pair, the first test is no reason for the second
 
 
-@pytest.mark.parametrize("link", [of_test.IDENTITY, of_test.LOGIT, of_test.LOG])
+@pytest.mark.parametrize("link", [IDENTITY, LOGIT, LOG])
 def test_a_test_beside_products_is_that_of_a_model_that_has_them(link):
     rng = np.random.default_rng(0)
     n = 800
@@ -660,7 +662,7 @@ def test_a_test_beside_products_is_that_of_a_model_that_has_them(link):
     y = mean + noise.get(link.name, lambda: rng.poisson(mean) - mean)()
     ones = np.ones(n)
     sample = of_test._Sample(y, ones, 0 * ones, link, None)
-    if link is of_test.IDENTITY:
+    if link is IDENTITY:
         fit = of_test._LeastSquares(sample, orthonormal(standardised(functions, ones), ones))
     else:
         fit = of_test._Ridge(sample, standardised(functions, ones))

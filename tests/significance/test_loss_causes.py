@@ -4,26 +4,30 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
 
 from debias.data.groups import Grouping
 from debias.data.response import encode
 from debias.positions import evenly_spaced
 from debias.rows.loss_parts import loss_parts
 from debias.rows.period_sums import PeriodSums
+from debias.significance.additive_functions import functions_of
 from debias.significance.change import compare_windows, groups_of
-from debias.significance.loss_causes import KeptWindow, Steps, with_causes
+from debias.significance.loss_causes import MOST_FUNCTIONS, KeptWindow, Steps, with_causes
 
 NAMES = ("a", "twin", "b", "noise")
 GROUPING = Grouping.of(None, NAMES)
 N_BEFORE, N_AFTER, N_ROWS = 14, 10, 80
 
 
-def drawn(rng, n, effect=1.0):
+def drawn(rng, n, effect=1.0, level=0.0):
     """Rows in which the twin goes with a, and a response that depends on both, and on b."""
     X = rng.normal(size=(n, 4))
     X[:, 1] = 0.9 * X[:, 0] + 0.45 * X[:, 1]
-    return X, effect * X[:, 0] + 0.5 * X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=n)
+    return X, level + effect * X[:, 0] + 0.5 * X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=n)
 
 
 @cache
@@ -42,7 +46,8 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     empty, found = PeriodSums(fitted(kind), kept_rows=kept_rows), []
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
-        X, y = drawn(rng, N_ROWS, effect=0.0 if recent and fault == "effect" else 1.0)
+        effect = {"effect": 0.0, "sign": -1.0}.get(fault, 1.0) if recent else 1.0
+        X, y = drawn(rng, N_ROWS, effect, level=1.5 if recent and fault == "level" else 0.0)
         if recent and fault in ("values", "both"):
             X[:, 0] = rng.permutation(X[:, 0])
         if recent and fault == "unit":
@@ -86,9 +91,29 @@ def test_a_changed_effect_blames_its_neighbour_too_and_explains_it(kind):
     (cause,) = loss.causes
     assert cause.feature == "a"
     assert cause.p_values <= loss.level
-    # Log odds are not linear in the Shapley values of a feature whose effect is gone, so the slope may not tell all.
+    # The classes are numbers above 0, so their log odds are not additive, and more than one response changes.
     assert cause.kind == ("effect" if cause.p_effect > loss.level else "neither alone")
     assert kind == "classes" or cause.kind == "effect"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["numbers", "classes", "forest"])
+def test_an_effect_with_the_other_sign_does_not_accuse_the_neighbour(kind):
+    """What the neighbour saves differs too, and not in a straight line."""
+    loss = searched(kind, "sign")
+    assert "a" in {loss.feature_names[k] for k in loss.costs_more}
+    assert [cause.feature for cause in loss.causes] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_no_feature_is_the_cause_of_a_level_that_moved(kind):
+    loss = searched(kind, "level")
+    assert loss.loss.p_value <= loss.level
+    assert loss.level_moved
+    assert loss.causes == ()
+    assert set(loss.explained) == {loss.feature_names[k] for k in loss.costs_more}
+    assert kind == "numbers" or loss.explained  # log odds that move by the same cost more where classes are unsure
+    assert not searched(kind, None).level_moved
 
 
 def test_another_unit_is_told_as_values():
@@ -169,28 +194,71 @@ def test_a_broken_reference_has_values_of_recent_rows(kind):
     assert abs(X[:, 0].mean() - after.rows.X[:, 0].mean()) < 4 * X[:, 0].std() / np.sqrt(len(X))
 
 
+def known_of(steps, feature, beside):
+    """The columns by which responses of both windows are described, from the definition, and how many are the own."""
+    X = [window.rows.X[:, feature] for window in steps._windows]
+    both = np.clip(np.concatenate(X), max(x.min() for x in X), min(x.max() for x in X))
+    phi = np.vstack([line.phi[:, :, 0] for line in steps._lines])
+    functions = functions_of(both, False, MOST_FUNCTIONS)
+    assert functions.shape[1] == MOST_FUNCTIONS
+    return np.column_stack([phi[:, feature], functions, phi[:, beside]]), 1 + MOST_FUNCTIONS
+
+
+def parts_without(steps, excess):
+    """Means of periods of what features save if the mean responses were lower by this much."""
+    before, after = steps._windows
+    line = steps._lines[1]
+    return means(after, line.phi[:, :, 0] * (line.slope - excess[:, None]))
+
+
 @pytest.mark.thorough
-def test_a_mended_window_is_that_of_responses_without_the_change_of_the_slope():
-    """The squared error of y less the fitted change of its residuals has the same parts."""
+@pytest.mark.parametrize("beside", [[], [1, 2]])
+def test_a_mended_window_is_that_of_responses_without_the_change(beside):
+    """By ridge regression of the residuals of each window on the Shapley values and functions of the column."""
     found = periods("numbers", "effect")
     before, after = windows(found)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
-    reference, mended = steps.mended([0])
+    reference, mended = steps.mended([0], beside)
     assert reference is steps.losses[0]
-    slopes, centred = [], []
-    for window in (before, after):
-        parts = parts_of(found, window.rows)
-        ensemble = found[0].ensemble
-        from debias.trees.shapley import shapley_values
+    known, n_own = known_of(steps, 0, beside)
+    unit, n_before = known.std(axis=0), before.weight.size
+    centre = found[0].ensemble.centre
+    residual = np.concatenate([w.rows.y[:, 0] + centre - fitted("numbers").predict(w.rows.X) for w in (before, after)])
+    change_of = []
+    for window, at in ((before, slice(None, n_before)), (after, slice(n_before, None))):
+        weight = window.weight / window.weight.mean()
+        ridge = Ridge(alpha=1.0, tol=1e-12).fit(known[at] / unit, residual[at], sample_weight=weight)
+        change_of.append(ridge.intercept_ + (known[n_before:] / unit)[:, :n_own] @ ridge.coef_[:n_own])
+    excess = 2 * (change_of[1] - change_of[0])
+    assert excess.std() > 1.0
+    np.testing.assert_allclose(saved(mended)[0], parts_without(steps, excess), atol=1e-7)
+    np.testing.assert_allclose(saved(mended)[1], saved(steps.losses[1])[1], atol=1e-12)
 
-        phi = shapley_values(ensemble, window.rows.X.astype(ensemble.routing_dtype))[:, 0, 0]
-        residual = window.rows.y[:, 0] + ensemble.centre - fitted("numbers").predict(window.rows.X)
-        slopes.append(np.polyfit(phi, residual, 1, w=np.sqrt(window.weight))[0])
-        centred.append(phi - np.average(phi, weights=window.weight))
-    y = after.rows.y - ((slopes[1] - slopes[0]) * centred[1])[:, None]
-    parts = parts_of(found, type(after.rows)(after.rows.X, y, after.rows.start))
-    np.testing.assert_allclose(saved(mended)[0], means(after, parts.saved), atol=1e-9)
-    np.testing.assert_allclose(saved(mended)[1], means(after, parts.rows), atol=1e-12)
+
+@pytest.mark.thorough
+def test_a_mended_window_of_classes_has_other_log_odds():
+    """By the penalised likelihood beside the log odds of the model, with a general optimizer."""
+    found = periods("classes", "effect")
+    before, after = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
+    _, mended = steps.mended([0], [1])
+    known, n_own = known_of(steps, 0, [1])
+    design = np.column_stack([np.ones(len(known)), known / known.std(axis=0)])
+    odds = np.concatenate([fitted("classes").decision_function(w.rows.X) for w in (before, after)])
+    label = np.concatenate([w.rows.y[:, 0] for w in (before, after)])
+    n_before, coefficients = before.weight.size, []
+    for window, at in ((before, slice(None, n_before)), (after, slice(n_before, None))):
+
+        def loss(b, at=at, window=window):
+            weight, eta = window.weight / window.weight.mean(), odds[at] + design[at] @ b
+            return weight @ (np.logaddexp(0, eta) - label[at] * eta) + (b[1:] ** 2).sum() / 2
+
+        coefficients.append(minimize(loss, np.zeros(design.shape[1]), method="BFGS", options={"gtol": 1e-4}).x)
+    now = odds[n_before:] + design[n_before:] @ coefficients[1]
+    as_before = now - design[n_before:, : 1 + n_own] @ (coefficients[1] - coefficients[0])[: 1 + n_own]
+    excess = expit(now) - expit(as_before)
+    assert np.abs(excess).max() > 0.2
+    np.testing.assert_allclose(saved(mended)[0], parts_without(steps, excess), atol=1e-4)
 
 
 @pytest.mark.thorough
