@@ -45,7 +45,7 @@ SEED = 0
 MOST_FUNCTIONS = 6
 """At most so many functions of a column describe the response to it, beside its Shapley values."""
 ROWS_PER_FUNCTION = 20
-"""So many rows of the smaller window for each of them."""
+"""So many rows of the smaller window for each of them, and for each other feature that is fitted beside them."""
 CANONICAL = {"logistic": LOGIT, "softmax": LOGIT, "poisson": LOG}
 """Objectives whose slope is the response less its mean, and their links. A class is taken beside all others."""
 RIDGE = 1.0
@@ -158,19 +158,20 @@ class Steps:
         """
         tested, level = self._used, self._level
         open_, found = statistics["p_adjusted"] <= level, list[int]()
+        ranked = np.argsort(-statistics["cost"], kind="stable")
+        most_beside = min(window.weight.size for window in self._windows) // ROWS_PER_FUNCTION
         while open_.any() and len(found) < MOST_CAUSES:
             worst = np.where(tested, statistics["p_value"], 1.0)
             pairs = [self.broken(found)] if found else []
             if found or self.level_moved:
-                pairs.append(self.mended(found, np.flatnonzero(open_).tolist()))
+                pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
                 p = self._p_values(pair)[0]
                 worst = np.maximum(worst, np.where(np.isnan(p), 1.0, p))
             passed = open_ & (worst * (tested.sum() - len(found)) <= level)
             if not passed.any():
                 break
-            at = np.flatnonzero(passed)
-            by_cost = at[np.argsort(-statistics["cost"][at], kind="stable")].tolist()
+            by_cost = ranked[passed[ranked]].tolist()
             alone = () if found else (k for k in by_cost[:MOST_TRIED] if self.cause(k).kind is not LossKind.NEITHER)
             found.append(next(iter(alone), by_cost[0]))
             open_[found[-1]] = False
