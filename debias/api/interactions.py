@@ -277,6 +277,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=n_rows,
         n_functions=test.n_functions,
+        unfollowed=tuple(names[k] for k in np.unique(group[test.unfollowed]).tolist()),
         n_blocks=None if rows.blocks is None else int(np.unique(rows.blocks[rows.weight > 0]).size),
         error=procedure.error,
         alpha=procedure.alpha,

@@ -48,6 +48,11 @@ UNTESTED_BECAUSE = (
     "one is tested for every 20 rows, those that vary most beyond additive functions, which does not depend on the "
     "response, and none if the response is constant"
 )
+UNFOLLOWED_BECAUSE = (
+    "the additive functions do not follow the response along such a column, because it has too many values or jumps for "
+    "these rows. What they leave would look like an interaction. More rows may help, or fewer values, such as regions in "
+    "place of postcodes"
+)
 NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
     "model, the response does not go with the part of the output that needs these features and no other"
@@ -104,6 +109,9 @@ class Interactions(ReportedResult):
     n_rows : int
     n_functions : int
         Number of additive functions.
+    unfollowed : tuple of str
+        Features along which the response is not what the additive functions say. What these leave would look like an
+        interaction, so interactions with these features are not tested.
     n_blocks : int or None
         Number of blocks of rows that depend on one another; None without blocks.
     n_folds : int or None
@@ -138,6 +146,7 @@ class Interactions(ReportedResult):
     n_rows: int
     n_functions: int
     triples: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    unfollowed: tuple[str, ...] = ()
     n_blocks: int | None = None
     n_folds: int | None = None
     tested_folds: NDArray[np.int64] | None = None
@@ -332,9 +341,20 @@ class Interactions(ReportedResult):
             sentences.append(OF_FOLDS)
         if len(self.triples):
             sentences.append(OF_TRIPLES)
-        if n_untested:
-            were = "was" if n_untested == 1 else "were"
-            sentences.append(f"{counted(n_untested, 'interaction')} {were} not tested: {UNTESTED_BECAUSE}.")
+        n_unfollowed = sum(
+            not known and not set(self.unfollowed).isdisjoint(members)
+            for known, members in zip(self.tested.tolist(), self.sets, strict=True)
+        )
+        if n_unfollowed:
+            were = "was" if n_unfollowed == 1 else "were"
+            sentences.append(
+                f"{counted(n_unfollowed, 'interaction')} with {listed(self.unfollowed)} {were} not tested: "
+                f"{UNFOLLOWED_BECAUSE}."
+            )
+        if n_untested > n_unfollowed:
+            were = "was" if n_untested - n_unfollowed == 1 else "were"
+            other = "other interaction" if n_unfollowed else "interaction"
+            sentences.append(f"{counted(n_untested - n_unfollowed, other)} {were} not tested: {UNTESTED_BECAUSE}.")
         n_apart = self.n_asked - len(self.sets)
         if n_apart:
             apart = counted(n_apart, "other interaction" if self.sets else "interaction")
@@ -358,6 +378,7 @@ class Interactions(ReportedResult):
             "pairs": self.pairs.tolist(),
             "triples": self.triples.tolist(),
             "similar": [[list(pair) for pair in pairs] for pairs in self.similar],
+            "unfollowed": list(self.unfollowed),
             **arrays,
             **{
                 name: getattr(self, name)
@@ -376,7 +397,7 @@ class Interactions(ReportedResult):
     def _read(cls, plain: dict[str, Any]) -> Interactions:
         if plain.get("kind") != KIND:
             raise Malformed("it has another kind")
-        fields = record(without_version(plain, "interactions"), FIELDS, "")
+        fields = record(without_version(plain, "interactions"), FIELDS, "", optional=("unfollowed",))
         del fields["kind"]
         sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
         fields["similar"] = tuple(tuple(map(tuple, pairs.tolist())) for pairs in fields["similar"])
@@ -390,6 +411,9 @@ class Interactions(ReportedResult):
             raise Malformed("tested_folds or confirmed_folds contradicts n_folds")
         if fields["error"] not in p_values.ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
+        fields.setdefault("unfollowed", ())  # an earlier version wrote none
+        if not set(fields["unfollowed"]) <= set(fields["feature_names"]):
+            raise Malformed("unfollowed has a name that is no feature")
         n_features = len(fields["feature_names"])
         named = [*sets, *(pair for pairs in fields["similar"] for pair in pairs)]
         if any(
@@ -489,6 +513,7 @@ FIELDS = {
     "similar": lambda value, at: [sets_of(2)(pairs, at) for pairs in list_of(value, at)],
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
+    "unfollowed": texts,
     **dict.fromkeys(("n_blocks", "n_folds"), or_none(whole)),
     **dict.fromkeys(("tested_folds", "confirmed_folds"), or_none(whole_numbers)),
     "error": text_of,

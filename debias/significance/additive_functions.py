@@ -20,7 +20,9 @@ FUNCTIONS_PER_ROW = 0.25
 """So many additive functions for each row, of all columns together. With half as many, curves of correlated columns
 that the functions cannot follow were found as interactions."""
 MOST_PER_COLUMN = 60
-"""At most this many functions of a column."""
+"""At most this many functions of a column, or an indicator of each value."""
+ROWS_PER_VALUE = 4
+"""A column with so many rows for each value may have an indicator of each."""
 FEWEST_PER_COLUMN = 4
 """On average of the columns that vary, at least this many."""
 LEAST_SIZE = 1e-3
@@ -427,7 +429,7 @@ def _spanning(functions: Array, share: Array) -> Array:
 def _most_of(column: NDArray[np.floating[Any]]) -> int:
     """Return the largest number of functions of a column that are not the constant; 0 if it does not vary."""
     n_values = np.unique(column).size  # all missing values count as one
-    return min(n_values - 1, MOST_PER_COLUMN)
+    return n_values - 1 if n_values * ROWS_PER_VALUE <= column.size else min(n_values - 1, MOST_PER_COLUMN)
 
 
 def _shared_out(n_functions: int, most: NDArray[np.int64], size: Array) -> NDArray[np.int64]:

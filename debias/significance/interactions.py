@@ -36,6 +36,7 @@ from debias.significance.additive_functions import (
     standardised,
 )
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
+from debias.significance.misfit import p_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +65,8 @@ ROWS_PER_SIMILAR = 10
 """A pair is tested beside one product of another pair for so many rows at most."""
 MOST_BESIDE = 0.65
 """With more functions and products than this for each row, pairs are not told apart."""
+LEVEL_OF_MISFIT = 0.01
+"""A column along which the response is not what the additive functions say, at this level, is not followed."""
 MOST_LEVERAGE = 0.98
 FEWEST_DEGREES = 5
 
@@ -90,6 +93,8 @@ class InteractionTest:
         The most similar pairs of each, at most `MOST_SIMILAR`.
     n_functions : int
         Number of additive functions.
+    unfollowed : array of bool of shape (n_features,)
+        Columns that the additive functions do not follow. Sets with one are not tested.
     """
 
     score: Array
@@ -100,6 +105,7 @@ class InteractionTest:
     p_apart: Array
     similar: list[tuple[tuple[int, int], ...]]
     n_functions: int
+    unfollowed: NDArray[np.bool_]
 
 
 def test_interactions(
@@ -149,6 +155,7 @@ def test_interactions(
     response, link = responses(rows)
     comparisons = _comparisons(response, rows.weight, link)
     tests, n_functions = np.full((len(comparisons), 6, len(sets)), np.nan), 0
+    unfollowed = np.zeros(group.size, dtype=bool)
     similar = []
     rest = output - alone.sum(axis=1) - together.sum(axis=1)
     columns = [np.flatnonzero(group == g) for g in range(alone.shape[1])]
@@ -170,7 +177,7 @@ def test_interactions(
         functions = np.column_stack([functions, missing.functions(room)])
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
-        of_output[:5], n_functions, of_pairs = _tested(
+        of_output[:5], n_functions, of_pairs, unfollowed_here = _tested(
             _Sample(y, share, offset, link, block),
             functions,
             together[used] @ contrast,
@@ -185,14 +192,19 @@ def test_interactions(
             asked,
             alpha / len(comparisons),
             told_apart,
+            (X[used], group),
         )
+        unfollowed |= unfollowed_here
         of_output[5] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
         similar.append(of_pairs)
+    tests[:, :5, [not set(np.unique(group[unfollowed])).isdisjoint(members) for members in sets]] = np.nan
     best = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3]).argmin(axis=0)
     score, variance, z, smallest, apart, total = np.take_along_axis(tests, best[None, None], axis=0)[0]
     adjusted, adjusted_apart = (np.minimum(1.0, len(comparisons) * p) for p in (smallest, apart))
     of_sets = [similar[at].get(members, ()) for at, members in zip(best.tolist(), sets, strict=True)]
-    return InteractionTest(score, np.sqrt(variance), z, adjusted, total, adjusted_apart, of_sets, n_functions)
+    return InteractionTest(
+        score, np.sqrt(variance), z, adjusted, total, adjusted_apart, of_sets, n_functions, unfollowed
+    )
 
 
 def _sizes_of_parts(alone: Array, together: Array, sets: Sequence[tuple[int, ...]]) -> Array:
@@ -383,6 +395,10 @@ class _Fit:
         """Return sums over rows for pairs, their variances, and the degrees of freedom."""
         raise NotImplementedError
 
+    def left(self) -> tuple[Array, Array]:
+        """Return what is left of the response, and what was fitted, as for :func:`p_left`."""
+        raise NotImplementedError
+
 
 class _LeastSquares(_Fit):
     """The identity link: the functions are orthonormal, and each pair is freed of all others."""
@@ -408,6 +424,11 @@ class _LeastSquares(_Fit):
         fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
         return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
+    def left(self) -> tuple[Array, Array]:
+        root, basis = np.sqrt(self.sample.share), self.functions
+        fitted, y = root[:, None] * basis, root * (self.sample.y - self.sample.offset)
+        return y - fitted @ (fitted.T @ y), fitted
+
 
 class _Ridge(_Fit):
     """The logistic and the log link, with a ridge.
@@ -418,17 +439,32 @@ class _Ridge(_Fit):
 
     def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
         sample = self.sample
-        functions = np.column_stack([np.ones(len(pairs)), self.functions, similar])
+        functions, unit, y, mean, working, inverse = self._fitted(similar)
+        direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
+        left = (y - mean)[:, None]
+        total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
+        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
+
+    def left(self) -> tuple[Array, Array]:
+        functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.functions), 0)))
+        root = np.sqrt(working)
+        left = np.divide(self.sample.share * (y - mean), root, out=np.zeros_like(root), where=root > 0)
+        return left, root[:, None] * (functions @ np.linalg.cholesky(inverse))
+
+    def _fitted(self, more: Array) -> tuple[Array, float, Array, Array, Array, Array]:
+        """Fit the response with further functions.
+
+        Return all functions, the unit of the response, the response in it, its mean, the weights of the least squares
+        that were solved last, and the inverse of the information.
+        """
+        sample = self.sample
+        functions = np.column_stack([np.ones(len(more)), self.functions, more])
         unit, dispersion = sample.unit_and_dispersion()
         ridge = dispersion * np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
         y = sample.y / unit
         coefficients, inverse = fitted_coefficients(functions, y, sample.share, sample.offset, ridge, sample.link)
         mean = sample.link.mean(sample.offset + functions @ coefficients)
-        working = sample.share * sample.link.weight(mean)
-        direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
-        left = (y - mean)[:, None]
-        total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
-        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
+        return functions, unit, y, mean, sample.share * sample.link.weight(mean), inverse
 
 
 def _tested(
@@ -441,8 +477,9 @@ def _tested(
     asked: NDArray[np.bool_],
     alpha: float,
     told_apart: float,
-) -> tuple[Array, int, dict[tuple[int, ...], tuple[tuple[int, int], ...]]]:
-    """Return the tests of a comparison, the number of functions, and the pairs that are similar to each.
+    columns: tuple[NDArray[np.floating[Any]], NDArray[np.int64]],
+) -> tuple[Array, int, dict[tuple[int, ...], tuple[tuple[int, int], ...]], NDArray[np.bool_]]:
+    """Return the tests of a comparison, the number of functions, the similar pairs of each, and unfollowed columns.
 
     The tests are scores, variances, z, p-values, and p-values beside products of similar pairs; NaN where not tested.
 
@@ -458,6 +495,8 @@ def _tested(
     sets : sequence of tuple of int
     asked : array of bool of shape (n_sets,)
     alpha, told_apart : float
+    columns : (array of shape (n_rows, n_features), array of int64 of shape (n_features,))
+        The columns, and the feature of each.
     """
     n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
     varying = standardised(functions, share)
@@ -477,17 +516,16 @@ def _tested(
     order = np.lexsort((-variance, ~asked, ~varies | is_other))
     chosen = order[: min(int((varies & ~is_other).sum()), max(1, n // ROWS_PER_PAIR))]
     chosen = np.append(chosen, np.flatnonzero(varies & is_other))
+    X, group = columns
+    unfollowed: NDArray[np.bool_] = np.zeros(group.size, dtype=bool)
     if not chosen.size or sample.y.min() == sample.y.max():
-        return result, size, {}
+        return result, size, {}, unfollowed
     scale = np.sqrt(variance)
     scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
-    others = np.setdiff1d(np.flatnonzero(varies), chosen)
     similar = {sets[k]: similar_to.named(sets[k]) for k in chosen.tolist() if len(sets[k]) == 2}
     fit: _Fit = (
         _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
     )
-    if others.size:
-        fit = fit.beside(scaled[:, others] @ scale[others, None])
 
     def following(k: int) -> Array:
         """Return functions that follow what features do together."""
@@ -499,7 +537,24 @@ def _tested(
             return np.nan
         return fit.p_apart(sets[left[place]], scaled[:, left], place, similar_to)
 
-    joined = _forward(fit, scaled, chosen, following, apart, asked, alpha, told_apart, result)
+    additive, checked = fit, np.zeros(group.size, dtype=bool)
+    while True:
+        others = np.setdiff1d(np.flatnonzero(varies), chosen)
+        fit = additive.beside(scaled[:, others] @ scale[others, None]) if others.size else additive
+        joined = _forward(fit, scaled, chosen, following, apart, asked, alpha, told_apart, result)
+        # Only a column of a set that would be found can make it a false one.
+        found = np.flatnonzero(result[3] <= max(alpha, told_apart)).tolist()
+        to_check = np.flatnonzero(np.isin(group, [g for k in found for g in sets[k]]) & ~checked)
+        residual, fitted = additive.left() if to_check.size else (sample.y, basis)
+        unfollowed[to_check] = [
+            p_left(X[:, j], residual, fitted, sample.block) <= LEVEL_OF_MISFIT for j in to_check.tolist()
+        ]
+        checked[to_check] = True
+        if not unfollowed[to_check].any():
+            break
+        without = np.unique(group[unfollowed]).tolist()
+        chosen = np.array([k for k in chosen.tolist() if set(sets[k]).isdisjoint(without)], dtype=np.int64)
+        result[:] = np.nan
     tested: list[int] = chosen.tolist()
     for k in (k for k in tested if len(sets[k]) == 3 and asked[k]):
         inside = [j for j in tested if len(sets[j]) == 2 and set(sets[j]) <= set(sets[k])]
@@ -512,7 +567,7 @@ def _tested(
     result[4, alone] = result[3, alone]
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan
-    return result, size, similar
+    return result, size, similar, unfollowed
 
 
 def _forward(
