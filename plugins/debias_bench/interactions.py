@@ -84,7 +84,11 @@ TRUTHS = {
 }
 TRIPLES = ((4, 5, 6), (0, 1, 2))
 """Tested beside all pairs."""
-RESPONSES = ("number", "t3 columns", "codes", "blocks", "skewed noise", "class", "rare class", "count", "missing")
+MANY_VALUES = {"120 codes": 120, "500 codes": 500}
+RESPONSES = (
+    *("number", "t3 columns", "codes", *MANY_VALUES, "blocks", "skewed noise", "class", "rare class", "count"),
+    "missing",
+)
 ROWS_PER_BLOCK = 25
 SHARE_MISSING = 0.1
 MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest", "LightGBM", "extra trees", "early stopping", "CatBoost")
@@ -123,6 +127,8 @@ def settings() -> list[Setting]:
         *(Setting(model=model) for model in MODELS[2:]),
         *(Setting(n_rows=n_rows) for n_rows in (400, 4000)),
         *(Setting(response=response) for response in RESPONSES[1:]),
+        Setting(response="120 codes", model=MODELS[1]),
+        Setting(response="500 codes", model="forest"),
         Setting(response="missing", n_rows=4000),
         Setting(response="missing", model="LightGBM", correlation=0.9),
         Setting(response="class", model=MODELS[1], correlation=0.9),
@@ -151,6 +157,8 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int) -> tuple[Arra
     rng : numpy.random.Generator
     n_rows : int
     """
+    from scipy.special import ndtr
+
     rho, block = setting.correlation, np.arange(n_rows) // ROWS_PER_BLOCK
     x = np.sqrt(1 - rho) * rng.normal(size=(n_rows, N_COLUMNS)) + np.sqrt(rho) * rng.normal(size=(n_rows, 1))
     if setting.response == "t3 columns":
@@ -162,6 +170,11 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int) -> tuple[Arra
         codes = np.clip(np.round(2 * x[:, :2] + 4.5), 0, 9).astype(np.int64)
         effect = effect - 2 * x[:, 0] - 2 * x[:, 1] + (codes - 4.5).sum(axis=1)
         x[:, :2] = rng.permutation(10)[codes]
+    if setting.response in MANY_VALUES:  # with an effect of its own for each, beside the line
+        n_values = MANY_VALUES[setting.response]
+        codes = (ndtr(x[:, 0]) * n_values).astype(np.int64)
+        effect = effect + 4 * rng.normal(size=n_values)[codes]
+        x[:, 0] = rng.permutation(n_values)[codes]
     scaled = (effect - effect.mean()) / effect.std()
     if setting.response in ("class", "rare class"):
         log_odds = 1.5 * scaled - 3 * (setting.response == "rare class")
@@ -296,7 +309,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"one of these is confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: how often what works "
         "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. *With similar* "
         "counts the verdict “confirmed, or a similar pair” too. Standard errors in () are over sets. "
-        "*Codes*: two columns are codes of ten values without an order. *Blocks*: rows in "
+        "*Codes*: two columns are codes of ten values without an order; *120 codes*, *500 codes*: the first column is a "
+        "code of so many values, each with an effect of its own. *Blocks*: rows in "
         f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
         f"`blocks`. *Missing*: {SHARE_MISSING:.0%} of the values of all columns, at random, after y was made of them.",
         f"*Written by the runner; {machine_line()}.*",

@@ -41,6 +41,16 @@ def test_skewed_noise_has_mean_0_and_variance_1():
     assert (noise > -0.8).all()
 
 
+@pytest.mark.parametrize("n_values", [120, 500])
+def test_each_of_many_codes_has_an_effect_of_its_own(n_values):
+    X, y = drawn(Setting(response=f"{n_values} codes"), np.random.default_rng(0), 40_000)
+    assert np.unique(X[:, 0]).size == n_values
+    of_others = TRUTHS["additive"].function(np.column_stack([np.zeros(len(X)), X[:, 1:]]))
+    means = pd.Series(y - of_others).groupby(X[:, 0]).mean()
+    assert abs(means.std() - np.sqrt(4**2 + 2**2)) < 5 * means.std() / np.sqrt(2 * n_values)
+    assert abs(means.corr(pd.Series(means.index, index=means.index), "spearman")) < 5 / np.sqrt(n_values)
+
+
 def test_values_are_missing_after_the_response_was_made():
     X, y = drawn(Setting(response="missing"), np.random.default_rng(0), 20_000)
     whole, _ = drawn(Setting(), np.random.default_rng(0), 20_000)
