@@ -24,7 +24,7 @@ from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.interactions import test_interactions
 from debias.significance.procedure import Procedure
-from debias.text import listed
+from debias.text import counted, listed
 from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from debias.rows.request import Level
     from debias.rows.rows import Rows
     from debias.significance.procedure import ErrorRate
+    from debias.warning_log import WarningLog
 
 MOST_VALUES = 2**26
 """Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs,
@@ -47,6 +48,8 @@ ROWS_PER_TRIPLE = 50
 """Pairs are also freed of one triple for every 50 rows, those that vary most,"""
 MOST_IN_TRIPLES = 30
 """of so many features."""
+FEW_OF_CLASS = 10
+"""Of a class with fewer rows, a warning says that hardly anything can be confirmed."""
 FEWEST_BLOCKS = 20
 """With fewer blocks of rows nothing is tested."""
 
@@ -192,14 +195,20 @@ class _Asked:
             return position[str(name)]
 
         asked, wanted = np.zeros((len(names), len(names)), dtype=bool), np.zeros(len(names), dtype=bool)
+        if features is not None and not hasattr(features, "__iter__"):
+            raise RowsError(f"features must be a list of names, or of tuples of names, not {features!r}")
         items = list(names if features is None else features)
         if any(isinstance(item, tuple | list) for item in items):
-            sets = [tuple(sorted({place(name) for name in _names_of(item)})) for item in items]
+            sets = [tuple(sorted(place(name) for name in _names_of(item))) for item in items]
             if with_ is not None:
                 raise RowsError("features has tuples, which name what is tested: leave with_ out")
-            short = [item for item, members in zip(items, sets, strict=True) if len(members) not in (2, 3)]
-            if short:
-                raise RowsError(f"{short[0]!r} in features is not two or three different features")
+            wrong = [
+                item
+                for item, members in zip(items, sets, strict=True)
+                if len(members) not in (2, 3) or len(set(members)) < len(members)
+            ]
+            if wrong:
+                raise RowsError(f"{wrong[0]!r} in features is not two or three different features")
             for members in sets:
                 if len(members) == 2:
                     asked[members] = True
@@ -259,6 +268,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         procedure.alpha,
         told_apart,
     )
+    _warn_of_few(rows, prepared.log)
     place = {members: k for k, members in enumerate(sets)}
     at = np.array(
         [place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64
@@ -277,6 +287,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=n_rows,
         n_functions=test.n_functions,
+        about=tuple(np.array([*test.about, ""], dtype=object)[at].tolist()) if any(test.about) else (),
         unfollowed=tuple(names[k] for k in np.unique(group[test.unfollowed]).tolist()),
         n_blocks=None if rows.blocks is None else int(np.unique(rows.blocks[rows.weight > 0]).size),
         error=procedure.error,
@@ -288,10 +299,25 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
             "n_trees": ensemble.n_trees,
             "debias_version": __version__,
             "seed": seed,
+            **({} if test.scale is None else {"scale": test.scale}),
         },
         warnings=tuple(prepared.log.texts),
         joint=_drawn(prepared.request.X, rows, names, group, pairs[of_pairs]),
     )
+
+
+def _warn_of_few(rows: Rows, log: WarningLog) -> None:
+    """Warn if a class has so few rows that hardly anything can be confirmed."""
+    codes, classes = rows.response.codes, rows.ensemble.classes
+    if codes is None or classes is None:
+        return
+    counts = np.bincount(codes[rows.weight > 0], minlength=classes.size)
+    if classes.size > 1 and counts.min() < FEW_OF_CLASS:
+        log.warn(
+            f"class {classes[counts.argmin()].item()!r} has {counted(int(counts.min()), 'row')} of "
+            f"{int(counts.sum()):,}: hardly any interaction can be confirmed for it, so one that is not confirmed may "
+            "well be there"
+        )
 
 
 def _drawn(

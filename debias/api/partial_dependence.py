@@ -19,6 +19,7 @@ from debias.progress import task, with_progress
 from debias.random_state import seed_of
 from debias.results.partial_dependence import Curve, PartialDependence
 from debias.rows.request import Request
+from debias.trees.ensemble import numbered_outputs
 from debias.warning_log import WarningLog
 from debias.wrong_arguments import explains_wrong_arguments
 
@@ -244,9 +245,9 @@ class _View:
         self._is_response = output == "response"
         self._without_first = ensemble.is_classifier and ensemble.n_outputs == 2
         shown = self.of(ensemble.base[None, None]).shape[-1]
-        self.names = _output_names(ensemble)[int(self._without_first) :]
+        self.names = ensemble.output_names[int(self._without_first) :]
         if len(self.names) != shown:  # the means of a distribution with other parameters beside them
-            self.names = _numbered(shown)
+            self.names = numbered_outputs(shown)
         is_labelled = ensemble.is_classifier or ensemble.class_sets is not None
         has_probability = fractions or objective in ("logistic", "softmax")
         if is_labelled:
@@ -260,19 +261,6 @@ class _View:
         """Return what is shown of raw outputs of shape (n_rows, n_values, n_outputs)."""
         values = self._ensemble.objective.mean(raw) if self._is_response else raw
         return values[..., int(self._without_first) :]
-
-
-def _output_names(ensemble: TreeEnsemble) -> tuple[str, ...]:
-    if ensemble.class_sets is not None:
-        return tuple(f"response {k}: {label}" for k, labels in enumerate(ensemble.class_sets) for label in labels)
-    if ensemble.classes is not None:
-        labels = ensemble.classes.tolist()
-        return tuple(map(str, labels[-1:] if ensemble.n_outputs == 1 else labels))
-    return _numbered(ensemble.n_outputs)
-
-
-def _numbered(n_outputs: int) -> tuple[str, ...]:
-    return ("prediction",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
 
 def _drawn(n_rows: int, max_rows: int, seed: int) -> NDArray[np.int64]:

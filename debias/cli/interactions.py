@@ -48,7 +48,9 @@ def command(
 ) -> None:
     """Test which pairs of features MODEL uses together in a way that DATA, rows it has not seen, confirms."""
     check_files(source.files, {"--html": html_file})
-    if triples and len(features) == 1:
+    if triples and with_ is not None:
+        raise click.UsageError("--triple and --with exclude each other: name the pairs with --feature")
+    if len(features) == 1 and with_ in (None, *features):
         raise click.UsageError("a pair needs two features: give --feature again, or leave it out")
     named: list[Any] = [*combinations(features, 2), *triples] if triples else list(features)
     with errors():

@@ -29,7 +29,7 @@ from debias.results.fields import (
 from debias.results.sentences import part_like_training
 from debias.results.tables import DASH, Table, cells
 from debias.results.vocabulary import LIKE_TRAINING, UNPROVEN, Confirmation
-from debias.text import counted, listed, named_together, percent
+from debias.text import counted, escaped, listed, named_together, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +46,16 @@ MOST_NAMED = 5
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
 UNTESTED_BECAUSE = (
     "one is tested for every 20 rows, those that vary most beyond additive functions, which does not depend on the "
-    "response, and none if the response is constant"
+    "response"
+)
+NOTHING_TO_TEST = (
+    "all rows have the same response, or additive functions of the columns say all that the model does with these "
+    "features together"
 )
 UNFOLLOWED_BECAUSE = (
-    "the additive functions do not follow the response along such a column, because it has too many values or jumps for "
-    "these rows. What they leave would look like an interaction. More rows may help, or fewer values, such as regions in "
-    "place of postcodes"
+    "the additive functions do not follow the response along such a column, perhaps because it has too many values or "
+    "jumps for these rows. What they leave would look like an interaction. More rows may help, or fewer values, such "
+    "as regions in place of postcodes"
 )
 NULL_HYPOTHESIS = (
     "given additive functions of all columns, any functions of the confirmed pairs and the other interactions of the "
@@ -108,7 +112,10 @@ class Interactions(ReportedResult):
         Number of pairs and triples that were asked for.
     n_rows : int
     n_functions : int
-        Number of additive functions.
+        Number of additive functions; the largest one, if there are several classes or responses.
+    about : tuple of str
+        For each interaction, which of several classes or responses its numbers are about, as "b against a"; "" if it
+        was not tested. Empty if there are no several, and over folds.
     unfollowed : tuple of str
         Features along which the response is not what the additive functions say. What these leave would look like an
         interaction, so interactions with these features are not tested.
@@ -146,6 +153,7 @@ class Interactions(ReportedResult):
     n_rows: int
     n_functions: int
     triples: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    about: tuple[str, ...] = ()
     unfollowed: tuple[str, ...] = ()
     n_blocks: int | None = None
     n_folds: int | None = None
@@ -241,6 +249,8 @@ class Interactions(ReportedResult):
             name: getattr(self, name) for name in ("share", "share_error", "score", "standard_error", "z", "p_value")
         }
         columns |= {"p_adjusted": self.p_adjusted, "p_apart": self.p_apart, "spread": self.spread}
+        if self.about:
+            columns["about"] = np.array(self.about, dtype=object)
         if self.confirmed_folds is not None and self.tested_folds is not None:
             columns |= {"confirmed_folds": self.confirmed_folds, "folds": self.tested_folds}
         index = pd.MultiIndex.from_arrays([list(each) for each in zip(*members, strict=True)] or [[], []], names=levels)
@@ -251,6 +261,8 @@ class Interactions(ReportedResult):
         """Return the table of the first interactions, or of all, for people."""
         frame, order = self.to_frame()[:most], self._order()[:most]
         columns = {"features" if len(self.triples) else "pair": [named_together(self.sets[k]) for k in order]}
+        if "about" in frame:
+            columns["about"] = [escaped(text) or DASH for text in frame["about"]]
         columns["share"] = cells("share", frame["share"], DASH)
         columns["standard error"] = cells("share", frame["share_error"], DASH)
         for heading, name in (("z", "z"), ("adjusted p", "p_adjusted"), ("output, sd", "spread")):
@@ -274,7 +286,9 @@ class Interactions(ReportedResult):
             on_rows = (
                 f"on these {self.n_rows:,} rows" if self.n_folds is None else f"over {counted(self.n_folds, 'fold')}"
             )
-            return f"None of {counted(n_tested, 'tested interaction')} is confirmed {on_rows}."
+            if n_tested == 1:
+                return f"The interaction that was tested is not confirmed {on_rows}."
+            return f"None of {n_tested:,} tested interactions is confirmed {on_rows}."
         over = "" if self.n_folds is None else f" over {counted(self.n_folds, 'fold')}"
         of_tested = f"of {counted(n_tested, 'tested interaction')}"
         parts: list[str] = []
@@ -296,6 +310,13 @@ class Interactions(ReportedResult):
             named_together(sets[k]) + (f" ({percent(share)})" if np.isfinite(share) else "")
             for k, share in zip(places.tolist(), shares, strict=True)
         ]
+
+    def _scale(self) -> str:
+        """Return a sentence about the scale on which functions are added up; "" for that of the response."""
+        scale = self.settings.get("scale")
+        if scale is None:
+            return ""
+        return f"Functions add up to the {scale}: what is multiplied on another scale may be no interaction here. "
 
     def _condition(self) -> str:
         """Return the clause for rows that may be training rows."""
@@ -325,13 +346,14 @@ class Interactions(ReportedResult):
             sentences.append(
                 "A share is the part of the covariance of the response and the model's output that needs these "
                 "features together, beyond additive functions of all columns and the other interactions."
+                + (" It is that of one class or response, as said beside it." if self.about else "")
             )
         if n_tested:
             dependent = "" if self.n_blocks is None else f" in {self.n_blocks:,} blocks"
             dependent += "" if self.n_folds is None else f" of {counted(self.n_folds, 'fold')}"
             at_most = "" if self.n_folds is None else "at most "
             sentences.append(
-                f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {RATES[self.error].capitalize()} "
+                f"Null hypothesis of each test: {NULL_HYPOTHESIS}. {self._scale()}{RATES[self.error].capitalize()} "
                 f"{percent(self.alpha, 0)} over {counted(n_tested, 'test')}, {at_most}{self.n_functions:,} additive "
                 f"functions, {self.n_rows:,} rows{dependent}."
             )
@@ -354,7 +376,8 @@ class Interactions(ReportedResult):
         if n_untested > n_unfollowed:
             were = "was" if n_untested - n_unfollowed == 1 else "were"
             other = "other interaction" if n_unfollowed else "interaction"
-            sentences.append(f"{counted(n_untested - n_unfollowed, other)} {were} not tested: {UNTESTED_BECAUSE}.")
+            because = UNTESTED_BECAUSE if n_tested else NOTHING_TO_TEST
+            sentences.append(f"{counted(n_untested - n_unfollowed, other)} {were} not tested: {because}.")
         n_apart = self.n_asked - len(self.sets)
         if n_apart:
             apart = counted(n_apart, "other interaction" if self.sets else "interaction")
@@ -378,6 +401,7 @@ class Interactions(ReportedResult):
             "pairs": self.pairs.tolist(),
             "triples": self.triples.tolist(),
             "similar": [[list(pair) for pair in pairs] for pairs in self.similar],
+            "about": list(self.about),
             "unfollowed": list(self.unfollowed),
             **arrays,
             **{
@@ -397,7 +421,7 @@ class Interactions(ReportedResult):
     def _read(cls, plain: dict[str, Any]) -> Interactions:
         if plain.get("kind") != KIND:
             raise Malformed("it has another kind")
-        fields = record(without_version(plain, "interactions"), FIELDS, "", optional=("unfollowed",))
+        fields = record(without_version(plain, "interactions"), FIELDS, "", optional=("about", "unfollowed"))
         del fields["kind"]
         sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
         fields["similar"] = tuple(tuple(map(tuple, pairs.tolist())) for pairs in fields["similar"])
@@ -411,7 +435,9 @@ class Interactions(ReportedResult):
             raise Malformed("tested_folds or confirmed_folds contradicts n_folds")
         if fields["error"] not in p_values.ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
-        fields.setdefault("unfollowed", ())  # an earlier version wrote none
+        fields = {"about": (), "unfollowed": ()} | fields  # earlier versions wrote none
+        if len(fields["about"]) not in (0, len(sets)):
+            raise Malformed(f"about does not have {len(sets)} entries")
         if not set(fields["unfollowed"]) <= set(fields["feature_names"]):
             raise Malformed("unfollowed has a name that is no feature")
         n_features = len(fields["feature_names"])
@@ -513,7 +539,7 @@ FIELDS = {
     "similar": lambda value, at: [sets_of(2)(pairs, at) for pairs in list_of(value, at)],
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
-    "unfollowed": texts,
+    **dict.fromkeys(("about", "unfollowed"), texts),
     **dict.fromkeys(("n_blocks", "n_folds"), or_none(whole)),
     **dict.fromkeys(("tested_folds", "confirmed_folds"), or_none(whole_numbers)),
     "error": text_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +78,35 @@ def additive_functions(
         np.ones(n_columns) if size is None else size,
     )
     return np.column_stack([functions_of(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
+
+
+def enough_rows(X: NDArray[np.floating[Any]], n_within: int, n_functions: int, most_per_row: float) -> int:
+    """Return a number of rows for which there are not too many functions, if the columns are as in these rows.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        Fewer rows than that.
+    n_within : int
+        Number of functions of two columns of one feature on these rows.
+    n_functions : int
+        Number of all functions on these rows.
+    most_per_row : float
+    """
+    n_rows, n_columns = X.shape
+    is_full = n_within >= n_rows // ROWS_PER_FUNCTION_WITHIN > 0  # more rows make room for more of them
+
+    def additive(n: int) -> int:
+        return max(int(FUNCTIONS_PER_ROW * n) - n_columns, FEWEST_PER_COLUMN * n_columns)
+
+    # Others, such as indicators of missing values, stay. On very few rows not all of them are seen.
+    n_others = max(n_functions - additive(n_rows) - n_within, 2 * n_columns + int(np.isnan(X).any(axis=0).sum()))
+
+    def fits(n: int) -> bool:
+        within = n // ROWS_PER_FUNCTION_WITHIN if is_full else n_within
+        return additive(n) + within + n_others <= most_per_row * n
+
+    return next(n for n in count(n_rows + 1) if fits(n))
 
 
 def functions_of(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:

@@ -28,6 +28,7 @@ from debias.significance.additive_functions import (
     MissingValues,
     SimilarPairs,
     additive_functions,
+    enough_rows,
     feature_scores,
     functions_within,
     orthonormal,
@@ -37,6 +38,7 @@ from debias.significance.additive_functions import (
 )
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
 from debias.significance.misfit import p_left
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,9 +94,13 @@ class InteractionTest:
     similar : list of tuples of (int, int)
         The most similar pairs of each, at most `MOST_SIMILAR`.
     n_functions : int
-        Number of additive functions.
+        Number of additive functions of a comparison, the largest one.
+    about : list of str
+        The classes or responses that the numbers of each set are about; "" if there is one comparison, or no test.
     unfollowed : array of bool of shape (n_features,)
-        Columns that the additive functions do not follow. Sets with one are not tested.
+        Columns that the additive functions of a comparison do not follow. It does not test sets with one.
+    scale : str or None
+        What the functions add up to; None if that is the response.
     """
 
     score: Array
@@ -105,7 +111,9 @@ class InteractionTest:
     p_apart: Array
     similar: list[tuple[tuple[int, int], ...]]
     n_functions: int
+    about: list[str]
     unfollowed: NDArray[np.bool_]
+    scale: str | None
 
 
 def test_interactions(
@@ -174,12 +182,21 @@ def test_interactions(
         )
         missing = MissingValues(X[used], categorical, scores, share)
         room = min(len(y) // ROWS_PER_FUNCTION_OF_MISSING, int(MOST_WITH_MISSING * len(y)) - functions.shape[1])
-        functions = np.column_stack([functions, missing.functions(room)])
+        functions = standardised(np.column_stack([functions, missing.functions(room)]), share)
+        basis = orthonormal(functions, share)
+        if basis.shape[1] > MOST_PER_ROW * len(y):
+            enough = enough_rows(X[used], of_columns[1].shape[1], functions.shape[1], MOST_PER_ROW)
+            few = f"{counted(len(y), 'row')} {'is' if len(y) == 1 else 'are'} too few"
+            raise RowsError(
+                f"{few} for additive functions of {counted(group.size, 'column')}: interactions need about {enough:,} "
+                "rows, or fewer columns"
+            )
         offset = np.zeros(len(y)) if rows.response.margin is None else rows.response.margin[used] @ contrast
         block = None if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
-        of_output[:5], n_functions, of_pairs, unfollowed_here = _tested(
+        of_output[:5], n_here, of_pairs, unfollowed_here = _tested(
             _Sample(y, share, offset, link, block),
             functions,
+            basis,
             together[used] @ contrast,
             partial(_products_of, X[used], categorical, columns, missing),
             SimilarPairs(
@@ -192,19 +209,37 @@ def test_interactions(
             asked,
             alpha / len(comparisons),
             told_apart,
+            LEVEL_OF_MISFIT / len(comparisons),
             (X[used], group),
         )
-        unfollowed |= unfollowed_here
+        n_functions, unfollowed = max(n_functions, n_here), unfollowed | unfollowed_here
         of_output[5] = np.average((y - np.average(y, weights=share)) * (output[used] @ contrast), weights=share)
         similar.append(of_pairs)
-    tests[:, :5, [not set(np.unique(group[unfollowed])).isdisjoint(members) for members in sets]] = np.nan
     best = np.where(np.isnan(tests[:, 3]), np.inf, tests[:, 3]).argmin(axis=0)
     score, variance, z, smallest, apart, total = np.take_along_axis(tests, best[None, None], axis=0)[0]
     adjusted, adjusted_apart = (np.minimum(1.0, len(comparisons) * p) for p in (smallest, apart))
+    names = [_named(contrast, rows.ensemble.output_names) for _, _, contrast in comparisons]
+    about = ["" if len(names) == 1 or p != p else names[at] for at, p in zip(best.tolist(), smallest, strict=True)]
     of_sets = [similar[at].get(members, ()) for at, members in zip(best.tolist(), sets, strict=True)]
     return InteractionTest(
-        score, np.sqrt(variance), z, adjusted, total, adjusted_apart, of_sets, n_functions, unfollowed
+        score,
+        np.sqrt(variance),
+        z,
+        adjusted,
+        total,
+        adjusted_apart,
+        of_sets,
+        n_functions,
+        about,
+        unfollowed,
+        link.adds_up_to,
     )
+
+
+def _named(contrast: Array, names: tuple[str, ...]) -> str:
+    """Return which outputs a contrast is about."""
+    first, last = int(contrast.argmax()), int(contrast.argmin())
+    return f"{names[first]} against {names[last]}" if contrast.min() < 0 else names[first]
 
 
 def _sizes_of_parts(alone: Array, together: Array, sets: Sequence[tuple[int, ...]]) -> Array:
@@ -395,8 +430,8 @@ class _Fit:
         """Return sums over rows for pairs, their variances, and the degrees of freedom."""
         raise NotImplementedError
 
-    def left(self) -> tuple[Array, Array]:
-        """Return what is left of the response, and what was fitted, as for :func:`p_left`."""
+    def left(self) -> tuple[Array, Array, Array]:
+        """Return what is left of the response, what was fitted, and the weights, as for :func:`p_left`."""
         raise NotImplementedError
 
 
@@ -424,10 +459,10 @@ class _LeastSquares(_Fit):
         fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
         return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
-    def left(self) -> tuple[Array, Array]:
+    def left(self) -> tuple[Array, Array, Array]:
         root, basis = np.sqrt(self.sample.share), self.functions
         fitted, y = root[:, None] * basis, root * (self.sample.y - self.sample.offset)
-        return y - fitted @ (fitted.T @ y), fitted
+        return y - fitted @ (fitted.T @ y), fitted, self.sample.share
 
 
 class _Ridge(_Fit):
@@ -445,11 +480,11 @@ class _Ridge(_Fit):
         total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
         return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
-    def left(self) -> tuple[Array, Array]:
+    def left(self) -> tuple[Array, Array, Array]:
         functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.functions), 0)))
         root = np.sqrt(working)
         left = np.divide(self.sample.share * (y - mean), root, out=np.zeros_like(root), where=root > 0)
-        return left, root[:, None] * (functions @ np.linalg.cholesky(inverse))
+        return left, root[:, None] * (functions @ np.linalg.cholesky(inverse)), working
 
     def _fitted(self, more: Array) -> tuple[Array, float, Array, Array, Array, Array]:
         """Fit the response with further functions.
@@ -470,6 +505,7 @@ class _Ridge(_Fit):
 def _tested(
     sample: _Sample,
     functions: Array,
+    basis: Array,
     together: Array,
     products_of: Callable[[tuple[int, ...]], Array],
     similar_to: SimilarPairs,
@@ -477,6 +513,7 @@ def _tested(
     asked: NDArray[np.bool_],
     alpha: float,
     told_apart: float,
+    misfit: float,
     columns: tuple[NDArray[np.floating[Any]], NDArray[np.int64]],
 ) -> tuple[Array, int, dict[tuple[int, ...], tuple[tuple[int, int], ...]], NDArray[np.bool_]]:
     """Return the tests of a comparison, the number of functions, the similar pairs of each, and unfollowed columns.
@@ -487,7 +524,9 @@ def _tested(
     ----------
     sample : _Sample
     functions : array of shape (n_rows, n_functions)
-        Additive functions, and what the model does with more features than those of a set.
+        Additive functions, and what the model does with more features than those of a set; standardised.
+    basis : array
+        An orthonormal basis of them.
     together : array of shape (n_rows, n_sets)
     products_of : callable
         Products of functions of the features of a set.
@@ -495,19 +534,12 @@ def _tested(
     sets : sequence of tuple of int
     asked : array of bool of shape (n_sets,)
     alpha, told_apart : float
+    misfit : float
+        Level at which a column is not followed.
     columns : (array of shape (n_rows, n_features), array of int64 of shape (n_features,))
         The columns, and the feature of each.
     """
     n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
-    varying = standardised(functions, share)
-    basis = orthonormal(varying, share)
-    size = basis.shape[1]
-    if size > MOST_PER_ROW * n:
-        n_functions = varying.shape[1]  # there are no more independent ones than rows
-        raise RowsError(
-            f"{n_functions:,} additive functions of the columns are too many for {n:,} rows: interactions need about "
-            f"{int(np.ceil(n_functions / MOST_PER_ROW)):,} rows, or fewer columns"
-        )
     freed = together - basis @ (basis.T @ (share[:, None] * together))
     variance = np.average(freed**2, axis=0, weights=share)
     varies = variance > 1e-12 * np.maximum(np.average(together**2, axis=0, weights=share), 1e-300)
@@ -519,13 +551,11 @@ def _tested(
     X, group = columns
     unfollowed: NDArray[np.bool_] = np.zeros(group.size, dtype=bool)
     if not chosen.size or sample.y.min() == sample.y.max():
-        return result, size, {}, unfollowed
+        return result, basis.shape[1], {}, unfollowed
     scale = np.sqrt(variance)
     scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
     similar = {sets[k]: similar_to.named(sets[k]) for k in chosen.tolist() if len(sets[k]) == 2}
-    fit: _Fit = (
-        _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, standardised(functions, share))
-    )
+    fit: _Fit = _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, functions)
 
     def following(k: int) -> Array:
         """Return functions that follow what features do together."""
@@ -545,10 +575,8 @@ def _tested(
         # Only a column of a set that would be found can make it a false one.
         found = np.flatnonzero(result[3] <= max(alpha, told_apart)).tolist()
         to_check = np.flatnonzero(np.isin(group, [g for k in found for g in sets[k]]) & ~checked)
-        residual, fitted = additive.left() if to_check.size else (sample.y, basis)
-        unfollowed[to_check] = [
-            p_left(X[:, j], residual, fitted, sample.block) <= LEVEL_OF_MISFIT for j in to_check.tolist()
-        ]
+        remains = additive.left() if to_check.size else (sample.y, basis, share)
+        unfollowed[to_check] = [p_left(X[:, j], *remains, sample.block) <= misfit for j in to_check.tolist()]
         checked[to_check] = True
         if not unfollowed[to_check].any():
             break
@@ -567,7 +595,7 @@ def _tested(
     result[4, alone] = result[3, alone]
     result[0], result[1] = result[0] * scale / n, result[1] * (scale / n) ** 2
     result[:, ~asked] = np.nan
-    return result, size, similar, unfollowed
+    return result, basis.shape[1], similar, unfollowed
 
 
 def _forward(

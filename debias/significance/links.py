@@ -19,6 +19,11 @@ class Link(NamedTuple):
 
     name: str
 
+    @property
+    def adds_up_to(self) -> str | None:
+        """What the functions add up to, in words; None if that is the mean itself."""
+        return {"logit": "log odds", "log": "logarithm of the mean"}.get(self.name)
+
     def mean(self, eta: Array) -> Array:
         """Return the mean."""
         if self.name == "logit":

@@ -25,12 +25,16 @@ SEED = 0
 """Of the order of rows with equal values."""
 
 
-def p_left(column: NDArray[np.floating[Any]], left: Array, fitted: Array, block: NDArray[np.int64] | None) -> float:
+def p_left(
+    column: NDArray[np.floating[Any]], left: Array, fitted: Array, weight: Array, block: NDArray[np.int64] | None
+) -> float:
     """Return a one-sided p-value that rows with equal, or neighbouring, values are alike in what is left of a response.
 
-    Its null hypothesis is that the additive model holds with what was fitted: then nothing is left along the column.
-    The sum of products over pairs of rows has the mean and, as an upper bound, the variance of least squares with
-    independent errors; the variance is larger if large errors are in rows that are compared.
+    Its null hypothesis is that what was fitted has all functions of the column that the response needs. Then the
+    residuals, times the weights of the rows, are 0 on average along the column, also if the response has interactions:
+    these are the normal equations. The sum of their products over pairs of rows has the mean and, as an upper bound,
+    the variance of least squares with independent errors; the variance is larger if large errors are in rows that are
+    compared.
 
     Parameters
     ----------
@@ -40,6 +44,8 @@ def p_left(column: NDArray[np.floating[Any]], left: Array, fitted: Array, block:
         Residuals of weighted least squares, times the square roots of the weights.
     fitted : array of shape (n_rows, n_functions)
         Its product with its transpose is the matrix that projects, or shrinks, on what was fitted.
+    weight : array of shape (n_rows,)
+        Weights of these least squares.
     block : array of int64 of shape (n_rows,), or None
         Rows of one block are not compared.
 
@@ -52,17 +58,23 @@ def p_left(column: NDArray[np.floating[Any]], left: Array, fitted: Array, block:
 
     code = np.unique(column, return_inverse=True)[1]  # all missing values are equal
     others = np.bincount(code)[code] - 1
-    sums = _sums_of_equal(code, block) if others.mean() >= ROWS_PER_VALUE else _sums_of_neighbours(code, block)
-    n_pairs = float(sums(np.ones((code.size, 1))).sum())
-    if n_pairs <= 0:
+    of_pairs = _sums_of_equal(code, block) if others.mean() >= ROWS_PER_VALUE else _sums_of_neighbours(code, block)
+    root = np.sqrt(weight)[:, None]
+
+    def sums(values: Array) -> Array:
+        return root * of_pairs(root * values)
+
+    squared = float(weight @ of_pairs(weight[:, None])[:, 0])
+    if not squared > 0:
         return 1.0
     inner = fitted.T @ fitted
     rest = 2 * np.eye(len(inner)) - inner  # less this, between `fitted` and its transpose, is what least squares leave
     along = sums(fitted)
     variance = left @ left / max(code.size - 2 * np.trace(inner) + np.trace(inner @ inner), 1.0)
     mean = -variance * float(np.einsum("ik,kl,il->", fitted, rest, along, optimize=True))
-    of_errors = n_pairs - float(np.einsum("ik,kl,il->", along, rest, along, optimize=True))
-    squares = float(left**2 @ sums(left[:, None] ** 2)[:, 0]) / (variance**2 * n_pairs)
+    of_errors = squared - float(np.einsum("ik,kl,il->", along, rest, along, optimize=True))
+    large = weight * left**2
+    squares = float(large @ of_pairs(large[:, None])[:, 0]) / (variance**2 * squared)
     error = variance * np.sqrt(2 * max(of_errors, 0.0) * max(1.0, squares))
     if not error > 0:
         return 1.0

@@ -435,6 +435,16 @@ class TreeEnsemble:
         return rounded
 
     @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, or of the only class whose log odds or probability the output is."""
+        if self.class_sets is not None:
+            return tuple(f"response {k}: {label}" for k, labels in enumerate(self.class_sets) for label in labels)
+        if self.classes is not None:
+            labels = self.classes.tolist()
+            return tuple(map(str, labels[-1:] if self.n_outputs == 1 else labels))
+        return numbered_outputs(self.n_outputs)
+
+    @cached_property
     def bins(self) -> Bins | None:
         """The bins that route many rows at once; None if the trees are too large, or have splits without a cut."""
         return Bins.of(self)
@@ -592,6 +602,11 @@ def check_classes(ensemble: TreeEnsemble) -> None:
         )
     if n_outputs > 1 and n_labels > n_outputs:
         raise ExtractionError(f"{source}: `{name}` has {n_labels} labels, but `base` only {n_outputs} entries")
+
+
+def numbered_outputs(n_outputs: int) -> tuple[str, ...]:
+    """Return names of outputs that have none."""
+    return ("prediction",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
 
 def check_trees(ensemble: TreeEnsemble) -> None:

@@ -309,8 +309,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"one of these is confirmed, at a family-wise error rate of {ALPHA:.0%}. *True found*: how often what works "
         "together is confirmed: a pair, or the triple of “three together”, whose pairs are not counted. *With similar* "
         "counts the verdict “confirmed, or a similar pair” too. Standard errors in () are over sets. "
-        "*Codes*: two columns are codes of ten values without an order; *120 codes*, *500 codes*: the first column is a "
-        "code of so many values, each with an effect of its own. *Blocks*: rows in "
+        "*Codes*: two columns are codes of ten values without an order; *120 codes*, *500 codes*: the first column is "
+        "a code of so many values, each with an effect of its own. *Blocks*: rows in "
         f"blocks of {ROWS_PER_BLOCK}, with half of the variance of columns and noise between blocks, passed as "
         f"`blocks`. *Missing*: {SHARE_MISSING:.0%} of the values of all columns, at random, after y was made of them.",
         f"*Written by the runner; {machine_line()}.*",

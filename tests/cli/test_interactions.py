@@ -55,3 +55,22 @@ def test_triples_are_tested_beside_the_pairs_of_features(files):
     one = run(files, "--drop", "day", "--feature", "b", "--triple", "a", "b", "c")
     assert one.exit_code == 2
     assert "a pair needs two features" in one.output
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--feature", "a"], "a pair needs two features: give --feature again"),
+        (["--with", "a", "--feature", "a"], "a pair needs two features: give --feature again"),
+        (["--with", "a", "--triple", "a", "b", "c"], "--triple and --with exclude each other"),
+    ],
+)
+def test_wrong_use_is_said_in_words_of_the_shell(files, given, message):
+    done = run(files, "--drop", "day", *given)
+    assert (done.exit_code, message in done.output) == (2, True)
+
+
+def test_a_feature_named_twice_is_no_triple(files):
+    done = run(files, "--drop", "day", "--triple", "a", "b", "a")
+    assert done.exit_code != 0
+    assert "('a', 'b', 'a') in features is not two or three different features" in done.output

@@ -373,6 +373,8 @@ def test_stumps_have_nothing_to_test():
         ({"with_": "q"}, "no feature 'q'"),
         ({"features": [("a", "b", "c", "d")]}, "not two or three different features"),
         ({"features": [("a", "a")]}, "not two or three different features"),
+        ({"features": [("a", "b", "a")]}, "not two or three different features"),
+        ({"features": 5}, "features must be a list of names, or of tuples of names, not 5"),
         ({"features": [("a", "b"), "c"]}, "tuples and the name 'c'"),
         ({"features": [("a", "b")], "with_": "c"}, "leave with_ out"),
     ],
@@ -690,3 +692,64 @@ def test_the_level_holds_where_columns_are_correlated(depth, rho):
     # Two standard errors; of single pairs with the sets as units, whose pairs depend on one another.
     assert together.mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
     assert single.mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+
+
+def of_classes(n=1200, seed=0):
+    """Three classes: a product decides between the first two, and the last one has few rows."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    y = np.where(2 * X.a * X.b + X.c + 0.5 * rng.normal(size=n) > 0, "no", "yes")
+    y[rng.random(n) < 0.25] = "odd"
+    return X, y
+
+
+def test_it_is_said_which_classes_the_numbers_are_about():
+    X, y = of_classes()
+    forest = RandomForestClassifier(40, max_depth=6, random_state=0).fit(X[:600], y[:600])
+    found = debias.interactions(forest, X[600:], y[600:], rows="held-out")
+    names = pd.Series(y[600:]).value_counts().index
+    pair = found.sets.index(("a", "b"))
+    assert found.about[pair] == f"{names[1]} against {names[0]}"
+    assert set(found.about) <= {f"{name} against {names[0]}" for name in names[1:]}
+    assert found.to_frame().loc[("a", "b"), "about"] == found.about[pair]
+    assert found.about[pair] in repr(found)
+    assert any("that of one class or response, as said beside it" in text for text in found.summary())
+    assert "Functions add up to the log odds: " in " ".join(found.summary())
+    again = type(found).from_json(found.to_json())
+    assert (again.about, again.summary()) == (found.about, found.summary())
+    # The rows of the two classes of each comparison; the larger number of functions is said.
+    pairs = [np.isin(y[600:], [name, names[0]]) for name in names[1:]]
+    alone = [debias.interactions(forest, X[600:][at], y[600:][at], rows="held-out").n_functions for at in pairs]
+    assert found.n_functions == max(alone)
+
+
+def test_numbers_have_no_classes_and_no_other_scale():
+    X, y = drawn()
+    found = debias.interactions(*fitted(X, y))
+    assert found.about == ()
+    assert "about" not in found.to_frame()
+    assert "scale" not in found.settings
+    older = json.loads(found.to_json())
+    del older["about"], older["unfollowed"]
+    assert Interactions.from_dict(older).summary() == found.summary()
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # it is the warning that is tested
+def test_few_rows_of_a_class_are_said():
+    X, y = of_classes()
+    is_rare = np.arange(1200) % 200 == 7
+    label = np.where(is_rare, "rare", "often")
+    forest = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X[:600], label[:600])
+    found = debias.interactions(forest, X[600:], label[600:], rows="held-out")
+    assert [text for text in found.warnings if "class 'rare' has 3 rows of 600: hardly any interaction" in text]
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # rows of one response are warned of
+def test_a_constant_response_is_the_reason_that_is_said():
+    X, y = drawn()
+    model, X, y = fitted(X, y)
+    found = debias.interactions(model, X, 0 * y + 1)
+    assert found.headline == "No interaction was tested."
+    told = " ".join(found.summary())
+    assert "not tested: all rows have the same response, or additive functions" in told
+    assert "one is tested for every 20 rows" not in told

@@ -1,11 +1,17 @@
 """Whether something is left along a column: by matrices of all pairs of rows, its level, and what it finds."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
 import debias
+from debias.errors import RowsError
 from debias.significance.additive_functions import functions_of, orthonormal, standardised
+from debias.significance.interactions import _Ridge, _Sample
+from debias.significance.links import LOG
 from debias.significance.misfit import NEIGHBOURS, p_left
 
 
@@ -33,7 +39,8 @@ def pairs_of(x, block):
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("kind", ["codes", "numbers"])
 @pytest.mark.parametrize("ridge", [0.0, 30.0])
-def test_by_matrices_of_all_pairs(kind, blocks, ridge):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_by_matrices_of_all_pairs(kind, blocks, ridge, weighted):
     rng = np.random.default_rng(1)
     n = 120
     x = rng.integers(0, 25, n).astype(float) if kind == "codes" else rng.normal(size=n)
@@ -45,13 +52,16 @@ def test_by_matrices_of_all_pairs(kind, blocks, ridge):
         basis = basis / np.sqrt(1 + ridge / n)
         hat = basis @ basis.T
         left = (np.eye(n) - hat) @ (y + rng.standard_t(4, n))
-    W, leaves = pairs_of(x, block), np.eye(n) - hat
+    weight = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
+    pairs, leaves = pairs_of(x, block), np.eye(n) - hat
+    W = np.sqrt(weight)[:, None] * pairs * np.sqrt(weight)
     variance = left @ left / np.trace(leaves @ leaves)
     mean = variance * np.trace(W @ leaves @ leaves)
     bound = 2 * variance**2 * np.trace(W @ leaves @ leaves @ W)
-    bound *= max(1.0, left**2 @ W @ left**2 / (variance**2 * W.sum()))
+    large = weight * left**2
+    bound *= max(1.0, large @ pairs @ large / (variance**2 * (W**2).sum()))
     expected = norm.sf((left @ W @ left - mean) / np.sqrt(bound))
-    assert p_left(x, left, basis, block) == pytest.approx(expected, rel=1e-9)
+    assert p_left(x, left, basis, weight, block) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["codes", "uneven codes", "numbers"])
@@ -65,9 +75,26 @@ def test_nothing_is_left_of_an_additive_model_that_holds(kind):
         }[kind]().astype(float)
         z = rng.normal(size=n)
         left, basis = fit([x, z], z + rng.normal(size=n), [20, 10])
-        low += p_left(x, left, basis, None) <= 0.05
+        low += p_left(x, left, basis, np.ones(len(x)), None) <= 0.05
     # Three standard errors of a binomial share above the level.
     assert low / 300 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+
+
+@pytest.mark.thorough
+def test_an_interaction_leaves_nothing_along_its_columns():
+    """Of counts too: what is left is 0 on average with the weights of the fit, and not without them."""
+    rng, low, unweighted = np.random.default_rng(5), 0, 0
+    for _ in range(60):
+        x = np.sqrt(0.7) * rng.normal(size=(800, 3)) + np.sqrt(0.3) * rng.normal(size=(800, 1))
+        y = rng.poisson(np.exp(np.minimum(0.9 * x[:, 0] * x[:, 1] + 0.5 * x[:, 2], 6))).astype(float)
+        ones = np.ones(800)
+        functions = np.column_stack([functions_of(column, False, 20) for column in x.T])
+        sample = _Sample(y, ones, 0 * ones, LOG, None)
+        left, fitted, weight = _Ridge(sample, standardised(functions, ones)).left()
+        low += p_left(x[:, 0], left, fitted, weight, None) <= 0.01
+        unweighted += p_left(x[:, 0], left, fitted, ones, None) <= 0.01
+    # Three standard errors of a binomial share above the level.
+    assert low / 60 <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 60) < unweighted / 60
 
 
 def test_missing_values_and_one_value_for_each_row_are_no_error():
@@ -75,8 +102,8 @@ def test_missing_values_and_one_value_for_each_row_are_no_error():
     x, y = rng.normal(size=200), rng.normal(size=200)
     x[:50] = np.nan
     left, basis = fit([x], y, [8])
-    assert 0 < p_left(x, left, basis, None) <= 1
-    assert p_left(x, left, basis, np.zeros(200, dtype=np.int64)) == 1.0  # all rows are in one block
+    assert 0 < p_left(x, left, basis, np.ones(len(x)), None) <= 1
+    assert p_left(x, left, basis, np.ones(200), np.zeros(200, dtype=np.int64)) == 1.0  # all rows are in one block
 
 
 def coded(seed, n=2000, n_values=700):
@@ -102,7 +129,7 @@ def test_pairs_with_a_code_of_too_many_values_are_not_tested():
     found = debias.interactions(forest(X[:1000], y[:1000]), X[1000:], y[1000:], rows="held-out")
     code = found.feature_names[0]
     assert found.unfollowed == (code,)
-    tested = {members: known for members, known in zip(found.sets, found.tested.tolist(), strict=True)}
+    tested = dict(zip(found.sets, found.tested.tolist(), strict=True))
     assert all(known != (code in members) for members, known in tested.items())
     assert found.confirmed == []
     (told,) = [text for text in found.summary() if "do not follow" in text]
@@ -119,6 +146,32 @@ def test_without_the_check_a_false_pair_is_confirmed(monkeypatch):
     X, y = coded(0)
     found = debias.interactions(forest(X[:1000], y[:1000]), X[1000:], y[1000:], rows="held-out")
     assert found.confirmed == [found.feature_names[:2]]
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # few rows look like others than those of the training
+def test_the_number_of_rows_in_the_error_is_enough():
+    """Of columns as in these rows; with groups and missing values, whose functions grow too."""
+    from xgboost import XGBRegressor
+
+    rng = np.random.default_rng(6)
+    X = pd.DataFrame(rng.normal(size=(1200, 20))).rename(columns=lambda k: f"c{k}")
+    y = X.c0 * X.c1 + X.c2 + rng.normal(size=1200)
+    model = XGBRegressor(n_estimators=60, max_depth=4, n_jobs=1).fit(X[:600], y[:600])
+    for given in (X, X.mask(rng.random(X.shape) < 0.1)):
+        for groups in (None, {"ten": [f"c{k}" for k in range(10)]}):
+
+            def tested(n, given=given, groups=groups):
+                return debias.interactions(
+                    model, given[600 : 600 + n], y[600 : 600 + n], rows="held-out", groups=groups
+                )
+
+            for n in (1, 60, 150):
+                rows = "1 row is" if n == 1 else f"{n} rows are"
+                with pytest.raises(RowsError, match=f"^{rows} too few for additive functions of 20 columns") as raised:
+                    tested(n)
+                enough = int(re.search(r"need about (\d+) rows", str(raised.value))[1])
+                if n > 1:
+                    assert tested(enough).n_rows == enough
 
 
 def test_a_code_with_four_rows_for_each_value_has_an_indicator_of_each():

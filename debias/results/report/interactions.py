@@ -45,6 +45,10 @@ READING = (
         "does not prove that there is no interaction. With more rows it may be confirmed. An interaction that the "
         "model does not use cannot be found.",
     ),
+    (
+        Confirmation.UNTESTED.text.capitalize(),
+        "means that nothing was learned about it. The sentences at the top say why.",
+    ),
     ("Verdicts", "are about what goes together on these rows, not about causes."),
 )
 
@@ -75,14 +79,15 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
         sentences=[sentence for sentence in summary if sentence != found.headline and sentence not in warnings],
         facts=facts,
         warnings=found.warnings,
+        no_warnings="There are no warnings beside what the sentences above say of the rows.",
         figures=_figures(found, styles, n_tested),
         tables=[
             {
                 "name": "pairs",
                 "heading": "All interactions",
                 "table": found.to_table().to_html(),
-                "caption": "Confirmed ones first, then by score. “Standard deviation of the output” is that of what "
-                "the model does with these features, and no others, together.",
+                "caption": "Confirmed ones first, then by score. “Output, sd” is the standard deviation over rows of "
+                "what the model does with these features, and no others, together.",
             }
         ],
         reading=READING,
