@@ -703,6 +703,7 @@ def of_classes(n=1200, seed=0):
     return X, y
 
 
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # rows of two of three classes are warned of
 def test_it_is_said_which_classes_the_numbers_are_about():
     X, y = of_classes()
     forest = RandomForestClassifier(40, max_depth=6, random_state=0).fit(X[:600], y[:600])
