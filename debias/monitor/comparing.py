@@ -245,7 +245,7 @@ class Comparison:
             "reference_given": reference_in_words(self._reference, source.periods),
             **settings,
         }
-        because = nothing_to_compare(source.periods, before, after)
+        because = nothing_to_compare(source.periods, before, after, self._reference is not None)
         if because is not None:
             return Changes(not_compared_because=because, **facts)
         source.notes.clear()
@@ -432,7 +432,7 @@ RECENT_OF = 4
 """If all periods are recent ones, this part of them is suggested as the recent window."""
 
 
-def nothing_to_compare(periods: Sequence[Period], before: range, after: range) -> str | None:
+def nothing_to_compare(periods: Sequence[Period], before: range, after: range, given: bool) -> str | None:
     """Return why there is nothing to compare, and what to pass; None if there is something.
 
     Parameters
@@ -441,13 +441,15 @@ def nothing_to_compare(periods: Sequence[Period], before: range, after: range) -
         Those of the model.
     before, after : range
         The positions of the reference and of the recent window.
+    given : bool
+        Whether the reference was given.
     """
     if before and after:
         return None
     n_periods = len(periods)
     if n_periods < 2:
         return f"this model has {counted(n_periods, 'period')}, and a comparison needs two"
-    if after and after.start == 0:
+    if after and after.start == 0 and not given:
         return (
             f"no period is in the reference window, because the recent one begins with the first of the {n_periods:,} "
             f"periods of this model. Pass a shorter recent window, such as recent={max(1, n_periods // RECENT_OF)}"

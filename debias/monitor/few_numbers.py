@@ -70,7 +70,7 @@ class Summaries:
         """
         level = alpha / looks
         before = reference_of(self.periods, reference, after, lambda one, other: self._differs(one, other, level))
-        because = nothing_to_compare(self.periods, before, after)
+        because = nothing_to_compare(self.periods, before, after, reference is not None)
         return self.between(before, after, level) if because is None else because
 
     def between(self, before: range, after: range, level: float) -> Findings:

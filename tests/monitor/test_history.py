@@ -875,6 +875,12 @@ def test_too_few_periods_are_told_and_not_compared(model, path, days):
     assert f"no period is in the recent window; {has}. Pass another recent=." in empty.summary()[0]
     before = history.changes(1, ("2025-01-01", "2025-02-01"))
     assert f"no period is in the reference window; {has}. Pass another reference=." in before.summary()[0]
+    # The recent window is all that follows, and begins with the first period.
+    after_it = history.changes(reference=("2025-01-01", "2025-02-01"))
+    assert f"no period is in the reference window; {has}. Pass another reference=." in after_it.summary()[0]
+    after_it.to_html(path.with_suffix(".html"))
+    page = path.with_suffix(".html").read_text()
+    assert page.count("no period is in the reference window") == 1
 
 
 def test_reading_in_the_middle_of_a_change_shows_the_state_before(model, path, days, monkeypatch):

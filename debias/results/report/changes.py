@@ -124,6 +124,8 @@ def changes_page(changes: Changes, title: str | None = None) -> str:
         matplotlib or Jinja2 is not installed.
     """
     styles, summary = Styles(), changes.summary()
+    if not changes.compared:
+        del summary[0]  # the headline says it
     return render(
         "findings.html.j2",
         styles,

@@ -81,7 +81,9 @@ def interactions_page(found: Interactions, title: str | None = None) -> str:
         warnings=found.warnings,
         no_warnings="There are no warnings beside what the sentences above say of the rows.",
         figures=_figures(found, styles, n_tested),
-        tables=[
+        tables=[]
+        if not found.sets
+        else [
             {
                 "name": "pairs",
                 "heading": "All interactions",

@@ -203,7 +203,7 @@ def test_pages_of_changes_tell_the_table_and_escape_names():
     assert text == changes.to_html()
     nothing = made_changes(NAMES, compared=False).to_html()
     is_safe(nothing)
-    assert "Nothing was compared: there is only one period." in nothing
+    assert "Not judged: there is only one period." in nothing
     assert "<svg" not in nothing
 
 
