@@ -167,7 +167,9 @@ class Steps:
                 pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
                 p = self._p_values(pair)[0]
-                worst = np.maximum(worst, np.where(np.isnan(p), 1.0, p))
+                at_least = np.where(np.isnan(p), 1.0, p)
+                # The level is no reason why a feature costs more whose own values moved.
+                worst = np.maximum(worst, at_least if found else np.where(self._same_rows, at_least, 0.0))
             passed = open_ & (worst * (tested.sum() - len(found)) <= level)
             if not passed.any():
                 break
@@ -308,15 +310,39 @@ class Steps:
 
     @cached_property
     def level_moved(self) -> bool:
-        """Whether the mean response moved against the predictions."""
-        p, n_columns = [], 2 * self._grouping.index.size
-        for output in range(self._ensemble.n_outputs):
-            before, after = (
-                _sums_of(window, np.repeat(line.surprise[:, [output]], n_columns, axis=1))
-                for window, line in zip(self._windows, self._lines, strict=True)
-            )
-            p.append(self._p_values((before, after))[2][0])  # all are alike
-        return bool(np.nanmin(p, initial=1.0) * len(p) <= self._level)
+        """Whether the mean response moved, and in the same direction against the predictions.
+
+        If only the predictions moved, a column may be broken.
+        """
+        n_outputs = self._ensemble.n_outputs
+        for output in range(n_outputs):
+            shifts = [
+                self._shift(tuple(values[:, output] for values in of_both))
+                for of_both in ([line.surprise for line in self._lines], [window.rows.y for window in self._windows])
+            ]
+            if all(p * n_outputs <= self._level for _, p in shifts) and shifts[0][0] * shifts[1][0] > 0:
+                return True
+        return False
+
+    def _shift(self, values: tuple[Array, ...]) -> tuple[float, float]:
+        """Return the difference of the means of two windows, and its two-sided p-value; 1 if it is not known."""
+        n_columns = 2 * self._grouping.index.size
+        pair = [
+            _sums_of(window, np.repeat(-of_window[:, None], n_columns, axis=1))  # all are alike
+            for window, of_window in zip(self._windows, values, strict=True)
+        ]
+        means, _, _ = estimates((pair[0], pair[1]), self._grouping)
+        p = float(self._p_values((pair[0], pair[1]))[2][0])
+        return float((means[1] - means[0])[2]), 1.0 if np.isnan(p) else p
+
+    @cached_property
+    def _same_rows(self) -> NDArray[np.bool_]:
+        """Which features have parts by the rows that do not differ, shape (n_features,)."""
+        n_used = int(self._used.sum())
+        p = self._p_values(self.losses)[1][:n_used]
+        same = ~self._used
+        same[self._used] = ~(holm(np.where(np.isnan(p), 1.0, p)) <= self._level)
+        return same
 
     def _functions(self, features: list[int]) -> Array:
         """Return functions of the columns of features, for the rows of both windows."""

@@ -58,7 +58,7 @@ class Setting:
     table, name : str
         Heading of the table, and of the row in it.
     values : tuple of (int, str)
-        Columns whose values are broken, and how: "permuted", "stuck", "unit", "reversed" or "mixed".
+        Columns whose values are broken, and how: "permuted", "stuck", "unit", "higher", "reversed" or "mixed".
     effects : tuple of two float
         Factors of the effects of x0 and of x2.
     level : float
@@ -109,10 +109,12 @@ def settings() -> list[Setting]:
         Setting(VALUES, "x0 permuted", ((0, "permuted"),)),
         Setting(VALUES, "x0 stuck at its mean", ((0, "stuck"),)),
         Setting(VALUES, "x0 a hundred times as large", ((0, "unit"),)),
+        Setting(VALUES, "x0 higher by 1.5", ((0, "higher"),)),
         Setting(VALUES, "x0 reversed", ((0, "reversed"),)),
         Setting(VALUES, "x0 of other rows in half of the rows", ((0, "mixed"),)),
         Setting(VALUES, "x0 and x2 permuted", ((0, "permuted"), (2, "permuted"))),
         Setting(VALUES, "x0 permuted while the mean of x1 moves", ((0, "permuted"),), drift="mean of x1"),
+        Setting(VALUES, "x0 permuted while the level goes up by 0.8", ((0, "permuted"),), level=0.8),
         Setting(EFFECTS, "to half", effects=(0.5, 1.0)),
         Setting(EFFECTS, "to zero", effects=(0.0, 1.0)),
         Setting(EFFECTS, "changes its sign", effects=(-1.0, 1.0)),
@@ -161,6 +163,8 @@ def _broken(fault: str, values: Array, rng: np.random.Generator) -> Array:
             return np.zeros(values.size)
         case "unit":
             return 100 * values
+        case "higher":
+            return values + 1.5
         case "reversed":
             return -values
         case "mixed":

@@ -25,7 +25,7 @@ def test_columns_go_together_as_the_page_says():
 
 @pytest.mark.parametrize(
     ("fault", "expected"),
-    [("stuck", np.zeros_like), ("unit", lambda x: 100 * x), ("reversed", np.negative)],
+    [("stuck", np.zeros_like), ("unit", lambda x: 100 * x), ("reversed", np.negative), ("higher", lambda x: x + 1.5)],
 )
 def test_a_fault_is_of_what_the_model_sees_and_of_its_column_only(fault, expected):
     setting = Setting(VALUES, "", ((0, fault),))

@@ -47,9 +47,11 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
         effect = {"effect": 0.0, "sign": -1.0}.get(fault, 1.0) if recent else 1.0
-        X, y = drawn(rng, N_ROWS, effect, level=1.5 if recent and fault == "level" else 0.0)
-        if recent and fault in ("values", "both"):
+        X, y = drawn(rng, N_ROWS, effect, level=1.5 if recent and fault and "level" in fault else 0.0)
+        if recent and fault and ("values" in fault or fault == "both"):
             X[:, 0] = rng.permutation(X[:, 0])
+        if recent and fault and "offset" in fault:
+            X[:, 0] += 1.5
         if recent and fault == "unit":
             X[:, 0] *= 100
         if recent and fault == "both":
@@ -103,6 +105,21 @@ def test_an_effect_with_the_other_sign_does_not_accuse_the_neighbour(kind):
     loss = searched(kind, "sign")
     assert "a" in {loss.feature_names[k] for k in loss.costs_more}
     assert [cause.feature for cause in loss.causes] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_column_that_moves_the_predictions_is_no_level_that_moved(kind):
+    """The mean response stays, and so the column is the cause of the mean residual."""
+    loss = searched(kind, "offset")
+    assert not loss.level_moved
+    assert [(cause.feature, str(cause.kind)) for cause in loss.causes] == [("a", "values")]
+
+
+def test_a_broken_column_is_found_beside_a_level_that_moved():
+    """Its values moved too, so that the level is no reason why it costs more."""
+    loss = searched("numbers", "values and level")
+    assert loss.level_moved
+    assert loss.causes[0].feature == "a"
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
