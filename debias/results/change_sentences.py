@@ -168,8 +168,11 @@ def _causes(loss: LossChange) -> list[str]:
             f"them is found to be a cause by itself: {explained}."
         ]
     kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
-    they = "They, and a mean response that moved against the predictions," if loss.level_moved else "They"
-    rest = f". {they} explain what these cost: {explained}" if explained else ""
+    they = "It" if len(loss.causes) == 1 else "They"
+    explain = "explains" if len(loss.causes) == 1 else "explain"
+    if loss.level_moved:
+        they, explain = f"{they}, and a mean response that moved against the predictions,", "explain"
+    rest = f". {they} {explain} what these cost: {explained}" if explained else ""
     lead = "Causes" if loss.direction == "rose" else "The loss did not rise beyond chance. What costs more"
     return [f"{lead}, step by step: {kinds}{rest}."]
 

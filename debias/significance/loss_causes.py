@@ -24,14 +24,14 @@ from debias.rows.period_sums import BEFORE_PARTS
 from debias.significance.additive_functions import functions_of
 from debias.significance.links import IDENTITY, LOG, LOGIT, fitted_coefficients
 from debias.significance.loss_change import PeriodLosses, estimates
+from debias.trees.mean_slopes import mean_slope, y_as_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
     from debias.results.loss_change import LossChange
+    from debias.significance.links import Link
     from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
@@ -46,8 +46,10 @@ MOST_FUNCTIONS = 6
 """At most so many functions of a column describe the response to it, beside its Shapley values."""
 ROWS_PER_FUNCTION = 20
 """So many rows of the smaller window for each of them, and for each other feature that is fitted beside them."""
-CANONICAL = {"logistic": LOGIT, "softmax": LOGIT, "poisson": LOG}
-"""Objectives whose slope is the response less its mean, and their links. A class is taken beside all others."""
+LINKS_OF_LOSSES = {"logistic": LOGIT, "softmax": LOGIT} | dict.fromkeys(("poisson", "gamma", "tweedie"), LOG)
+"""Objectives whose slope is linear in the response, and their links. A class is taken beside all others."""
+LEAST_SHARE = 0.001
+"""A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
 """Penalty of the square of the change that a standard deviation of a function makes; so coefficients stay finite."""
 
@@ -102,7 +104,7 @@ def with_causes(
         Rows of the two windows.
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
-    causes = tuple(map(steps.cause, steps.found(change.statistics)))
+    causes = tuple(map(steps.cause, steps.found(change)))
     return replace(change, causes=causes, no_causes_because=None, level_moved=steps.level_moved)
 
 
@@ -145,7 +147,7 @@ class Steps:
         """Return the search for the causes of a change of the loss."""
         return cls(np.isfinite(change.statistics["p_adjusted"]), change.level, ensemble, grouping, before, after)
 
-    def found(self, statistics: Mapping[str, Array]) -> list[int]:
+    def found(self, change: LossChange) -> list[int]:
         """Return the features that cost more, each of which is not explained by those before it.
 
         The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
@@ -153,10 +155,10 @@ class Steps:
 
         Parameters
         ----------
-        statistics : mapping of str to array of shape (n_features,)
-            ``cost``, ``p_value`` and ``p_adjusted``, of all rows.
+        change : LossChange
+            Of all rows.
         """
-        tested, level = self._used, self._level
+        tested, level, statistics = self._used, self._level, change.statistics
         open_, found = statistics["p_adjusted"] <= level, list[int]()
         ranked = np.argsort(-statistics["cost"], kind="stable")
         most_beside = min(window.weight.size for window in self._windows) // ROWS_PER_FUNCTION
@@ -288,15 +290,8 @@ class Steps:
             Functions of others, whose change stays.
         output : int
         """
-        ends = [line.ends for line in self._lines]
-        surprise = np.concatenate([(each.slope - each.expected)[:, output] for each in ends])
-        objective, factor = ends[0].measure.objective, ends[0].measure.factor
-        link, mean = CANONICAL.get(objective.name, IDENTITY), np.zeros(surprise.size)
-        if link is IDENTITY:
-            factor = surprise.std() or 1.0
-        else:
-            mean = np.concatenate([objective.mean(each.last)[:, output] for each in ends])
-        y, offset, design = mean + surprise / factor, link.predictor(mean), np.hstack([own, others])
+        y, offset, unit, link = self._response(output)
+        design = np.hstack([own, others])
         ridge = RIDGE * design.var(axis=0)
         slopes = []
         for number in range(2):
@@ -306,7 +301,38 @@ class Steps:
         at = slice(-window.weight.size, None)
         now = offset[at] + design[at] @ slopes[1]
         as_before = now - own[at] @ (slopes[1] - slopes[0])[:n_own]
-        return np.asarray(factor * (link.mean(now) - link.mean(as_before)), dtype=np.float64)
+        return np.asarray(unit[at] * (link.mean(now) - link.mean(as_before)), dtype=np.float64)
+
+    def _response(self, output: int) -> tuple[Array, Array, Array, Link]:
+        """Return the response of the rows of both windows, and what the model predicts, for a regression with a link.
+
+        Returns
+        -------
+        (array, array, array, Link)
+            Each array has shape (n_rows,): the response; its predictor by the model; and what the slope of the loss
+            grows by for each unit of the response. For losses without a link the response is the surprise itself.
+        """
+        ends = [line.ends for line in self._lines]
+        surprise = np.concatenate([(each.slope - each.expected)[:, output] for each in ends])
+        measure, is_share = ends[0].measure, self._ensemble.averaged and self._ensemble.is_classifier
+        link = LOGIT if is_share else LINKS_OF_LOSSES.get(measure.objective.name, IDENTITY)
+        if link is IDENTITY:
+            return surprise, np.zeros(surprise.size), np.ones(surprise.size), link
+        expected = [y_as_predicted(measure.objective, each.last) for each in ends]
+        for_one_more = (
+            mean_slope(measure.objective, mean + 1, each.first, each.last) * measure.factor - each.expected
+            for mean, each in zip(expected, ends, strict=True)
+        )
+        unit, mean = (np.concatenate([each[:, output] for each in of_both]) for of_both in (for_one_more, expected))
+        if is_share:
+            mean = mean + measure.centre[output]
+        y = mean + surprise / unit
+        if link is LOG:  # whatever the unit of the response
+            scale = y.mean() or 1.0
+            y, mean, unit = y / scale, mean / scale, unit * scale
+        else:
+            mean = np.clip(mean, LEAST_SHARE, 1 - LEAST_SHARE)
+        return y, link.predictor(mean), unit, link
 
     @cached_property
     def level_moved(self) -> bool:

@@ -130,7 +130,7 @@ def test_causes_are_said_with_what_they_explain():
     found = loss(causes=(price,), no_causes_because=None)
     assert found.explained == ("promo",)
     (said,) = [text for text in changes(found).summary() if text.startswith("Causes")]
-    assert said == "Causes, step by step: price: its values changed or are broken. They explain what these cost: promo."
+    assert said == "Causes, step by step: price: its values changed or are broken. It explains what these cost: promo."
     both = loss(causes=(price, LossCause("promo", LossKind.NEITHER, 0.01, 0.001)), no_causes_because=None)
     assert both.explained == ()
     (said,) = [text for text in changes(both).summary() if text.startswith("Causes")]
@@ -141,7 +141,7 @@ def test_causes_are_said_with_what_they_explain():
     assert Changes.from_json(changes(both).to_json()).loss.causes == both.causes
     moved = replace(found, level_moved=True)
     told = " ".join(changes(moved).summary())
-    assert "They, and a mean response that moved against the predictions, explain what these cost: promo." in told
+    assert "It, and a mean response that moved against the predictions, explain what these cost: promo." in told
     # Nothing is called a cause of a rise that may be chance.
     calm = loss(causes=(price,), no_causes_because=None, loss=PartOfLoss(0.412, 0.413, 0.008, 20.0))
     told = " ".join(changes(calm).summary())
