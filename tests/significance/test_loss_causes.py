@@ -1,18 +1,25 @@
 """Causes of a change of the loss: against the parts of rows with broken values and mended responses, and by faults."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import Ridge
+from xgboost import XGBRegressor
 
 from debias.data.groups import Grouping
 from debias.data.response import encode
 from debias.positions import evenly_spaced
-from debias.rows.loss_parts import loss_parts
+from debias.rows.loss_parts import Line, loss_parts
 from debias.rows.period_sums import PeriodSums
 from debias.significance.additive_functions import functions_of
 from debias.significance.change import compare_windows, groups_of
@@ -35,6 +42,12 @@ def fitted(kind):
     X, y = drawn(np.random.default_rng(0), 1500)
     if kind == "classes":
         return GradientBoostingClassifier(n_estimators=40, random_state=0).fit(X, y > 0)
+    if kind == "forest of classes":
+        return RandomForestClassifier(30, max_depth=7, random_state=0).fit(X, y > 0)
+    if kind in ("gamma", "tweedie", "poisson"):
+        objective = {"poisson": "count:poisson"}.get(kind, f"reg:{kind}")
+        settings = {"n_estimators": 40, "max_depth": 3, "n_jobs": 1, "random_state": 0, "objective": objective}
+        return XGBRegressor(**settings).fit(X, np.exp(y / 2))
     if kind == "forest":
         return RandomForestRegressor(20, max_depth=7, random_state=0).fit(X, y)
     return GradientBoostingRegressor(n_estimators=60, random_state=0).fit(X, y)
@@ -57,7 +70,8 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
         if recent and fault == "both":
             X[:, 2] = rng.permutation(X[:, 2])
         sums = empty.empty()
-        sums.update(X, y > 0 if kind == "classes" else y)
+        y = np.exp(y / 2) if kind in ("gamma", "tweedie", "poisson") else y
+        sums.update(X, y > 0 if kind.endswith("classes") else y)
         found.append(sums)
     return found
 
@@ -122,7 +136,34 @@ def test_a_broken_column_is_found_beside_a_level_that_moved():
     assert loss.causes[0].feature == "a"
 
 
-@pytest.mark.parametrize("kind", ["numbers", "classes"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["classes", "forest of classes", "gamma", "tweedie", "poisson"])
+def test_a_response_with_a_link_is_that_of_the_rows_and_of_the_model(kind):
+    """Up to a unit, and what the slope grows by is a quotient of differences of the loss parts."""
+    found = periods(kind, "effect")
+    before, after = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
+    y, offset, unit, link = steps._response(0)
+    X = np.vstack([window.rows.X for window in (before, after)])
+    known = np.concatenate([window.rows.y[:, 0] for window in (before, after)])
+    model = fitted(kind)
+    expected = model.predict(X) if kind in ("gamma", "tweedie", "poisson") else model.predict_proba(X)
+    if kind.endswith("classes"):
+        expected = np.clip(expected[:, 0 if kind == "forest of classes" else 1], 0.001, 0.999)
+        np.testing.assert_allclose(y, known, atol=1e-9)
+        np.testing.assert_allclose(link.mean(offset), expected, atol=1e-5)
+    else:
+        scale = known.mean() / y.mean()
+        np.testing.assert_allclose(scale * y, known, rtol=1e-6)
+        np.testing.assert_allclose(scale * link.mean(offset), expected, rtol=1e-4)
+        known = known / scale
+    more = [replace(window.rows, y=1.01 * window.rows.y) for window in (before, after)]
+    lines = [Line.of(found[0].ensemble, rows) for rows in more]
+    grown = np.concatenate([(other.slope - own.slope)[:, 0] for own, other in zip(steps._lines, lines, strict=True)])
+    np.testing.assert_allclose(unit * 0.01 * known, grown, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes", "gamma"])
 def test_no_feature_is_the_cause_of_a_level_that_moved(kind):
     loss = searched(kind, "level")
     assert loss.loss.p_value <= loss.level
