@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMRegressor
+from lightgbm import Booster as LightGBMBooster
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
@@ -22,7 +23,7 @@ from sklearn.ensemble import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
-from xgboost import XGBRegressor
+from xgboost import Booster, XGBClassifier, XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
@@ -912,3 +913,26 @@ def test_json_and_csv_have_the_scores(model, path, days, tmp_path):
     table = pd.read_csv(tmp_path / "scores.csv", index_col="at", parse_dates=True)
     np.testing.assert_allclose(table[list(scores)], scores, rtol=1e-12)  # older pandas rounds what it reads
     assert list(table.index) == list(scores.index)
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+def test_a_classifier_and_its_file_have_one_series(path, tmp_path, kind):
+    """The file has no labels, and those of the classifier are 0 and 1."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(900, 3)), columns=list("abc"))
+    y = (X.a + rng.normal(size=900) > 0).astype(int)
+    if kind == "xgboost":
+        model = XGBClassifier(n_estimators=10, max_depth=2, n_jobs=1).fit(X[:500], y[:500])
+        model.save_model(tmp_path / "model.ubj")
+        booster = Booster(model_file=tmp_path / "model.ubj")
+    else:
+        model = LGBMClassifier(n_estimators=10, num_leaves=4, n_jobs=1, verbose=-1).fit(X[:500], y[:500])
+        model.booster_.save_model(tmp_path / "model.txt")
+        booster = LightGBMBooster(model_file=tmp_path / "model.txt")
+    history = debias.History(model, path)
+    for day in range(4):
+        rows = slice(500 + 100 * day, 600 + 100 * day)
+        history.add(X[rows], y[rows], at=f"2026-01-0{day + 1}")
+    again = debias.History(booster, path)
+    assert again.changes(2).summary() == history.changes(2).summary()
+    assert len(again.models) == 1
