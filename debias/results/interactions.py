@@ -1,4 +1,7 @@
-"""Which pairs of features a model uses together in a way that unseen rows confirm."""
+"""Which pairs of features a model uses together in a way that unseen rows confirm.
+
+The file is long because the sentences of a result, its tables and its file are tested against each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The functions beside which interactions are tested: of single columns, products, and where values are missing."""
+"""The functions beside which interactions are tested: of single columns, products, and where values are missing.
+
+The file is long because they share out the rows among them, so that none can be read without the others.
+"""
 
 from __future__ import annotations
 
