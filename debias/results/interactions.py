@@ -372,9 +372,9 @@ class Interactions(ReportedResult):
         )
         if n_unfollowed:
             were = "was" if n_unfollowed == 1 else "were"
+            names = listed([escaped(name) for name in self.unfollowed])
             sentences.append(
-                f"{counted(n_unfollowed, 'interaction')} with {listed(self.unfollowed)} {were} not tested: "
-                f"{UNFOLLOWED_BECAUSE}."
+                f"{counted(n_unfollowed, 'interaction')} with {names} {were} not tested: {UNFOLLOWED_BECAUSE}."
             )
         if n_untested > n_unfollowed:
             were = "was" if n_untested - n_unfollowed == 1 else "were"
