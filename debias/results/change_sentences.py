@@ -164,8 +164,8 @@ def _causes(loss: LossChange) -> list[str]:
         if not explained:
             return ["No feature is found to be a cause by itself."]
         return [
-            "The mean response moved against the predictions of the model. This explains what these cost, so none of "
-            f"them is found to be a cause by itself: {explained}."
+            "The mean response moved against the predictions of the model. Beyond what this explains, no feature is "
+            f"found to cost more, so none of these is called a cause: {explained}."
         ]
     kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
     they = "It" if len(loss.causes) == 1 else "They"

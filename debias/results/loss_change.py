@@ -144,7 +144,7 @@ class LossChange:
         Why they are not known; None if they are.
     level_moved : bool
         Whether the mean response moved against the predictions. Features that this explains are no causes. False if
-        causes were not looked for.
+        causes were not looked for, as where no feature costs more.
     since : tuple of str
         With ``looks="any"``, for each feature the first period of the start with the smallest p-value; "" if it is not
         tested. Otherwise empty.

@@ -132,9 +132,9 @@ def functions_of(column: NDArray[np.floating[Any]], is_category: bool, most: int
     functions = [missing] if missing.any() else []
     if not known.size:
         return np.column_stack(functions)
-    values, count = np.unique(known, return_counts=True)
+    values, n_of_each = np.unique(known, return_counts=True)
     if is_category or values.size <= most + 1:
-        frequent = values[np.argsort(-count, kind="stable")[: most + 1]]
+        frequent = values[np.argsort(-n_of_each, kind="stable")[: most + 1]]
         return np.column_stack([*functions, *(x == value for value in frequent)]).astype(np.float64)
     x, far = apart_from_far(np.where(missing, np.median(known), x))
     known = x[~missing]

@@ -37,7 +37,7 @@ from debias.significance.additive_functions import (
     standardised,
 )
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
-from debias.significance.misfit import p_left
+from debias.significance.misfit import Remains
 from debias.text import counted
 
 if TYPE_CHECKING:
@@ -430,8 +430,8 @@ class _Fit:
         """Return sums over rows for pairs, their variances, and the degrees of freedom."""
         raise NotImplementedError
 
-    def left(self) -> tuple[Array, Array, Array]:
-        """Return what is left of the response, what was fitted, and the weights, as for :func:`p_left`."""
+    def remains(self) -> Remains:
+        """Return what is left of the response."""
         raise NotImplementedError
 
 
@@ -459,10 +459,10 @@ class _LeastSquares(_Fit):
         fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
         return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
 
-    def left(self) -> tuple[Array, Array, Array]:
+    def remains(self) -> Remains:
         root, basis = np.sqrt(self.sample.share), self.functions
         fitted, y = root[:, None] * basis, root * (self.sample.y - self.sample.offset)
-        return y - fitted @ (fitted.T @ y), fitted, self.sample.share
+        return Remains(y - fitted @ (fitted.T @ y), fitted, self.sample.share, self.sample.block)
 
 
 class _Ridge(_Fit):
@@ -480,11 +480,12 @@ class _Ridge(_Fit):
         total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
         return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
-    def left(self) -> tuple[Array, Array, Array]:
+    def remains(self) -> Remains:
         functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.functions), 0)))
         root = np.sqrt(working)
         left = np.divide(self.sample.share * (y - mean), root, out=np.zeros_like(root), where=root > 0)
-        return left, root[:, None] * (functions @ np.linalg.cholesky(inverse)), working
+        fitted = root[:, None] * (functions @ np.linalg.cholesky(inverse))
+        return Remains(left, fitted, working, self.sample.block)
 
     def _fitted(self, more: Array) -> tuple[Array, float, Array, Array, Array, Array]:
         """Fit the response with further functions.
@@ -568,6 +569,7 @@ def _tested(
         return fit.p_apart(sets[left[place]], scaled[:, left], place, similar_to)
 
     additive, checked = fit, np.zeros(group.size, dtype=bool)
+    remains: Remains | None = None
     while True:
         others = np.setdiff1d(np.flatnonzero(varies), chosen)
         fit = additive.beside(scaled[:, others] @ scale[others, None]) if others.size else additive
@@ -575,9 +577,10 @@ def _tested(
         # Only a column of a set that would be found can make it a false one.
         found = np.flatnonzero(result[3] <= max(alpha, told_apart)).tolist()
         to_check = np.flatnonzero(np.isin(group, [g for k in found for g in sets[k]]) & ~checked)
-        remains = additive.left() if to_check.size else (sample.y, basis, share)
-        unfollowed[to_check] = [p_left(X[:, j], *remains, sample.block) <= misfit for j in to_check.tolist()]
-        checked[to_check] = True
+        if to_check.size:
+            remains = remains or additive.remains()
+            unfollowed[to_check] = [remains.p_value(X[:, j]) <= misfit for j in to_check.tolist()]
+            checked[to_check] = True
         if not unfollowed[to_check].any():
             break
         without = np.unique(group[unfollowed]).tolist()

@@ -22,7 +22,7 @@ from debias.rows.dependent_columns import categorical_columns
 from debias.rows.loss_parts import KeptRows, Line
 from debias.rows.period_sums import BEFORE_PARTS
 from debias.significance.additive_functions import functions_of
-from debias.significance.links import IDENTITY, LOG, LOGIT, fitted_coefficients
+from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
 from debias.significance.loss_change import PeriodLosses, estimates
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 
@@ -46,8 +46,8 @@ MOST_FUNCTIONS = 6
 """At most so many functions of a column describe the response to it, beside its Shapley values."""
 ROWS_PER_FUNCTION = 20
 """So many rows of the smaller window for each of them, and for each other feature that is fitted beside them."""
-LINKS_OF_LOSSES = {"logistic": LOGIT, "softmax": LOGIT} | dict.fromkeys(("poisson", "gamma", "tweedie"), LOG)
-"""Objectives whose slope is linear in the response, and their links. A class is taken beside all others."""
+WITH_LINK = ("logistic", "softmax", "poisson", "gamma", "tweedie")
+"""Objectives with a link whose slope is linear in the response. A class is taken beside all others."""
 LEAST_SHARE = 0.001
 """A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
@@ -290,7 +290,7 @@ class Steps:
             Functions of others, whose change stays.
         output : int
         """
-        y, offset, unit, link = self._response(output)
+        y, offset, unit, link = self._responses[output]
         design = np.hstack([own, others])
         ridge = RIDGE * design.var(axis=0)
         slopes = []
@@ -303,36 +303,34 @@ class Steps:
         as_before = now - own[at] @ (slopes[1] - slopes[0])[:n_own]
         return np.asarray(unit[at] * (link.mean(now) - link.mean(as_before)), dtype=np.float64)
 
-    def _response(self, output: int) -> tuple[Array, Array, Array, Link]:
-        """Return the response of the rows of both windows, and what the model predicts, for a regression with a link.
+    @cached_property
+    def _responses(self) -> list[tuple[Array, Array, Array, Link]]:
+        """The response of the rows of both windows, and what the model predicts, for a regression with a link.
 
-        Returns
-        -------
-        (array, array, array, Link)
-            Each array has shape (n_rows,): the response; its predictor by the model; and what the slope of the loss
-            grows by for each unit of the response. For losses without a link the response is the surprise itself.
+        For each output three arrays of shape (n_rows,): the response; its predictor by the model; and what the slope of
+        the loss grows by for each unit of the response. For losses without a link the response is the surprise itself.
         """
         ends = [line.ends for line in self._lines]
-        surprise = np.concatenate([(each.slope - each.expected)[:, output] for each in ends])
+        surprise = np.vstack([each.slope - each.expected for each in ends])
         measure, is_share = ends[0].measure, self._ensemble.averaged and self._ensemble.is_classifier
-        link = LOGIT if is_share else LINKS_OF_LOSSES.get(measure.objective.name, IDENTITY)
-        if link is IDENTITY:
-            return surprise, np.zeros(surprise.size), np.ones(surprise.size), link
+        if not is_share and measure.objective.name not in WITH_LINK:
+            return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in surprise.T]
+        link = LOGIT if is_share else LINKS[measure.objective.name]
         expected = [y_as_predicted(measure.objective, each.last) for each in ends]
-        for_one_more = (
+        for_one_more = [
             mean_slope(measure.objective, mean + 1, each.first, each.last) * measure.factor - each.expected
             for mean, each in zip(expected, ends, strict=True)
-        )
-        unit, mean = (np.concatenate([each[:, output] for each in of_both]) for of_both in (for_one_more, expected))
-        if is_share:
-            mean = mean + measure.centre[output]
+        ]
+        unit, mean = np.vstack(for_one_more), np.vstack(expected) + (measure.centre if is_share else 0.0)
         y = mean + surprise / unit
         if link is LOG:  # whatever the unit of the response
-            scale = y.mean() or 1.0
+            scale = y.mean(axis=0)
+            scale[scale == 0] = 1.0
             y, mean, unit = y / scale, mean / scale, unit * scale
         else:
             mean = np.clip(mean, LEAST_SHARE, 1 - LEAST_SHARE)
-        return y, link.predictor(mean), unit, link
+        offset = link.predictor(mean)
+        return [(y[:, k], offset[:, k], unit[:, k], link) for k in range(y.shape[1])]
 
     @cached_property
     def level_moved(self) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from debias.trees.ensemble import TreeEnsemble
 
-OF_CLASSES = ("logistic", "softmax", "hinge")
+_OF_CLASSES = ("logistic", "softmax", "hinge")
 """Losses of boosted classifiers."""
 _NOT_THE_TREES = {
     "impurity",
@@ -65,7 +65,7 @@ def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
             if field.name == "averaging_weight" and equal_weights:
                 value = None
             if field.name == "labelled":  # a classifier and its trees in a file, which has no labels, are one model
-                value = value or ensemble.objective.name in OF_CLASSES
+                value = value or ensemble.objective.name in _OF_CLASSES
             if value is not None and field.name in _OF_SPLITS | _OF_LEAVES:
                 _feed_some(digest, value, ensemble.links[0] if field.name in _OF_SPLITS else leaves)
             else:

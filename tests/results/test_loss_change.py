@@ -109,8 +109,8 @@ def test_a_level_that_moved_explains_what_features_cost():
     assert found.explained == ("price", "promo")
     moved = changes(found)
     told = (
-        "The mean response moved against the predictions of the model. This explains what these cost, so none of them "
-        "is found to be a cause by itself: price, promo."
+        "The mean response moved against the predictions of the model. Beyond what this explains, no feature is found "
+        "to cost more, so none of these is called a cause: price, promo."
     )
     assert told in moved.summary()
     (result,) = moved.check({"max_loss_increase": 0.02}).results

@@ -143,7 +143,7 @@ def test_a_response_with_a_link_is_that_of_the_rows_and_of_the_model(kind):
     found = periods(kind, "effect")
     before, after = windows(found)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
-    y, offset, unit, link = steps._response(0)
+    y, offset, unit, link = steps._responses[0]
     X = np.vstack([window.rows.X for window in (before, after)])
     known = np.concatenate([window.rows.y[:, 0] for window in (before, after)])
     model = fitted(kind)

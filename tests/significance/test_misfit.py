@@ -12,7 +12,7 @@ from debias.errors import RowsError
 from debias.significance.additive_functions import functions_of, orthonormal, standardised
 from debias.significance.interactions import _Ridge, _Sample
 from debias.significance.links import LOG
-from debias.significance.misfit import NEIGHBOURS, p_left
+from debias.significance.misfit import NEIGHBOURS, Remains
 
 
 def fit(columns, y, most):
@@ -61,7 +61,7 @@ def test_by_matrices_of_all_pairs(kind, blocks, ridge, weighted):
     large = weight * left**2
     bound *= max(1.0, large @ pairs @ large / (variance**2 * (W**2).sum()))
     expected = norm.sf((left @ W @ left - mean) / np.sqrt(bound))
-    assert p_left(x, left, basis, weight, block) == pytest.approx(expected, rel=1e-9)
+    assert Remains(left, basis, weight, block).p_value(x) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["codes", "uneven codes", "numbers"])
@@ -75,7 +75,7 @@ def test_nothing_is_left_of_an_additive_model_that_holds(kind):
         }[kind]().astype(float)
         z = rng.normal(size=n)
         left, basis = fit([x, z], z + rng.normal(size=n), [20, 10])
-        low += p_left(x, left, basis, np.ones(len(x)), None) <= 0.05
+        low += Remains(left, basis, np.ones(len(x)), None).p_value(x) <= 0.05
     # Three standard errors of a binomial share above the level.
     assert low / 300 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
 
@@ -90,9 +90,10 @@ def test_an_interaction_leaves_nothing_along_its_columns():
         ones = np.ones(800)
         functions = np.column_stack([functions_of(column, False, 20) for column in x.T])
         sample = _Sample(y, ones, 0 * ones, LOG, None)
-        left, fitted, weight = _Ridge(sample, standardised(functions, ones)).left()
-        low += p_left(x[:, 0], left, fitted, weight, None) <= 0.01
-        unweighted += p_left(x[:, 0], left, fitted, ones, None) <= 0.01
+        remains = _Ridge(sample, standardised(functions, ones)).remains()
+        low += remains.p_value(x[:, 0]) <= 0.01
+        remains._weight = ones
+        unweighted += remains.p_value(x[:, 0]) <= 0.01
     # Three standard errors of a binomial share above the level.
     assert low / 60 <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 60) < unweighted / 60
 
@@ -102,8 +103,9 @@ def test_missing_values_and_one_value_for_each_row_are_no_error():
     x, y = rng.normal(size=200), rng.normal(size=200)
     x[:50] = np.nan
     left, basis = fit([x], y, [8])
-    assert 0 < p_left(x, left, basis, np.ones(len(x)), None) <= 1
-    assert p_left(x, left, basis, np.ones(200), np.zeros(200, dtype=np.int64)) == 1.0  # all rows are in one block
+    assert 0 < Remains(left, basis, np.ones(len(x)), None).p_value(x) <= 1
+    one_block = np.zeros(200, dtype=np.int64)
+    assert Remains(left, basis, np.ones(200), one_block).p_value(x) == 1.0
 
 
 def coded(seed, n=2000, n_values=700):
