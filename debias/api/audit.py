@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
-from debias.api.members import joint_evidence, one_by_one, refuse_other_tests, with_joint_test
+from debias.api.members import joint_evidence, one_by_one, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
 from debias.api.whole_performance import performance_of_model
@@ -23,7 +23,7 @@ from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import missing_scorer
 from debias.hooks.registry import scorers as offered_scorers
-from debias.models.wrappers import is_one, members_in_words
+from debias.models.wrappers import is_one
 from debias.parallel import Refits, checked, current, in_threads
 from debias.progress import with_progress
 from debias.results.audit import Audit
@@ -311,8 +311,6 @@ class _Plan:
         Names of scorers that are left out where they are not defined.
     procedure : Procedure or None
         The test of `tested`; None for no test.
-    untested_because : str
-        Why there is none.
     together : bool
         Whether several models are tested as one, once all of them are scored.
     of_dependence : Scorer or None
@@ -330,7 +328,6 @@ class _Plan:
     refits: list[RefitScorer]
     optional: frozenset[str]
     procedure: Procedure | None
-    untested_because: str
     together: bool
     of_dependence: Scorer | None
     within_fit: bool
@@ -368,19 +365,13 @@ class _Plan:
                 optional.add(DEPENDENCE)
         refits = [each for each in chosen if isinstance(each, RefitScorer)]
         _refuse_combinations(request, chosen, refits, asked_refits)
-        procedure, untested_because = tests.of_scores, NOT_ASKED
-        if several and procedure is not None and request.fold is not None:
-            # Folds are combined by the z of scores, and that of a sum of models is one of residuals.
-            procedure, untested_because = None, members_in_words(request.members)
-        if several and procedure is not None:
-            refuse_other_tests(request.members, procedure)
+        procedure = tests.of_scores
         return cls(
             tested=tested_scorer,
             of_rows=[each for each in chosen if each not in refits],
             refits=refits,
             optional=frozenset(optional),
             procedure=procedure,
-            untested_because=untested_because,
             together=several and procedure is not None,
             of_dependence=of_dependence,
             within_fit=tests.dependence is not True,
@@ -494,7 +485,7 @@ def _with_test(prepared: Prepared, scores: Scores, plan: _Plan) -> Scores:
     if prepared.rows.kind == RowsKind.TRAIN:
         return with_reason(scores, TRAINING_ROWS)
     if plan.procedure is None:
-        return with_reason(scores, plan.untested_because)
+        return with_reason(scores, NOT_ASKED)
     if plan.together:
         return scores
     return prepared.test(scores, plan.tested, plan.procedure, together=True)

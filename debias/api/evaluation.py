@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.members import joint_evidence, refuse_other_tests, with_joint_test
+from debias.api.members import joint_evidence, with_joint_test
 from debias.api.prepared import Prepared, fields_of_scores, prepared_members, scores_of
 from debias.data.groups import Grouping
 from debias.data.table import names_of_columns
@@ -73,8 +73,6 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
     if not needs_rows and request.train is None and _needs_no_rows(scorer, request.without_rows()):
         request = request.without_rows()  # rows that are not used need not be proven
     together = None if is_one(request.members) else procedure
-    if together is not None:
-        refuse_other_tests(request.members, together)
     scores, all_prepared = list[Scores](), list[Prepared]()
     for prepared in prepared_members(request, [scorer], tested=procedure is not None):
         of_member = prepared.score(scorer)

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from debias.api.prepared import PreparedRows
-from debias.errors import CompositionError
 from debias.hooks.contracts import TreeScorer
 from debias.models.wrappers import MOST_NAMED, names_of
 from debias.results.untested import unless_tested
 from debias.results.vocabulary import RowsKind
+from debias.rows.supervised_steps import why_untested
 from debias.significance.member_rows import MemberRows
 from debias.significance.members_evidence import EvidenceOfMembers
 from debias.significance.procedure import significance
-from debias.significance.residuals import FEW_OF_CLASS, RESIDUALS, TOO_MANY_VALUES, why_no_residuals
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
     from debias.models.wrappers import Member
     from debias.results.scores import Scores
     from debias.significance.procedure import Procedure
-
-
-def tests_together(procedure: Procedure) -> bool:
-    """Return whether a procedure may test several models as one: it tests residuals, or what suits the rows."""
-    return procedure.residuals or procedure.test == RESIDUALS.name
-
-
-def refuse_other_tests(members: list[Member], procedure: Procedure) -> None:
-    """Raise a CompositionError if a procedure is one for a single model of trees."""
-    if not tests_together(procedure):
-        raise CompositionError(
-            f"test={procedure.test!r} tests the scores of one model of trees, and this {members[0].path[0]} is a sum "
-            f"of {len(members)}: pass test='auto', which tests their residuals together, or test {one_by_one(members)}"
-        )
 
 
 def joint_evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> EvidenceOfMembers | str:
@@ -53,16 +38,28 @@ def joint_evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer)
     scorer : Scorer
     """
     members = [each.member for each in prepared]
-    evidence = _evidence(prepared, scores, scorer)
-    reason = None if isinstance(evidence, str) else why_no_residuals(evidence)
-    if reason is None:
-        return evidence
-    more = "more rows of the other classes, or " if reason == FEW_OF_CLASS else ""
-    more = "a sample of the rows, or " if reason.startswith(TOO_MANY_VALUES) else more
-    return (
-        f"the {len(members)} models inside this {members[0].path[0]} can be tested together by their residuals only, "
-        f"and these cannot be tested here: {reason}. Audit {more}{one_by_one(members)}"
-    )
+    kind, how = members[0].path[0], one_by_one(members)
+    if any(member.positions is not None for member in members):
+        return (
+            f"each model inside this {kind} was scored on the rows that it alone has not seen, and these scores depend "
+            f"on one another. Audit rows that none of them has seen, with rows='held-out', the folds with "
+            f"debias.audit_folds, or {how}"
+        )
+    used = [each for each in prepared if each.member.weight != 0]
+    if not used:
+        return f"every model inside this {kind} has the weight 0, so no feature changes its predictions"
+    supervised = [why_untested(each.member) for each in used] if scores.rows == RowsKind.OOB else []
+    if any(supervised):
+        return next(filter(None, supervised))
+    if not isinstance(scorer, TreeScorer) or any(not isinstance(each, PreparedRows) for each in used):
+        return (
+            f"the {len(members)} models inside this {kind} are tested together on rows in memory, and these came in "
+            f"batches. Pass them, or a sample of them, in memory, or audit {how}"
+        )
+    in_memory: list[Any] = list(used)
+    of_members = [each.evidence(each.node_weight(scorer)) for each in in_memory]
+    rows = [MemberRows(each.rows, each.grouping.index, each.member.weight) for each in in_memory]
+    return EvidenceOfMembers(rows, of_members, replace(in_memory[0].grouping, names=scores.feature_names))
 
 
 def with_joint_test(scores: Scores, evidence: EvidenceOfMembers, procedure: Procedure, *, rest: bool) -> Scores:
@@ -74,13 +71,12 @@ def with_joint_test(scores: Scores, evidence: EvidenceOfMembers, procedure: Proc
         The weighted sum of the scores of the members.
     evidence : EvidenceOfMembers
     procedure : Procedure
-        One that :func:`refuse_other_tests` takes.
     rest : bool
         Whether the features that are not found are tested together too.
     """
     log = WarningLog(scores.warnings)
     n_before = len(log.texts)
-    tested = significance(scores, evidence, replace(procedure, residuals=True), log, together=rest)
+    tested = significance(scores, evidence, procedure, log, together=rest)
     if tested.selected is None:
         return unless_tested(tested, log.texts[n_before:])
     ranks = evidence.ranks(tested.values, procedure.alpha)
@@ -92,32 +88,3 @@ def one_by_one(members: list[Member]) -> str:
     names = names_of(members)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
-
-
-def _evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer) -> EvidenceOfMembers | str:
-    """Return the evidence on the whole model, or why there is none."""
-    members = [each.member for each in prepared]
-    kind, how = members[0].path[0], one_by_one(members)
-    if any(member.positions is not None for member in members):
-        return (
-            f"each model inside this {kind} was scored on the rows that it alone has not seen, and these scores depend "
-            f"on one another. Audit rows that none of them has seen, with rows='held-out', the folds with "
-            f"debias.audit_folds, or {how}"
-        )
-    if scores.rows == RowsKind.OOB:
-        return (
-            f"the rows are out of bag, and how the scores of the {len(members)} models inside this {kind} vary "
-            f"together out of bag is not known. Audit rows that none of them has seen, with rows='held-out', or {how}"
-        )
-    used = [each for each in prepared if each.member.weight != 0]
-    if not used:
-        return f"every model inside this {kind} has the weight 0, so no feature changes its predictions"
-    if not isinstance(scorer, TreeScorer) or any(not isinstance(each, PreparedRows) for each in used):
-        return (
-            f"the {len(members)} models inside this {kind} are tested together on rows in memory, and these came in "
-            f"batches. Pass them, or a sample of them, in memory, or audit {how}"
-        )
-    in_memory: list[Any] = list(used)
-    of_members = [each.evidence(each.node_weight(scorer)) for each in in_memory]
-    rows = [MemberRows(each.rows, each.grouping.index, each.member.weight) for each in in_memory]
-    return EvidenceOfMembers(rows, of_members, replace(in_memory[0].grouping, names=scores.feature_names))

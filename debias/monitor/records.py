@@ -316,6 +316,9 @@ class Records:
             instead_of = old if part or old else known
             if instead_of and not (replace or again):
                 raise HistoryError(_other_rows(moment, part, instead_of, number, source))
+            if old and not part and not again:
+                named = [(each, self.state(series, period, each)[0]) for each in known if each.part]
+                instead_of += self._that_came(moment, named, state)
             for each in instead_of:
                 self.content.delete("parts", each.id)
         if period is None:
@@ -374,6 +377,9 @@ class Records:
         instead_of = old if part or old else there
         if instead_of and not replace:
             raise HistoryError(_other_rows(moment, part, instead_of, number, source))
+        if old and not part:
+            named = [(each, self.waiting_state(series, each)[0]) for each in there if each.part]
+            instead_of += self._that_came(moment, named, state)
         for each in instead_of:
             self.content.delete("waiting", each.id)
         if period is None and not there:
@@ -394,6 +400,18 @@ class Records:
         if part:
             self._forget_repeated(series, moment, period)
         return True
+
+    def _that_came(self, moment: Moment, named: Sequence[tuple[Any, State]], state: State) -> list[Any]:
+        """Return the named parts whose rows are among those that replace the part without a name, and say so."""
+        came = [part for part, of_part in named if within(of_part, state) is not False]
+        if came:
+            parts = listed([repr(each.part) for each in came])
+            self.doubts.append(
+                f"period {time_text(moment)}: the rows without part replace {'part' if len(came) == 1 else 'parts'} "
+                f"{parts} too, since {'its' if len(came) == 1 else 'their'} rows are among them by the counts at the "
+                "leaves. If they are other rows, add them again with their part"
+            )
+        return came
 
     def _forget_repeated(self, series: Series, moment: Moment, period: Period | None) -> None:
         """Remove what waits twice: named parts that are the whole period, which has responses or waits too."""
@@ -600,12 +618,33 @@ class Records:
                 f"period {time_text(moment)}: its parts with names have together the same rows as its part without a "
                 "name, so each is counted twice. Remove one or the other"
             )
+        if part and not waits:
+            text = self._more_than_wait(series, moment)
+            if text is not None:
+                return text
         if whole is not None and within(state, whole) is not False:
             return (
                 f"period {time_text(moment)}{_of_part(part)} may have rows that the period has without a part already. "
                 "If it has, they are counted twice: remove the part then"
             )
         return None
+
+    def _more_than_wait(self, series: Series, moment: Moment) -> str | None:
+        """Return a warning if parts with responses have rows of one that waits, and together more than it has."""
+        period = self.period_at(series, moment)
+        waiting = [each for each in self.content.waiting(series.id, moment.text) if not each.part]
+        if period is None or not waiting:
+            return None
+        whole = self.waiting_state(series, waiting[0])[0]
+        among = [state for state in self._states_by_part(series, period).values() if within(state, whole) is True]
+        number = sum(map(n_rows, among))
+        if number <= n_rows(whole):
+            return None
+        return (
+            f"period {time_text(moment)}: {counted(n_rows(whole), 'row')} wait for their responses, and parts with "
+            f"{number:,} responses have come for them. So some rows are counted twice: remove the parts that share "
+            "rows, or add all rows without part and with replace=True"
+        )
 
     def whole_at(self, series: Series, moment: Moment) -> State | None:
         """Return the sums of the part without a name of a period; None if there is none."""

@@ -41,6 +41,8 @@ METRICS = {
     "tweedie": "Tweedie deviance",
 }
 """Names of losses as readers know them; others are called after their objective."""
+SUM_OF_LOG_LOSSES = "sum of log losses"
+"""That of each class against the others, or of each label. It is larger than the log loss of the same probabilities."""
 UNITS_AT_LEAST = 10
 """With fewer rows (blocks, queries) nothing is tested."""
 LARGEST_MARGIN = 700.0
@@ -263,6 +265,8 @@ class Measure(NamedTuple):
             return "R2" if ensemble.classes is None and ensemble.class_sets is None else "Brier score"
         if isinstance(ensemble.objective, RowLoss):
             return ensemble.objective.metric
+        if ensemble.objective.name == "logistic" and ensemble.n_outputs > 1:
+            return SUM_OF_LOG_LOSSES
         return METRICS.get(ensemble.objective.name, f"{ensemble.objective.name.replace('_', ' ')} loss")
 
     def loss(self, margin: Array) -> Array:

@@ -122,10 +122,13 @@ def as_out_of_bag_for_trees(member: Member, rows: str, provenance: Provenance, l
 
 
 def why_untested(member: Member) -> str | None:
-    """Return why scores of training rows cannot be tested, and what to do; None if no step has seen y."""
-    if not member.supervised:
+    """Return why scores of training rows cannot be tested, and what to do; None if nothing but trees has seen y."""
+    if member.tuned_on_unseen is not None:
+        reason = member.tuned_on_unseen
+    elif member.supervised:
+        reason = _reason(member.supervised)
+    else:
         return None
-    reason = _reason(member.supervised)
     return f"{reason[0].lower()}{reason[1:]}. Features of noise would be informative too often. P{_PASS_OTHERS[1:]}"
 
 

@@ -19,7 +19,7 @@ from debias.hooks.specs import hookimpl
 from debias.rows.effects import BINS, MIN_NODE_SIZE, SHRINKAGE
 from debias.scorers.honest_splits import check_options, honest_splits
 from debias.significance.contributions import moments, spread
-from debias.significance.procedure import shrunk
+from debias.significance.evidence import shrunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

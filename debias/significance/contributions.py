@@ -21,7 +21,7 @@ from debias.parallel import allowed
 from debias.rows.paths import LEAST_EXPONENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -123,6 +123,32 @@ def influence_error(
     -------
     array of float64 of shape (n_groups,)
     """
+    unit, of_part = influences(paths, rows, node_weight, grouping)
+
+    def add(part: tuple[int, int]) -> NDArray[np.float64]:
+        of_blocks = sums_of_runs(of_part(part), paths.block[slice(*part)])
+        return np.stack([of_blocks.sum(axis=0), (of_blocks**2).sum(axis=0)])
+
+    with allowed(rows.n_jobs) as threads:
+        sums = np.sum(threads.map(add, paths.parts), axis=0)
+    return unit * spread(sums, paths.n_blocks)
+
+
+def influences(
+    paths: Paths, rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping
+) -> tuple[NDArray[np.float64], Callable[[tuple[int, int]], NDArray[np.float64]]]:
+    """Return the units of the influences of out-of-bag rows on scores, and a function that returns those of a part.
+
+    Parameters
+    ----------
+    paths, rows, node_weight, grouping
+        As for :func:`influence_error`.
+
+    Returns
+    -------
+    array of shape (n_groups,), function
+        The function takes one of ``paths.parts`` and returns an array of shape (n_rows_of_part, n_groups), in units.
+    """
     from debias.rows.kernels import paths as path_kernels
 
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
@@ -139,15 +165,19 @@ def influence_error(
     weight = paths.slot_sums(in_bag, one, one[:, None])
     mean = np.concatenate([paths.slot_sums(in_bag, one, y) / np.where(weight > 0, weight, 1.0), weight], axis=1)
 
-    def add(part: tuple[int, int]) -> NDArray[np.float64]:
-        sums = np.zeros((2, len(grouping.names)))
-        arrays: tuple[Any, ...] = (paths.block, *of_rows, in_bag, pull, mean, sums)
-        path_kernels.jackknife_moments(*part, *arrays)
-        return sums
+    def of_part(part: tuple[int, int]) -> NDArray[np.float64]:
+        phi = np.zeros((part[1] - part[0], len(grouping.names)))
+        arrays: tuple[Any, ...] = (*of_rows, in_bag, pull, mean, phi)
+        path_kernels.influences(*part, *arrays)
+        return phi
 
-    with allowed(rows.n_jobs) as threads:
-        sums = np.sum(threads.map(add, paths.parts), axis=0)
-    return unit * spread(sums, paths.n_blocks)
+    return unit, of_part
+
+
+def sums_of_runs(values: NDArray[np.float64], block: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the sums of the rows of each block, shape (n_blocks, n_columns), where those of a block are together."""
+    begins = np.flatnonzero(np.diff(block, prepend=block[:1] - 1))
+    return values if begins.size == len(values) else np.add.reduceat(values, begins, axis=0)
 
 
 def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from debias.errors import RowsError
 from debias.results.vocabulary import RowsKind
 from debias.rows.classes import class_codes
 from debias.rows.effects import response_columns
-from debias.significance.contributions import POWERS, effective_rows, is_constant, moments
+from debias.significance.contributions import POWERS, effective_rows, influence_error, is_constant, moments
 from debias.significance.dependent_rows import warn_of_neighbours
 from debias.significance.member_rows import MemberRows
 from debias.significance.normal_scores import normal_scores_if_few_count
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.rows.effects import LinearEffects
-    from debias.rows.rows import Rows
+    from debias.rows.rows import EvaluationRows, Rows
     from debias.warning_log import WarningLog
 
     Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -81,6 +81,10 @@ class Evidence(Protocol):
     @property
     def node_weight(self) -> NDArray[np.float64]:
         """Factor of the centred covariance of each split in the score, shape (n_nodes,)."""
+
+    @property
+    def shrinkage(self) -> NDArray[np.float64]:
+        """Factor of `node_weight` in the statistic of a test, see :func:`shrunk`."""
 
     @property
     def grouping(self) -> Grouping:
@@ -154,6 +158,9 @@ class Evidence(Protocol):
     def effect_moments(self) -> NDArray[np.float64]:
         """Return sums of the first four powers of the contributions to linear effects, shape (4, n_groups)."""
 
+    def out_of_bag_error(self) -> NDArray[np.float64] | None:
+        """Return the standard error of scores of splits on out-of-bag rows; None if node values are no means."""
+
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows, in one or several versions.
 
@@ -202,6 +209,11 @@ class EvidenceInMemory:
     def has_blocks(self) -> bool:
         """See :class:`Evidence`."""
         return self.rows.blocks is not None
+
+    @property
+    def shrinkage(self) -> NDArray[np.float64]:
+        """See :class:`Evidence`."""
+        return shrunk(self.rows)
 
     @property
     def weights_splits(self) -> bool:
@@ -369,6 +381,13 @@ class EvidenceInMemory:
         """See :class:`Evidence`."""
         return normal_scores_if_few_count(self.rows)
 
+    def out_of_bag_error(self) -> NDArray[np.float64] | None:
+        """See :class:`Evidence`."""
+        rows = self.rows
+        if not rows.ensemble.mean_values:
+            return None
+        return influence_error(rows.paths, rows, self.node_weight, self.grouping)
+
     def effect_moments(self) -> NDArray[np.float64]:
         """See :class:`Evidence`."""
         assert self.effects is not None
@@ -378,6 +397,16 @@ class EvidenceInMemory:
         np.add.at(of_block, block, phi)
         unit = np.maximum(np.abs(of_block).max(axis=0), np.finfo(float).tiny)  # fourth powers stay within floats
         return np.stack([((of_block / unit) ** power).sum(axis=0) for power in range(1, POWERS + 1)])
+
+
+SHRINKAGE = 30.0
+"""The node terms of the test statistic are multiplied by n_t / (n_t + 30): the level is the same, the power higher."""
+
+
+def shrunk(rows: EvaluationRows) -> NDArray[np.float64]:
+    """Return n_t / (n_t + 30) of every node, or ones if the model does not store in-bag counts."""
+    n = rows.ensemble.weight
+    return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
 
 
 def _share_drawn(rows: Rows) -> float:

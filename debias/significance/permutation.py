@@ -33,7 +33,6 @@ from debias.significance.contributions import (
     effective_number,
     fixed_differences,
     in_units,
-    influence_error,
     one_hot,
     spread,
 )
@@ -253,9 +252,7 @@ def _standard_error(evidence: Evidence) -> tuple[NDArray[np.float64] | None, NDA
         [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
         n = evidence.n_independent
         return unit * spread(sums, n), effective_number(sums, n)
-    if not rows.ensemble.mean_values:
-        return None, None
-    return influence_error(rows.paths, rows, evidence.node_weight, evidence.grouping), None
+    return evidence.out_of_bag_error(), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,7 +420,7 @@ class SplitStatistic:
         paths, bags = rows.paths, rows.in_bag
         column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
         self.along = along = FeaturePaths(paths, column, len(grouping.names), current(), n_tested)
-        factor, _ = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
+        factor, self.unit = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
         self.rows, self.factor, self.lanes = rows, factor[along.splits], lanes_that_fit(paths, rows)
         self.class_weight = None if bags is None else bags.class_weight
         self.weight = np.empty(0) if (paths.weight == 1).all() else paths.weight
@@ -455,6 +452,23 @@ class SplitStatistic:
         sums = self.along.moments(self.factor, self._steps(y, lanes), y, lanes)
         error = spread(sums, self.along.paths.n_blocks)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
+
+    def contributions(self, response: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what each row, in the order of the paths, adds to the scores, shape (n_rows, n_columns).
+
+        `response` is one permuted response, of shape (n_rows, n_outputs).
+        """
+        from debias.rows.kernels import paths as path_kernels
+
+        along, paths = self.along, self.along.paths
+        at = along.position
+        step, phi = self._steps(response, 1)[at], np.zeros((paths.n_rows, along.n_columns))
+        of_splits = (paths.start, paths.slot_of_split, along.column, self.factor[at], step)
+        of_rows = (paths.ensemble.tree_output, response.astype(np.float64), paths.weight, phi)
+        arrays: tuple[Any, ...] = (paths.slots, paths.evaluated, *of_splits, *of_rows)
+        along.threads.map(lambda part: path_kernels.contributions(*part, *arrays), paths.parts)
+        phi *= self.unit
+        return phi
 
     def _steps(self, y: NDArray[Any], lanes: int) -> NDArray[np.float64]:
         """Return what rows add to scores at the dividing splits, see ``step_kernels.write_steps``."""

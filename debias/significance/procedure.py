@@ -27,6 +27,7 @@ from debias.errors import CompositionError, RowsError
 from debias.results.rest import REST
 from debias.results.untested import with_reason
 from debias.results.vocabulary import RowsKind
+from debias.significance.evidence import SHRINKAGE
 from debias.significance.method import Tested
 from debias.significance.permutation import PERMUTATION
 from debias.significance.residuals import FEW_OF_CLASS, RESIDUALS, why_no_residuals
@@ -283,10 +284,6 @@ def _is_real(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-SHRINKAGE = 30.0
-"""The node terms of the test statistic are multiplied by n_t / (n_t + 30): the level is the same, the power higher."""
-
-
 def significance(
     scores: Scores,
     evidence: Evidence,
@@ -332,7 +329,7 @@ def significance(
         (log.add if aside else log.warn)(f"{what}: {reason}")
         return replace(with_reason(scores, reason, tell_nothing=True), warnings=tuple(log.texts))
     method = procedure.method(evidence)
-    shrinking = shrunk(evidence.rows)
+    shrinking = evidence.shrinkage
     evidence.warn(method.name, log)
     node_weight, started = evidence.node_weight * shrinking, perf_counter()
     tested = method.test(evidence, node_weight, procedure, log)
@@ -362,12 +359,6 @@ def significance(
         warnings=tuple(log.texts),
         details={**scores.details, "test": details | tested.details, **({REST: rest} if rest else {})},
     )
-
-
-def shrunk(rows: EvaluationRows) -> NDArray[np.float64]:
-    """Return n_t / (n_t + 30) of every node, or ones if the model does not store in-bag counts."""
-    n = rows.ensemble.weight
-    return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
 
 
 def _refuse_training_rows(rows: EvaluationRows) -> None:

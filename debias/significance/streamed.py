@@ -15,7 +15,7 @@ from debias.errors import CompositionError
 from debias.results.vocabulary import RowsKind
 from debias.rows.paths import DividingSplits
 from debias.significance.contributions import POWERS, coded_response, fixed_differences, units
-from debias.significance.evidence import CONSTANT
+from debias.significance.evidence import CONSTANT, shrunk
 from debias.significance.rare_classes import too_rare_for_t
 
 if TYPE_CHECKING:
@@ -212,6 +212,11 @@ class EvidenceInBatches:
         """Do nothing: there are no blocks."""
 
     @property
+    def shrinkage(self) -> NDArray[np.float64]:
+        """See :class:`debias.significance.evidence.Evidence`."""
+        return shrunk(self.rows)
+
+    @property
     def weights_splits(self) -> bool:
         """See :class:`debias.significance.evidence.Evidence`."""
         return bool((self.node_weight[self.rows.ensemble.splits] != 1).any())
@@ -237,6 +242,10 @@ class EvidenceInBatches:
     def drawings(self, node_weight: NDArray[np.float64], combined: bool = False, within_fit: bool = False) -> NoReturn:
         """Raise a CompositionError: rows in batches are not permuted."""
         raise CompositionError(NOT_PERMUTED)
+
+    def out_of_bag_error(self) -> None:
+        """Return None: rows are not permuted."""
+        return
 
     def effect_moments(self) -> NoReturn:
         """Raise a CompositionError: rows in batches have no linear effects."""

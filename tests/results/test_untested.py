@@ -90,11 +90,8 @@ def out_of_bag(train, fresh):
     return VotingRegressor([("one", forest()), ("other", forest())]).fit(*train), *train, {"rows": "oob"}
 
 
-def few_of_a_class(train, fresh):
-    model, X, y, _ = soft_voting(train, fresh)
-    y = y.to_numpy(copy=True)
-    y[np.flatnonzero(y)[8:]] = False
-    return model, X, y, {}
+def stacked_out_of_bag(train, fresh):
+    return StackingRegressor([("one", forest()), ("other", forest())]).fit(*train), *train, {"rows": "oob"}
 
 
 def in_batches(train, fresh):
@@ -125,12 +122,8 @@ def no_test_of_training_rows(train, fresh):
 
 
 WHY = {
-    out_of_bag: r"the rows are out of bag, and how the scores of the 2 models inside this VotingRegressor vary "
-    r"together out of bag is not known\. Audit rows that none of them has seen.* or these models one by one "
-    r"\(member 'one', member 'other'\)",
-    few_of_a_class: r"the 7 models inside this VotingClassifier can be tested together by their residuals only, and "
-    r"these cannot be tested here: fewer than 10 rows are outside the largest class\. Audit more rows of the other "
-    r"classes, or .*member 'member4' and 2 more\)",
+    stacked_out_of_bag: "the coefficients of this StackingRegressor were fitted to predictions of its members for "
+    r"them\. Features of noise would be informative too often\. Pass rows the model has not seen, with rows='held-out'",
     in_batches: r"the 2 models inside this VotingRegressor are tested together on rows in memory, and these came in",
     without_weight: "every model inside this StackingRegressor has the weight 0, so no feature changes its predictions",
     training_rows: "these are training rows.*Audit rows the model has not seen",
@@ -202,6 +195,22 @@ def test_models_around_several_are_tested(case, halves):
     assert "No feature was tested" not in audit.to_html()
 
 
+def test_forests_are_tested_together_out_of_bag(halves):
+    model, X, y, given = out_of_bag(*halves)
+    audit = debias.audit(model, X, y, **given)
+    assert "bmi" in audit.features
+    assert "permutations of 2 models together, family" in " ".join(audit.summary())
+
+
+def test_the_scores_of_several_are_tested_where_their_residuals_cannot_be(halves):
+    model, X, y, _ = soft_voting(*halves)
+    y = y.to_numpy(copy=True)
+    y[np.flatnonzero(y)[8:]] = False
+    test = debias.audit(model, X, y, rows="held-out").tested_scores.details["test"]
+    assert (test["method"], test["models"]) == ("permutation", 7)
+    assert test["scores_tested_because"] == "fewer than 10 rows are outside the largest class"
+
+
 def test_a_gate_judges_a_vote(halves):
     model, X, y, _ = voting(*halves)
     audit = debias.audit(model, X, y, rows="held-out")
@@ -212,22 +221,26 @@ def test_a_gate_judges_a_vote(halves):
 def test_the_page_says_why(halves):
     from html import unescape
 
-    model, X, y, given = out_of_bag(*halves)
+    model, X, y, given = in_batches(*halves)
     audit = debias.audit(model, X, y, **given)
     assert unescape(audit.to_html()).count(audit.untested_because) == 3  # below the headline, in words, in provenance
     assert audit.untested_because in unescape(audit._repr_html_())
 
 
 @pytest.mark.thorough
-def test_tests_of_one_model_are_refused_for_several(halves):
-    for case, inside in ((voting, "2: .*'bagged'"), (one_weighted, "1: .*'only'"), (votes_of_votes, "3: ")):
+def test_several_models_have_the_tests_of_one_but_of_dependence(halves):
+    for case in (voting, one_weighted, votes_of_votes):
         model, X, y, _ = case(*halves)
-        for call in (debias.audit, debias.score):
-            for test in ("naive", debias.Permutation(of="response")):
-                with pytest.raises(debias.plugin.CompositionError, match=rf"is a sum of {inside}"):
-                    call(model, X, y, rows="held-out", test=test)
-        for test in ("residuals", debias.Permutation(50)):
-            assert debias.audit(model, X, y, rows="held-out", test=test).tested
+        for test, method in (
+            ("naive", "naive"),
+            ("residuals", "residuals"),
+            ("permutation", "permutation"),
+            (debias.Permutation(50), "residuals"),
+            (debias.Permutation(50, of="residuals"), "residuals"),
+        ):
+            scores = debias.score(model, X, y, rows="held-out", test=test)
+            assert scores.details["test"]["method"] == method
+            assert scores.selected[scores.feature_names.index("bmi")]
         with pytest.raises(debias.plugin.CompositionError, match="fits lines in the trees of one model"):
             debias.audit(model, X, y, rows="held-out", dependence=True)
 
@@ -249,19 +262,14 @@ def test_a_feature_that_only_a_later_member_divides_is_tested_and_one_of_one_val
     }
 
 
-def test_many_values_ask_for_a_sample(halves, monkeypatch):
-    monkeypatch.setattr("debias.significance.residuals.MOST_VALUES", 100)
-    model, X, y, _ = voting(*halves)
-    reason = debias.audit(model, X, y, rows="held-out").untested_because
-    assert "outputs are more than 1e+02. Audit a sample of the rows, or these models one by one" in reason
-
-
-def test_folds_of_votes_are_not_tested(halves):
+def test_folds_of_votes_are_tested(halves):
     (X, y), _ = halves
     splits = [(np.arange(0, 110), np.arange(110, 220)), (np.arange(110, 220), np.arange(0, 110))]
     models = [voting((X.iloc[train], y.iloc[train]), (X, y))[0] for train, _ in splits]
     audit = debias.audit_folds(models, X, y, cv=splits)
-    assert "this VotingRegressor combines 2 models, and only one model is tested here" in audit.untested_because
+    assert audit.tested
+    assert {"bmi", "s5"} <= set(audit.features)
+    assert debias.FoldsAudit.from_json(audit.to_json()).to_json() == audit.to_json()
 
 
 def undecided(scores, rows, *rest, **_):

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from xgboost import XGBClassifier, XGBRegressor
@@ -24,7 +25,7 @@ import debias
 from debias.rows.dependent_columns import dependent, dependent_features, dependent_features_of_members
 from debias.significance.member_rows import MemberRows, by_response
 from support.residuals import residual_by_definition, t_of, uses_by_definition
-from support.sums_of_models import DESIGNS, noise_p_values
+from support.sums_of_models import DESIGNS, FOLDS, OUT_OF_BAG, noise_p_values, p_values_of_all
 from support.without import evaluation_weight, output_without
 
 HELD_OUT = {"rows": "held-out", "random_state": 3}
@@ -212,11 +213,7 @@ def test_a_vote_of_copies_is_the_model(make, kind):
 def test_a_forest_is_the_vote_of_its_parts():
     X, y = rows()
     whole = RandomForestRegressor(6, max_depth=4, random_state=0).fit(X[:150], y[:150])
-    parts = []
-    for trees in (whole.estimators_[:4], whole.estimators_[4:]):
-        part = clone(whole).set_params(n_estimators=len(trees)).fit(X[:150], y[:150])
-        part.estimators_ = trees
-        parts.append(part)
+    parts = parts_of(whole, X[:150], y[:150], (4, 2))
     same_test(scored(vote(parts, [4, 2]), X[150:], y[150:]), scored(whole, X[150:], y[150:]))
 
 
@@ -320,6 +317,97 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads():
     assert not np.array_equal(one.null, other.null)
 
 
+# --- tests of scores ---------------------------------------------------------------------------------------
+
+
+def parts_of(whole, X, y, sizes):
+    """Forests of the first trees of a forest, the next ones, and so on."""
+    parts, begin = [], 0
+    for size in sizes:
+        part = clone(whole).set_params(n_estimators=size).fit(X, y)
+        part.estimators_ = whole.estimators_[begin : begin + size]
+        parts.append(part)
+        begin += size
+    return parts
+
+
+@pytest.mark.parametrize("blocks", [None, np.arange(150) // 3])
+def test_the_null_distribution_of_scores_is_made_of_the_contributions_to_the_sum(blocks):
+    X, y = rows()
+    model = vote([boosted(seed=k).fit(X[:150], y[:150]) for k in (0, 1)], [1, 2])
+    fresh, of_fresh = X[150:], y[150:]
+    given = {"test": debias.Permutation(19, adaptive=False, of="response")}
+    scores = scored(model, debias.Dataset(fresh, of_fresh, blocks=blocks), None, **given)
+    random, units = np.random.default_rng(np.random.SeedSequence(3)), np.arange(150).reshape(50, 3)
+    units = np.arange(150)[:, None] if blocks is None else units
+    orders = [np.arange(150), *(units[random.permutation(len(units))].ravel() for _ in range(19))]
+    z = []
+    for order in orders:
+        phi = debias.contributions(model, fresh, of_fresh[order], rows="held-out").to_numpy()
+        phi = phi.reshape(len(units), -1, 5).sum(axis=1)
+        z.append(phi.sum(axis=0) / (np.sqrt(len(phi)) * phi.std(axis=0, ddof=1)))
+    np.testing.assert_allclose(scores.z, z[0], rtol=1e-6)
+    np.testing.assert_allclose(scores.null, z[1:], rtol=1e-6, atol=1e-9)
+    by_t = scored(model, debias.Dataset(fresh, of_fresh, blocks=blocks), None, test="naive")
+    # Deviations from node means are a little too small, and Student's t takes enlarged ones.
+    assert (np.abs(by_t.z) <= np.abs(z[0]) * (1 + 1e-9)).all()
+    np.testing.assert_allclose(by_t.z, z[0], rtol=0.15)
+
+
+@pytest.mark.parametrize("make", [forest, boosted])
+@pytest.mark.parametrize("kind", ["regression", "binary", "three classes"])
+@pytest.mark.parametrize("test", ["permutation", "naive"])
+def test_scores_of_a_vote_of_copies_have_the_test_of_the_model(make, kind, test):
+    X, y = rows(kind)
+    model, fresh = make(kind).fit(X[:150], y[:150]), (X[150:], y[150:])
+    alone = scored(model, *fresh, test=test)
+    of_copies = scored(vote([model] * 3, [1, 5, 2]), *fresh, test=test)
+    names = ("values", "z", "p_value", "p_adjusted", "standard_error", *(["null"] if test == "permutation" else []))
+    for name in names:
+        np.testing.assert_allclose(getattr(of_copies, name), getattr(alone, name), rtol=1e-9, atol=1e-10, err_msg=name)
+    assert of_copies.details["rest"]["p_value"] == pytest.approx(alone.details["rest"]["p_value"])
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary", "three classes", "balanced", "skewed"])
+def test_a_forest_is_the_vote_of_its_parts_out_of_bag(kind):
+    """All trees must have rows out of bag for this: the mean over trees is one over those that have some."""
+    X, y = rows("binary" if kind == "balanced" else "regression" if kind == "skewed" else kind)
+    y = np.exp(3 * y) if kind == "skewed" else y
+    make = RandomForestRegressor if kind in ("regression", "skewed") else RandomForestClassifier
+    settings = {"class_weight": "balanced"} if kind == "balanced" else {}
+    whole = make(10, max_depth=4, random_state=0, **settings).fit(X, y)
+    parts = parts_of(whole, X, y, (7, 3))
+    given = {"rows": "oob", "test": debias.Permutation(19, adaptive=False), "dependence": False}
+    of_whole, of_parts = scored(whole, X, y, **given), scored(vote(parts, [7, 3]), X, y, **given)
+    same_test(of_parts, of_whole)
+    assert ("response" in of_whole.details["test"]) == (kind == "skewed")
+    assert of_parts.details["test"].get("response") == of_whole.details["test"].get("response")
+
+
+def test_standard_errors_out_of_bag_are_those_of_blocks():
+    X, y = rows()
+    block = np.arange(300) // 2
+    whole = RandomForestRegressor(10, max_depth=4, random_state=0).fit(X, y)
+    data = debias.Dataset(X, y, blocks=block)
+    given = {"rows": "oob", "test": "conservative", "dependence": False}
+    same = ("values", "z", "p_adjusted", "standard_error")
+    of_whole = scored(whole, data, None, **given)
+    of_parts = scored(vote(parts_of(whole, X, y, (6, 4)), [6, 4]), data, None, **given)
+    for name in same:
+        np.testing.assert_allclose(getattr(of_parts, name), getattr(of_whole, name), rtol=1e-9, atol=1e-12)
+
+
+def test_folds_of_votes_of_copies_are_folds_of_the_model():
+    X, y = rows()
+    splits = list(KFold(5).split(X))
+    models = [boosted().fit(X.iloc[train], y[train]) for train, _ in splits]
+    votes = [vote([model] * 2, [1, 2]) for model in models]
+    one, other = (debias.audit_folds(each, X, y, cv=splits, random_state=0) for each in (models, votes))
+    np.testing.assert_allclose(other.p_adjusted, one.p_adjusted)
+    np.testing.assert_allclose(other.z, one.z, rtol=1e-9)
+    np.testing.assert_allclose(other.standard_error, one.standard_error, rtol=1e-9)
+
+
 # --- the parts -------------------------------------------------------------------------------------------
 
 
@@ -375,7 +463,23 @@ def test_members_with_one_response_are_together():
 @pytest.mark.parametrize("name", DESIGNS)
 def test_noise_keeps_its_level_beside_effects(name):
     """docs/significance.md has the rates of these sets."""
-    found = [noise_p_values(name, seed) for seed in range(1, 201)]
+    keeps_its_level([noise_p_values(name, seed) for seed in range(1, 201)])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", [*OUT_OF_BAG, *FOLDS])
+def test_noise_keeps_its_level_out_of_bag_and_in_folds(name):
+    """docs/significance.md has the rates of 200 sets."""
+    found = []
+    for seed in range(1, 61):
+        p_value, p_adjusted, noise = p_values_of_all(name, seed)
+        found.append((p_value[noise], p_adjusted[noise]))
+    keeps_its_level(found)
+
+
+def keeps_its_level(found):
+    """Check p-values of noise, and adjusted ones, of several data sets."""
     single = np.array([p_value <= 0.05 for p_value, _ in found])
     together = np.array([(p_adjusted <= 0.05).any() for _, p_adjusted in found])
     error = single.mean(axis=1).std(ddof=1) / np.sqrt(len(found))

@@ -7,6 +7,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -17,6 +18,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
@@ -257,3 +259,99 @@ def noise_p_values(name, seed):
     scores = debias.score(model, fresh, scorer="mdi_oob", rows="held-out", test="auto", random_state=seed, n_jobs=1)
     at = [scores.feature_names.index(column) for column in noise]
     return scores.p_value[at], scores.p_adjusted[at]
+
+
+def bagged(kind=RandomForestRegressor):
+    """Three forests with bags that differ in depth, in what splits may use, and in how they are chosen."""
+    random = ExtraTreesRegressor if kind is RandomForestRegressor else ExtraTreesClassifier
+    return [
+        ("r", forest(kind)),
+        ("d", kind(20, max_features=0.3, random_state=1)),
+        ("e", forest(random, 2, bootstrap=True)),
+    ]
+
+
+def bags_null(rng):
+    X = mixed(rng, 150)
+    return VotingRegressor(bagged()), X, rng.normal(size=150), list(X)
+
+
+def bags_weak(rng):
+    X = mixed(rng, 200)
+    y = 0.5 * X.s1 + 0.5 * X.s2 + 0.5 * X.s3 + rng.normal(size=200)
+    return VotingRegressor(bagged(), weights=[2, 1, 1]), X, y.to_numpy(), NOISE
+
+
+def bags_skewed(rng):
+    X = mixed(rng, 200)
+    y = np.exp(0.6 * X.s1 + 0.4 * X.s2 * X.s3) * rng.lognormal(0, 1, 200)
+    return VotingRegressor(bagged()), X, y.to_numpy(), NOISE
+
+
+def bags_rare(rng):
+    X, y = rare(rng, 3)
+    members = [("b", forest(RandomForestClassifier, 3, class_weight="balanced")), *bagged(RandomForestClassifier)]
+    return VotingClassifier(members, voting="soft"), X, y, NOISE
+
+
+def bags_one_vs_rest(rng):
+    X = mixed(rng, 300)
+    y = np.digitize(0.7 * X.s1 + 0.5 * X.s2 + rng.logistic(size=300), [0, 2.5])
+    return OneVsRestClassifier(forest(RandomForestClassifier)), X, y, NOISE
+
+
+def bags_two_responses(rng):
+    X, error = mixed(rng, 200), rng.normal(size=200)
+    y = np.column_stack([0.6 * X.s1 + error, 10 * (0.5 * X.s2 - 0.5 * error + rng.normal(size=200))])
+    return MultiOutputRegressor(forest()), X, y, NOISE
+
+
+def folds_null(rng):
+    X = mixed(rng, 150)
+    return vote(), X, rng.normal(size=150), list(X)
+
+
+def folds_weak(rng):
+    X = mixed(rng, 200)
+    y = 0.5 * X.s1 + 0.5 * X.s2 + 0.5 * X.s3 + rng.normal(size=200)
+    return vote(), X, y.to_numpy(), NOISE
+
+
+def folds_skewed(rng):
+    X = mixed(rng, 200)
+    y = np.exp(0.6 * X.s1 + 0.4 * X.s2 * X.s3) * rng.lognormal(0, 1, 200)
+    return vote(), X, y.to_numpy(), NOISE
+
+
+def folds_rare(rng):
+    X, y = rare(rng, 3)
+    members = [("r", boosted(XGBClassifier)), ("e", LGBMClassifier(**LIGHTGBM))]
+    return VotingClassifier(members, voting="soft"), X, y, NOISE
+
+
+def folds_stacked(rng):
+    X = mixed(rng, 200)
+    y = 0.6 * X.s1 + 0.6 * X.s2 * X.s3 + rng.standard_t(3, size=200)
+    members = [("r", forest()), ("x", boosted())]
+    return StackingRegressor(members, final_estimator=RidgeCV(), cv=3), X, y.to_numpy(), NOISE
+
+
+OUT_OF_BAG = {
+    each.__name__: each for each in (bags_null, bags_weak, bags_skewed, bags_rare, bags_one_vs_rest, bags_two_responses)
+}
+FOLDS = {each.__name__: each for each in (folds_null, folds_weak, folds_skewed, folds_rare, folds_stacked)}
+
+
+def p_values_of_all(name, seed):
+    """P-values of the columns of one data set, adjusted ones, and which columns are noise: out of bag, or of folds."""
+    rng = np.random.default_rng([sum(map(ord, name)), seed])
+    model, X, y, noise = (OUT_OF_BAG | FOLDS)[name](rng)
+    if name in OUT_OF_BAG:
+        scores = debias.score(
+            model.fit(X, y), X, y, scorer="mdi_oob", rows="oob", test="auto", random_state=seed, n_jobs=1
+        )
+        return scores.p_value, scores.p_adjusted, np.isin(scores.feature_names, noise)
+    folds = KFold(5, shuffle=True, random_state=seed) if name != "folds_rare" else StratifiedKFold(5)
+    found = cross_validate(model, X, y, cv=folds, return_estimator=True, return_indices=True)
+    audit = debias.audit_folds(found, X, y, scorers=["mdi_oob"], random_state=seed, n_jobs=1)
+    return audit.p_value, audit.p_adjusted, np.isin(audit.feature_names, noise)

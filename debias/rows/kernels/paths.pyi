@@ -76,10 +76,9 @@ def moments(
     weight: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None: ...
-def jackknife_moments(
+def influences(
     begin: int,
     end: int,
-    block: NDArray[np.int64],
     slots: NDArray[np.uint16] | NDArray[np.int32],
     evaluated: NDArray[np.bool_],
     start: NDArray[np.int64],
@@ -93,5 +92,5 @@ def jackknife_moments(
     in_bag: NDArray[np.uint8] | NDArray[np.float64],
     pull: NDArray[np.float64],
     mean: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    phi: NDArray[np.float64],
 ) -> None: ...

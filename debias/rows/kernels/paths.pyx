@@ -213,10 +213,9 @@ def moments(
                 _end_block(phi, sums)
 
 
-def jackknife_moments(
+def influences(
     Py_ssize_t begin,
     Py_ssize_t end,
-    const int64_t[::1] block,
     const slot_type[:, ::1] slots,
     const uint8_t[:, ::1] evaluated,
     const int64_t[::1] start,
@@ -230,22 +229,21 @@ def jackknife_moments(
     const share_type[:, ::1] in_bag,
     const double[:, ::1] pull,
     const double[:, ::1] mean,
-    double[:, ::1] sums,
+    double[:, ::1] phi,
 ):
-    """Do the same as `moments`, including the effect of rows on the score through the in-bag means of the nodes.
+    """Write to `phi` (end - begin, n_columns) the contributions of rows, with their effects through the in-bag means.
 
     `pull` (n_dividing, width) is the derivative of the score with respect to the mean on the left of each dividing
     split, minus the mean on the right. `mean` (n_slots of all trees, width + 1) has the in-bag mean of every slot and
     its weight.
     """
-    cdef double[::1] phi = np.zeros(sums.shape[1])
     cdef Py_ssize_t i
+    cdef double* of_row
     with nogil:
         for i in range(begin, end):
-            _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_output, y, weight, &phi[0])
-            _walk_in_bags(i, slots, in_bag, start, slot_of_split, column, pull, mean, y, &phi[0])
-            if i + 1 == end or block[i + 1] != block[i]:
-                _end_block(phi, sums)
+            of_row = &phi[i - begin, 0]
+            _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_output, y, weight, of_row)
+            _walk_in_bags(i, slots, in_bag, start, slot_of_split, column, pull, mean, y, of_row)
 
 
 cdef inline void _walk(
