@@ -32,7 +32,7 @@ from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
-from debias.significance.period_means import OF, without_rounding
+from debias.significance.period_means import OF, names_of_outputs, without_rounding
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -384,7 +384,8 @@ def _means_at_any_look(
         before, recent = map(float, without_rounding(centre, last, largest))
         start = since[k * n_outputs + output] or None
         name = time_text(read.periods[windows.recent[most]].moment)
-        found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start))
+        called = names_of_outputs(None, n_outputs)[output] if n_outputs > 1 else None
+        found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start, output=called))
     return tuple(found)
 
 

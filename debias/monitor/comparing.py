@@ -27,10 +27,10 @@ from debias.results.changes import Changes
 from debias.results.fleet import MIXED_MARGINS, MORE_FAULTS
 from debias.results.provisional import NOT_LOOKED_FOR
 from debias.results.vocabulary import loss_in_words
-from debias.results.windows import MeanOfPeriods, WindowOfPeriods
+from debias.results.windows import WindowOfPeriods
 from debias.significance.change import ENOUGH_PERIODS, compare_windows, groups_of
 from debias.significance.loss_causes import KeptWindow, with_causes
-from debias.significance.period_means import OF
+from debias.significance.period_means import OF, names_of_outputs
 from debias.significance.provisional import compare_waiting, with_broken
 from debias.text import counted, escaped
 
@@ -202,9 +202,8 @@ class Comparison:
         times = [time_text(waiting.periods[k].moment) for k in after]
         window = WindowOfPeriods(times[0], times[-1], len(after), sum(sums.n_rows for sums in own))
         level = self._settings["alpha"] / self._settings["looks"]
-        found = compare_waiting(
-            rows, own, source.grouping, level, (window_of(source.periods, before, source.n_rows), window), times
-        )
+        windows_in_words = (window_of(source.periods, before, source.n_rows), window)
+        found = compare_waiting(rows, own, source.grouping, level, windows_in_words, times, self._ensemble)
         if found.no_broken_because != NOT_LOOKED_FOR:
             return found
         if self._ensemble is None:
@@ -262,15 +261,12 @@ class Comparison:
             no_loss_because=comparison.no_loss_because,
             pairs=comparison.pairs,
             means=tuple(
-                MeanOfPeriods(
-                    of,
-                    float(means.before[k]),
-                    float(means.after[k]),
-                    float(means.p_value[k]),
-                    bool(means.changed[k]),
-                    time_text(source.periods[after[means.most[k]]].moment),
+                means.of(
+                    k,
+                    [time_text(source.periods[at].moment) for at in after],
+                    names_of_outputs(self._ensemble, means.n_outputs),
                 )
-                for k, of in enumerate(OF)
+                for k in range(len(OF))
             ),
             **facts,
         )

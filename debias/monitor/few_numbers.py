@@ -16,10 +16,9 @@ from debias.monitor.records import HAS_MARGINS
 from debias.monitor.times import time_text
 from debias.results.fleet import MORE_FAULTS, Findings
 from debias.results.performance import Y_IS_PREDICTED
-from debias.results.windows import MeanOfPeriods
 from debias.significance.change import groups_of, largest_share
 from debias.significance.loss_change import LossesOfPeriods, compare_losses
-from debias.significance.period_means import OF, PeriodMeans, compare_means
+from debias.significance.period_means import OF, PeriodMeans, compare_means, names_of_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,13 +83,10 @@ class Summaries:
             feature_names=self.grouping.names,
             loss=loss,
             no_loss_because=no_loss_because,
-            residual=MeanOfPeriods(
-                OF[RESIDUAL],
-                float(means.before[RESIDUAL]),
-                float(means.after[RESIDUAL]),
-                float(means.p_value[RESIDUAL]),
-                bool(means.changed[RESIDUAL]),
-                time_text(self.periods[after[means.most[RESIDUAL]]].moment),
+            residual=means.of(
+                RESIDUAL,
+                [time_text(self.periods[at].moment) for at in after],
+                names_of_outputs(None, means.n_outputs),
             ),
             unseen=(windows[0].unseen, windows[1].unseen),
             repeated=(windows[0].repeated, windows[1].repeated),

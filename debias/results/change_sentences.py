@@ -106,15 +106,10 @@ def _means(changes: Changes) -> list[str]:
     also = ""
     moved = [of for of in ("response", "prediction") if found[of].changed]
     if moved:
-        by = [f"by {with_sign(found[of].after - found[of].before)}" for of in moved]
-        rest = "".join(f", and the mean {of} {size}" for of, size in zip(moved[1:], by[1:], strict=True))
-        also = f" The mean {moved[0]} moved too, {by[0]}{rest}."
+        rest = "".join(f", and the {found[of].name} {found[of].moved_by}" for of in moved[1:])
+        also = f" The {found[moved[0]].name} moved too, {found[moved[0]].moved_by}{rest}."
     since = "" if residual.since is None else f", since {escaped(residual.since)}"
-    before, after = told_apart(residual.before, residual.after)
-    return [
-        f"The mean residual changed, for whatever reason{since}: {before} before, {after} recently; "
-        f"{escaped(residual.most)} deviates most.{also}"
-    ]
+    return [f"The {residual.name} changed, for whatever reason{since}: {residual.in_words}{residual.at_most}.{also}"]
 
 
 def _loss(changes: Changes) -> list[str]:

@@ -19,7 +19,7 @@ from debias.results.sentences import in_a_row
 from debias.results.tables import DASH, Table
 from debias.results.vocabulary import ChangeVerdict, FleetVerdict, LossVerdict, error_rate_in_words
 from debias.results.windows import last_periods, waiting_in_words, why_not_judged
-from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv, told_apart
+from debias.text import UNKNOWN, counted, escaped, feature_index, few_digits, json_text, percent, to_csv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -120,9 +120,8 @@ class Findings:
         if loss is not None and loss.costs_more.size:
             texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")
         if self.residual is not None and self.residual.changed:
-            ends = "from {} to {}".format(*told_apart(self.residual.before, self.residual.after))
             since = "" if self.residual.since is None else f" since {escaped(self.residual.since)}"
-            texts.append(f"the mean residual moved {ends}{since}; {escaped(self.residual.most)} deviates most")
+            texts.append(f"the {self.residual.name} moved{since}: {self.residual.in_words}{self.residual.at_most}")
         if self.more_unseen:
             after = self.unseen[1]
             shares = self._named(self.more_unseen, lambda k: f" ({percent(float(after[k]))} of the recent rows)")

@@ -159,10 +159,9 @@ def _biased(changes: Changes) -> Result:
         reason = why_not_judged("residual", changes.reference.n_periods, changes.warnings)
         return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, reason)
     since = "" if mean.since is None else f", of all periods since {escaped(mean.since)}"
-    before, after = told_apart(mean.before, mean.after)
-    reason = f"mean residual {before} before, {after} recently (p = {mean.p_value:.3g}{since})"
+    reason = f"{mean.name} {mean.in_words} (p = {mean.p_value:.3g}{since})"
     if mean.changed:
-        return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}; {escaped(mean.most)} deviates most")
+        return Result(rule, GateStatus.FAILED, "changed", wanted, f"{reason}{mean.at_most}")
     return Result(rule, GateStatus.PASSED, ChangeVerdict.UNCHANGED, wanted, reason)
 
 

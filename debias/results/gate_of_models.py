@@ -77,8 +77,7 @@ def _loss(comparison: ModelComparison, limit: float) -> Result:
         reason = "the loss of the calibrated model is not computed, only that of its trees before calibration"
         return Result(RULE, GateStatus.NOT_JUDGED, with_sign(loss.change), f"<= {limit:g}", reason)
     if comparison.alike:
-        reason = f"both models have the same {escaped(comparison.metric)} in every row"
-        return Result(RULE, GateStatus.PASSED, "+0", f"<= {limit:g}", reason)
+        return Result(RULE, GateStatus.PASSED, "+0", f"<= {limit:g}", _alike(comparison))
     less = [f"{escaped(comparison.feature_names[k])} {with_sign(cost[k])}" for k in comparison.found(ModelVerdict.LESS)]
     causes = f"; higher by {listed(less, NAMED)}" if less else "; no single feature by more than chance"
     return result_of_loss(
@@ -95,6 +94,10 @@ def _loss(comparison: ModelComparison, limit: float) -> Result:
 def _one(rule: str, comparison: ModelComparison, k: int) -> Result:
     """Check whether the model saves less by a feature than the baseline."""
     verdict, statistics = comparison.verdict[k], comparison.statistics
+    if verdict is ModelVerdict.UNTESTED and _saves_the_same(comparison, k):
+        return Result(
+            rule, GateStatus.PASSED, "the same", WANTED, f"{_alike(comparison)}, and it saves the same in both"
+        )
     if verdict is ModelVerdict.UNTESTED:
         return Result(rule, GateStatus.NOT_JUDGED, verdict, WANTED, "its difference could not be tested")
     before, after = told_apart(statistics["saved_baseline"][k], statistics["saved_model"][k])
@@ -104,11 +107,22 @@ def _one(rule: str, comparison: ModelComparison, k: int) -> Result:
     return Result.of(rule, verdict is not ModelVerdict.LESS, verdict, WANTED, reason)
 
 
+def _saves_the_same(comparison: ModelComparison, k: int) -> bool:
+    """Return whether the models have the same loss in every row, and a feature saves as much in both."""
+    return comparison.alike and comparison.statistics["cost"][k] == 0
+
+
+def _alike(comparison: ModelComparison) -> str:
+    return f"both models have the same {escaped(comparison.metric)} in every row"
+
+
 def _all(comparison: ModelComparison) -> Result:
     """Check the same for all features at once."""
     rule, less = "must_not_save_less", comparison.found(ModelVerdict.LESS)
     n_tested = sum(verdict is not ModelVerdict.UNTESTED for verdict in comparison.verdict)
     wanted = f"0 ({WANTED})"
+    if not n_tested and all(_saves_the_same(comparison, k) for k in range(len(comparison.feature_names))):
+        return Result(rule, GateStatus.PASSED, "0", wanted, f"{_alike(comparison)}, and each feature saves the same")
     if not n_tested:
         return Result(rule, GateStatus.NOT_JUDGED, "none", wanted, "no feature could be tested")
     cost = comparison.statistics["cost"]

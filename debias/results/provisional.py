@@ -137,10 +137,7 @@ class Provisional:
             return [f"Provisional: the mean prediction is {with_sign(change)} from that before, which was not tested."]
         if not mean.changed:
             return [f"Provisional: no change of the mean prediction was detected ({with_sign(change)})."]
-        return [
-            f"Provisional: the mean prediction changed by {with_sign(change)}, beyond chance; {escaped(mean.most)} "
-            "deviates most."
-        ]
+        return [f"Provisional: the {mean.name} changed {mean.moved_by}, beyond chance{mean.at_most}."]
 
     def _shifted(self) -> str:
         size, left = self.statistics["shift"], [self.statistics[f"left_{when}"] for when in ("before", "after")]

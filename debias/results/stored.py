@@ -398,8 +398,12 @@ def _means(value: Any, at: str) -> list[dict[str, Any]]:
         "changed": flag,
         "most": text_of,
         "since": or_none(text_of),
+        "most_mean": or_none(number),
+        "alone": flag,
+        "output": or_none(text_of),
     }
-    return [record(mapping(each, at), readers, f"{at}.", optional=("since",)) for each in list_of(value, at)]
+    of_later_versions = ("since", "most_mean", "alone", "output")
+    return [record(mapping(each, at), readers, f"{at}.", optional=of_later_versions) for each in list_of(value, at)]
 
 
 def _time(value: Any, at: str) -> datetime:

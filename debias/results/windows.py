@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from debias.text import counted
+from debias.text import counted, escaped, told_apart, with_sign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,12 @@ class MeanOfPeriods:
     since : str or None
         With ``looks="any"``, the first period of the start with the smallest p-value, which is of all periods since
         then. None otherwise.
+    most_mean : float or None
+        Mean of the period `most`. None in results that an earlier version of debias stored, and with ``looks="any"``.
+    alone : bool
+        Whether only single periods show the change: the mean of the whole window is not beyond chance.
+    output : str or None
+        The class, or the response, that the numbers are of; None if there is one.
     """
 
     of: str
@@ -61,6 +67,35 @@ class MeanOfPeriods:
     changed: bool
     most: str
     since: str | None = None
+    most_mean: float | None = None
+    alone: bool = False
+    output: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How a sentence calls it: "mean residual", "mean residual of class 'low'"."""
+        return f"mean {self.of}" if self.output is None else f"mean {self.of} of {escaped(self.output)}"
+
+    @property
+    def in_words(self) -> str:
+        """The numbers that were compared: of both windows, or of the period that shows the change alone."""
+        if not self.alone or self.most_mean is None:
+            before, after = told_apart(self.before, self.after)
+            return f"{before} before, {after} recently"
+        before, after = told_apart(self.before, self.most_mean)
+        return f"{before} before, {after} in {escaped(self.most)} alone"
+
+    @property
+    def at_most(self) -> str:
+        """Which period deviates most, as the end of a sentence, unless the numbers are its own."""
+        return "" if self.alone else f"; {escaped(self.most)} deviates most"
+
+    @property
+    def moved_by(self) -> str:
+        """By how much it moved, in words."""
+        if not self.alone or self.most_mean is None:
+            return f"by {with_sign(self.after - self.before)}"
+        return f"by {with_sign(self.most_mean - self.before)} in {escaped(self.most)}"
 
 
 def not_judged_mean(of: str) -> str:

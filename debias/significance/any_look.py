@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.any_look import Starts
+from debias.significance.period_means import effective_periods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,6 +220,7 @@ class _Units:
     squares: Array
     variance: Array
     freedom: Array
+    """Shape (n_starts, n_values), as `difference` and `squares`."""
     prior: float
 
     @classmethod
@@ -229,7 +231,10 @@ class _Units:
         size = before.weight.mean()
         of_before, of_after = (np.minimum(each.weight / size, 1.0) for each in (before, after))
         centre = of_before @ before.values / of_before.sum()
-        squares_before = of_before @ (before.values - centre) ** 2
+        apart_before = np.sqrt(of_before)[:, None] * (before.values - centre)
+        squares_before = (apart_before**2).sum(axis=0)
+        # Of heavy tails few values show how much all vary. The reference alone tells it, so that it is fixed.
+        n_before = effective_periods(apart_before)
         floor = len(of_before) * (ROUNDING * np.abs(before.values).max(axis=0)) ** 2
         week, first = np.unique(after.week, return_index=True)
         apart = after.values - centre
@@ -241,9 +246,9 @@ class _Units:
             week,
             squares_before > floor,
             difference,
-            squares_before + np.maximum(squares - sums * difference, 0.0),
+            squares_before * (n_before / len(of_before)) + np.maximum(squares - sums * difference, 0.0),
             np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
-            (len(of_before) + len(of_after) - first - 2).astype(np.float64),
+            n_before + (len(of_after) - first - 2.0)[:, None],
             prior_of(1 / of_before.sum(), target),
         )
 
@@ -262,6 +267,6 @@ class _Units:
             self.difference[:, k],
             self.squares[:, k],
             self.variance,
-            self.freedom,
+            self.freedom[:, k],
             self.prior,
         )

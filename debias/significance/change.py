@@ -38,7 +38,7 @@ from debias.p_values import holm_of_known
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
-from debias.significance.loss_change import LossesOfPeriods, PeriodLosses, compare_losses
+from debias.significance.loss_change import LossesOfPeriods, PeriodLosses, compare_losses, few_periods_count
 from debias.significance.margins import above, beyond
 from debias.significance.pair_change import PairsOfPeriods, compare_pairs
 from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
@@ -372,7 +372,7 @@ def compare_windows(
         overlap=found.overlap,
         warnings=(
             *_warnings(windows, errors, found, little, alike, grouping.names, looks),
-            *(() if loss is None else loss.warnings),
+            *(() if loss is None else (*few_periods_count((windows[0].losses, windows[1].losses)), *loss.warnings)),
         ),
     )
 

@@ -412,6 +412,7 @@ def _sums_of(window: KeptWindow, columns: Array) -> PeriodLosses:
     n_periods = window.group.size
     sums = np.zeros((n_periods, BEFORE_PARTS + columns.shape[1]))
     sums[:, 0] = np.bincount(window.period, window.weight, n_periods)
+    sums[:, 1] = np.bincount(window.period, minlength=n_periods)
     for k, column in enumerate(columns.T, BEFORE_PARTS):
         sums[:, k] = np.bincount(window.period, window.weight * column, n_periods)
     return PeriodLosses(sums, window.group, n_periods, (), ())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+FEW_COUNT = 3.0
+"""With fewer degrees of freedom only large changes of the loss are found."""
 ROUNDING = 1e-12
 """A smaller standard error, relative to the loss, is 0 up to rounding."""
 
@@ -190,7 +192,7 @@ def estimates(windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping) ->
     means = [weight @ value / weight.sum() for weight, value in zip(weights, values, strict=True)]
     joined = [_joined(window) for window in windows]
     enough = [len(each) >= ENOUGH_PERIODS for each in joined]
-    own = [variance_of_mean(mean_parts(each, grouping), each[:, 0]) for each in joined]
+    own = [variance_of_mean(mean_parts(each, grouping), each[:, 0], each[:, 1]) for each in joined]
     variance = own[0][0] + own[1][0]
     if all(enough):
         squares = own[0][0] ** 2 / own[0][1] + own[1][0] ** 2 / own[1][1]
@@ -202,6 +204,23 @@ def estimates(windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping) ->
     few, many = (0, 1) if enough[1] else (1, 0)
     carried, freedom = _carried(values[many], weights[many], weights[few])
     return means, own[many][0] + np.fmax(own[few][0], carried), np.full_like(variance, freedom)
+
+
+def few_periods_count(losses: tuple[PeriodLosses, PeriodLosses]) -> list[str]:
+    """Return a warning for each window of which few periods decide the mean loss and its error."""
+    texts = []
+    for window, name in zip(losses, ("reference", "recent"), strict=True):
+        joined = _joined(window)
+        if len(joined) < ENOUGH_PERIODS:
+            continue
+        _, freedom = variance_of_mean(joined[:, 2:3], joined[:, 0], joined[:, 1])
+        if freedom < FEW_COUNT:
+            texts.append(
+                f"few of the {name} periods have most of the rows. So the standard error of the mean loss is known as "
+                f"if from {1 + freedom:.2g} periods, and only large changes are found. Choose periods that have about "
+                "as many rows as one another"
+            )
+    return texts
 
 
 def mean_parts(sums: Array, grouping: Grouping) -> Array:
@@ -222,26 +241,42 @@ def _joined(window: PeriodLosses) -> Array:
     return sums
 
 
-def variance_of_mean(values: Array, weight: Array) -> tuple[Array, float]:
+def variance_of_mean(values: Array, weight: Array, n_rows: Array | None = None) -> tuple[Array, float]:
     """Return the variance of a weighted mean over units, and its degrees of freedom; by leaving out one at a time.
+
+    The variance is unbiased for independent rows. If the values of a unit are those of a sample of its rows only, its
+    part of the variance is larger than its weight tells.
 
     Parameters
     ----------
     values : array of shape (n_units, n_values)
     weight : array of shape (n_units,)
+    n_rows : array of shape (n_units,), optional
+        Number of rows that the values of each unit come from. By default it goes with the weight.
     """
     share = weight / weight.sum()
     if weight.size < 2:
         return np.full(values.shape[1], np.nan), 1.0
     mean = share @ values
     without = (mean - share[:, None] * values) / (1 - share[:, None])
-    return group_variance(mean, without, share)
+    if n_rows is None:
+        return group_variance(mean, without, share)
+    # Deviation g is share x (value less the mean of the others). Of its expected square, the own part is to be counted.
+    of_unit = share**2 / n_rows
+    of_others = (of_unit.sum() - of_unit) * (share / (1 - share)) ** 2
+    variance = np.tensordot(of_unit / (of_unit + of_others), (mean - without) ** 2, axes=1)
+    part = of_unit / of_unit.sum()
+    return variance, max(1.0, 1 / float((part**2).sum()) - 1)
 
 
 def _carried(values: Array, weight: Array, other: Array) -> tuple[Array, float]:
-    """Return the variance of the mean of other periods, if they vary as these do, and more if they have fewer rows."""
-    share, size = weight / weight.sum(), weight.mean()
-    squares = (weight[:, None] / size * (values - share @ values) ** 2).sum(axis=0) / (weight.size - 1)
+    """Return the variance of the mean of other periods, if they vary as these do, and more if they have fewer rows.
+
+    Periods of more rows than is usual are not taken to vary less, as for :mod:`debias.significance.period_means`.
+    """
+    share, size = weight / weight.sum(), np.median(weight)
+    more = np.maximum(size / weight, 1.0)
+    squares = ((values - share @ values) ** 2 / more[:, None]).sum(axis=0) / (weight.size - 1)
     of_other = other / other.sum()
     return squares * float((of_other**2 * np.maximum(size / other, 1.0)).sum()), float(weight.size - 1)
 

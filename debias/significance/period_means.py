@@ -5,6 +5,11 @@ every column that is nearly the same for all rows of a period follows it, and se
 
 The residual is the response minus the prediction, or the negative gradient of the loss there. A period varies around
 the mean of its window as the periods of the reference window do, and more if it has fewer rows.
+
+Means of few rows of a skewed response are skewed, as those of a rare class or of claims are, and the largest of many is
+then far from what it would be if they were normal. So each p-value is the larger of two, of Student's t distribution
+and of Pearson's distribution of type III with the skewness of the statistic. The skewness and the tails of a period are
+those of the periods of the reference.
 """
 
 from __future__ import annotations
@@ -14,10 +19,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.results.windows import MeanOfPeriods
+from debias.trees.ensemble import numbered_outputs
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from debias.rows.period_sums import PeriodSums
+    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
 
@@ -26,6 +37,9 @@ ENOUGH_PERIODS = 8
 """With fewer periods in the reference window, it is not known how much means of periods vary."""
 ROUNDING = 1e-9
 """Deviations that are smaller, relative to the largest mean, are rounding errors."""
+OF_SKEWNESS, OF_TAILS = 1.5, 2.0
+"""Some dozen values seldom have one from the long tail of their distribution, so their skewness and excess kurtosis are
+smaller than those of it. They are multiplied by these numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +71,13 @@ class MeansComparison:
     changed : array of bool of shape (3,)
     most : tuple of int
         Position, in the recent window, of the period that deviates most.
+    most_mean : array of shape (3,)
+        Mean of that period.
+    alone : array of bool of shape (3,)
+        Whether only single periods show the change, and the window as a whole does not.
+    output : tuple of int
+        The output that the numbers are of.
+    n_outputs : int
     """
 
     before: Array
@@ -64,6 +85,33 @@ class MeansComparison:
     p_value: Array
     changed: NDArray[np.bool_]
     most: tuple[int, ...]
+    most_mean: Array
+    alone: NDArray[np.bool_]
+    output: tuple[int, ...]
+    n_outputs: int
+
+    def of(self, k: int, times: Sequence[str], names: Sequence[str]) -> MeanOfPeriods:
+        """Return what was found of one of OF.
+
+        Parameters
+        ----------
+        k : int
+        times : sequence of str
+            How the recent periods are called.
+        names : sequence of str
+            How the outputs of the model are called, see :func:`names_of_outputs`.
+        """
+        return MeanOfPeriods(
+            OF[k],
+            float(self.before[k]),
+            float(self.after[k]),
+            float(self.p_value[k]),
+            bool(self.changed[k]),
+            times[self.most[k]],
+            most_mean=float(self.most_mean[k]),
+            alone=bool(self.alone[k]),
+            output=names[self.output[k]] if self.n_outputs > 1 else None,
+        )
 
 
 def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> MeansComparison:
@@ -75,35 +123,123 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     level : float
         Largest p-value of a change.
     """
-    from scipy.special import stdtr
-
     centre, recent = (np.average(each.mean, axis=0, weights=each.weight) for each in (before, after))
-    n_before, n_after = before.weight.size, after.weight.size
-    deviation, apart = after.mean - centre, recent - centre
+    n_after = after.weight.size
+    deviation = after.mean - centre
     p_each = np.full((n_after + 1, *centre.shape), np.nan)
-    if n_before >= ENOUGH_PERIODS:
-        size = before.weight.mean()
-        # Weighted, so that a period of few rows does not make the others look as if they varied more.
-        squares = (before.weight[:, None, None] / size * (before.mean - centre) ** 2).sum(axis=0) / (n_before - 1)
-        floor = (ROUNDING * np.abs(before.mean).max()) ** 2
-        # A period of more rows is not taken to vary less: what its rows share does not average out.
-        rows = np.maximum(size / after.weight, 1.0)[:, None, None]
-        # 1 / n_before: the centre is estimated from the periods of the reference.
-        variances = np.concatenate([squares * (rows + 1 / n_before), [squares * _of_mean(after, size, n_before)]])
-        parts = np.concatenate([deviation, apart[None]])
-        ratio = np.abs(parts) / np.sqrt(np.maximum(variances, max(floor, 1e-300)))
-        p_each = np.minimum(2 * stdtr(n_before - 1, -ratio) * (n_after + 1) * centre.shape[1], 1.0)
+    far = np.abs(deviation)
+    if before.weight.size >= ENOUGH_PERIODS:
+        known, p_one = _Reference(before, centre), np.empty(p_each.shape)
+        for k, weight in enumerate(after.weight):
+            p_one[k] = known.p_values(deviation[k], np.ones(1), np.array([weight]))
+        p_one[-1] = known.p_values(recent - centre, after.weight / after.weight.sum(), after.weight)
+        p_each = np.minimum(p_one * (n_after + 1) * centre.shape[1], 1.0)
+        far = -p_one[:-1]
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     at = np.arange(len(OF))
-    p_value = smallest[at, output]
+    p_value, of_window = smallest[at, output], p_each[-1, at, output]
     largest = np.maximum(*(np.abs(each.mean).max(axis=(0, 1)) for each in (before, after)))
+    most = [int(np.argmax(far[:, k, j])) for k, j in enumerate(output)]
     return MeansComparison(
         *without_rounding(centre[at, output], recent[at, output], largest[output]),
         p_value,
         p_value <= level,
-        tuple(int(np.argmax(np.abs(deviation[:, k, j]))) for k, j in enumerate(output)),
+        tuple(most),
+        after.mean[most, at, output],
+        (p_value <= level) & (of_window > level),
+        tuple(output.tolist()),
+        centre.shape[1],
     )
+
+
+class _Reference:
+    """How the means of the periods of a reference window vary, for each of OF and each output.
+
+    Parameters
+    ----------
+    before : PeriodMeans
+    centre : array of shape (3, n_outputs)
+        Their mean.
+    """
+
+    def __init__(self, before: PeriodMeans, centre: Array) -> None:
+        # The usual number of rows: one period of very many rows is not the measure of the others.
+        self._size, self._n = float(np.median(before.weight)), before.weight.size
+        self._share, self._rows = before.weight / before.weight.sum(), self._of_rows(before.weight)
+        unit = np.maximum(np.abs(before.mean).max(), np.finfo(float).tiny)
+        values = (before.mean - centre) / unit / np.sqrt(self._rows)[:, None, None]
+        self._squares = unit**2 * np.maximum((values**2).sum(axis=0) / (self._n - 1), ROUNDING**2)
+        second, third = ((values**k).mean(axis=0) for k in (2, 3))
+        varies = second > ROUNDING**2
+        second = np.where(varies, second, 1.0)
+        unbiased = np.sqrt(self._n * (self._n - 1)) / (self._n - 2)
+        self._skewness = np.where(varies, OF_SKEWNESS * unbiased * third / second**1.5, 0.0)
+        self._freedom = effective_periods(values) - 1
+
+    def p_values(self, apart: Array, share: Array, weight: Array) -> Array:
+        """Return two-sided p-values, shape (3, n_outputs), of the mean of some periods less the centre.
+
+        Parameters
+        ----------
+        apart : array of shape (3, n_outputs)
+        share : array of shape (n_periods,)
+            Shares of the periods in their mean.
+        weight : array of shape (n_periods,)
+            Weights of their rows.
+        """
+        from scipy.special import gammaincc, ndtri, stdtr
+
+        rows = self._of_rows(weight)
+        # Cumulants of a sum of independent periods. That of order k of a mean of n rows goes with n^(1 - k).
+        variance = (share**2 * rows).sum() + (self._share**2 * self._rows).sum()
+        third = (share**3 * rows**2).sum() - (self._share**3 * self._rows**2).sum()
+        t = apart / np.sqrt(self._squares * variance)
+        skewness = np.maximum(np.sign(t) * self._skewness * third / variance**1.5, 0.0)
+        shape = 4 / np.maximum(skewness, NOT_SKEWED) ** 2
+        z = -ndtri(stdtr(self._n - 1, -np.abs(t)))
+        tail = np.where(skewness > NOT_SKEWED, gammaincc(shape, shape + np.minimum(z, FAR) * np.sqrt(shape)), 0.0)
+        p_value: Array = np.minimum(2 * np.maximum(stdtr(self._freedom, -np.abs(t)), tail), 1.0)
+        return p_value
+
+    def _of_rows(self, weight: Array) -> Array:
+        """Return by how much a period varies more than one of the usual number of rows.
+
+        A period of more rows is not taken to vary less: what its rows share does not average out.
+        """
+        rows: Array = np.maximum(self._size / weight, 1.0)
+        return rows
+
+
+NOT_SKEWED = 1e-3
+"""Pearson's distribution with a smaller skewness is normal."""
+FAR = 1e100
+"""A larger z has a p-value of 0."""
+
+
+def effective_periods(deviation: Array) -> Array:
+    """Return the effective number of periods, at least 2: as `contributions.effective_number`, with `OF_TAILS`.
+
+    Of heavy tails few values show how much all vary.
+
+    Parameters
+    ----------
+    deviation : array of shape (n_periods, ...)
+        Of means of periods from their centre.
+    """
+    n, second = len(deviation), (deviation**2).mean(axis=0)
+    unit = np.sqrt(np.where(second > 0, second, 1.0))
+    excess = np.where(second > 0, ((deviation / unit) ** 4).mean(axis=0) - 3, 0.0)
+    number: Array = np.maximum(n / np.clip(1 + OF_TAILS * excess, 1.0, n), 2.0)
+    return number
+
+
+def names_of_outputs(ensemble: TreeEnsemble | None, n_outputs: int) -> tuple[str, ...]:
+    """Return how the outputs of a model are called; a model that is not known, such as that of a file, has numbers."""
+    if ensemble is None or ensemble.n_outputs != n_outputs:
+        return numbered_outputs(n_outputs)
+    of_one_set = ensemble.classes is not None and ensemble.class_sets is None
+    return tuple(f"class {name}" if of_one_set else name for name in ensemble.output_names)
 
 
 def without_rounding(before: Array, after: Array, largest: Array) -> tuple[Array, Array]:
@@ -120,12 +256,6 @@ def without_rounding(before: Array, after: Array, largest: Array) -> tuple[Array
     tiny = ROUNDING * largest
     after = np.where(np.abs(after - before) <= tiny, before, after)
     return np.where(np.abs(before) <= tiny, 0.0, before), np.where(np.abs(after) <= tiny, 0.0, after)
-
-
-def _of_mean(after: PeriodMeans, size: float, n_before: int) -> float:
-    """Return the variance of the difference of the windows' means, in units of that of a period."""
-    share = after.weight / after.weight.sum()
-    return float((share**2 * np.maximum(size / after.weight, 1.0)).sum() + 1 / n_before)
 
 
 def means_of(sums: PeriodSums) -> Array:

@@ -15,10 +15,11 @@ import numpy as np
 from debias.p_values import holm_of_known
 from debias.results.provisional import NOT_LOOKED_FOR, Provisional
 from debias.results.windows import MeanOfPeriods
+from debias.rows.performance import SUM_OF_LOG_LOSSES
 from debias.significance.change import compare_rows
 from debias.significance.loss_causes import Steps
 from debias.significance.loss_change import estimates
-from debias.significance.period_means import OF
+from debias.significance.period_means import OF, names_of_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TELL_PREDICTION = {"mean squared error", "Brier score", "log loss", "Poisson deviance"}
+TELL_PREDICTION = {"mean squared error", "Brier score", "log loss", SUM_OF_LOG_LOSSES, "Poisson deviance"}
 """Losses whose gradient is the response less the prediction: sums over rows then have the mean prediction."""
 RARELY = 0.2
 """What would acquit a broken column by chance, a difference of the parts or of another column, does so at this share of
@@ -51,6 +52,7 @@ def compare_waiting(
     level: float,
     windows: tuple[WindowOfPeriods, WindowOfPeriods],
     times: Sequence[str],
+    ensemble: TreeEnsemble | None = None,
 ) -> Provisional:
     """Compare periods whose responses are not known with a reference.
 
@@ -65,6 +67,8 @@ def compare_waiting(
         How the two are called.
     times : sequence of str
         How the periods without responses are called.
+    ensemble : TreeEnsemble, optional
+        The trees of the model itself, which know its classes.
 
     Returns
     -------
@@ -97,7 +101,7 @@ def compare_waiting(
         level=level,
         statistics=statistics,
         splits=rows["shift_split"],
-        prediction=_prediction(rows["means"], losses, times),
+        prediction=_prediction(rows["means"], losses, times, ensemble),
         no_broken_because=because,
     )
 
@@ -130,11 +134,12 @@ def with_broken(
 
 
 def _prediction(
-    means: MeansComparison, losses: tuple[PeriodLosses, PeriodLosses], times: Sequence[str]
+    means: MeansComparison,
+    losses: tuple[PeriodLosses, PeriodLosses],
+    times: Sequence[str],
+    ensemble: TreeEnsemble | None,
 ) -> MeanOfPeriods | None:
     """Return the comparison of the mean prediction; None for losses whose gradients do not tell it."""
     if not {*losses[0].metrics, *losses[1].metrics} <= TELL_PREDICTION or not losses[1].metrics:
         return None
-    k = OF.index("prediction")
-    before, after, p_value = (float(each[k]) for each in (means.before, means.after, means.p_value))
-    return MeanOfPeriods(OF[k], before, after, p_value, bool(means.changed[k]), times[means.most[k]])
+    return means.of(OF.index("prediction"), times, names_of_outputs(ensemble, means.n_outputs))

@@ -232,6 +232,10 @@ def test_the_same_model_twice_differs_in_nothing(regressors):
     found = debias.compare(old, X, y, baseline=old)
     assert found.loss.change == 0
     assert found.alike
+    rules = {"max_loss_increase": 0.0, "must_not_save_less": "all"}
+    assert {each.rule: each.status for each in found.check(rules).results} == dict.fromkeys(rules, "passed")
+    one = found.check({"must_not_save_less": list(found.feature_names[:1])})
+    assert [each.status for each in one.results] == ["passed"]
     assert set(found.verdict) == {"not tested"}
     assert found.summary() == [f"Both models have the same mean squared error in every row: {found.loss.after:.3g}."]
     assert found.check({"max_loss_increase": 0}).passed
@@ -428,3 +432,20 @@ def test_an_error_about_the_rows_names_the_model():
         debias.compare(of_numbers, X[250:], text[250:], baseline=of_text)
     with pytest.raises(RowsError, match="^the baseline: y has labels that the model never saw: "):
         debias.compare(of_text, X[250:], text[250:], baseline=of_numbers)
+
+
+def test_log_losses_of_each_class_against_the_others_are_not_those_of_all_classes():
+    """Their sum is larger than the log loss, whatever the probabilities are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.digitize(X[:, 0] + rng.normal(size=400), [-0.5, 0.5])
+    settings = {"n_estimators": 5, "verbose": -1, "n_jobs": 1}
+    multinomial, of_each = (LGBMClassifier(objective=each, **settings).fit(X[:200], y[:200])
+                            for each in ("multiclass", "multiclassova"))  # fmt: skip
+    found = debias.audit(of_each, X[200:], y[200:], rows="held-out", test=None).performance
+    assert found.metric == "sum of log losses"
+    p = 1 / (1 + np.exp(-of_each.predict(X[200:], raw_score=True)))
+    expected = -np.log(np.where(np.eye(3, dtype=bool)[y[200:]], p, 1 - p)).sum(axis=1).mean()
+    np.testing.assert_allclose(found.value, expected, rtol=1e-6)
+    with pytest.raises(CompositionError, match="sum of log losses"):
+        debias.compare(of_each, X[200:], y[200:], baseline=multinomial, rows="held-out")

@@ -770,6 +770,32 @@ def test_merging_replaces_named_parts_by_rows_without_a_part(model, tmp_path, da
     assert one.periods["n_rows"].tolist() == [120]
 
 
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_rows_without_a_part_replace_the_named_parts_that_are_among_them(model, path, days):
+    """And leave others, which were added to them: no row is counted twice, and none is lost."""
+    (X, y), (late, of_late) = days(0), days(1)
+    history = debias.History(model, path)
+    history.add(X[:40], y[:40], at=0)
+    history.add(X[40:50], y[40:50], at=0, part="b")
+    history.add(late, of_late, at=0, part="late")
+    with pytest.warns(
+        debias.DebiasWarning, match="the rows without part replace part 'b' too, since its rows are among"
+    ):
+        assert history.add(X, y, at=0, replace=True)
+    assert history.periods[["n_rows", "parts"]].to_numpy().tolist() == [[120, 2]]
+    assert history.add(X, y + 1, at=0, replace=True)  # a correction of them leaves the late rows
+    assert history.periods[["n_rows", "parts"]].to_numpy().tolist() == [[120, 2]]
+
+
+def test_parts_that_share_rows_that_wait_are_warned_of(model, path, days):
+    X, y = days(0)
+    history = debias.History(model, path)
+    history.add(X, at=0)
+    history.add(X[:40], y[:40], at=0, part="a")
+    with pytest.warns(debias.DebiasWarning, match="60 rows wait for their responses, and parts with 75 responses have"):
+        history.add(X[25:], y[25:], at=0, part="b")
+
+
 def test_merging_is_all_or_nothing(model, tmp_path, days):
     one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
     one.add(*days(0), at=0)

@@ -445,7 +445,7 @@ def test_without_responses_the_same_is_told_as_with_them(kind, path, days, tmp_p
         prediction,
         **{
             name: pytest.approx(getattr(prediction, name), rel=1e-6, abs=1e-9)
-            for name in ("before", "after", "p_value")
+            for name in ("before", "after", "p_value", "most_mean")
         },
     )
     cost = found.statistics["expected_before"] - found.statistics["expected_after"]

@@ -102,7 +102,7 @@ def test_repeated_rows_and_the_mean_residual_are_reasons():
         made(), repeated=(0.01, 0.07), means=(MeanOfPeriods("residual", 0.0, 3.0, 0.001, True, "2026-01-30"),)
     )
     assert Findings.of(one).reasons() == [
-        "the mean residual moved from 0 to 3; 2026-01-30 deviates most",
+        "the mean residual moved: 0 before, 3 recently; 2026-01-30 deviates most",
         "repeated rows: 7.0% of the recent rows",
     ]
     assert Findings.of(replace(one, repeated=(0.03, 0.07), means=SAME)).reasons() == []

@@ -7,7 +7,7 @@ from scipy.stats import ttest_ind
 
 from debias.data.groups import Grouping
 from debias.rows.period_sums import PeriodSums
-from debias.significance.loss_change import LossesOfPeriods, compare_losses
+from debias.significance.loss_change import LossesOfPeriods, compare_losses, few_periods_count
 
 NAMES = ("a", "b", "c")
 GROUPING = Grouping.of(None, NAMES)
@@ -82,6 +82,27 @@ def test_means_weigh_by_the_rows():
     found, _ = compared(before, after)
     assert found.loss.before == pytest.approx(np.average(of(before)[:, 0], weights=weights[0]))
     assert found.loss.after == pytest.approx(np.average(of(after)[:, 0], weights=weights[1]))
+
+
+def test_a_period_of_which_a_sample_was_divided_is_known_as_its_sample_is():
+    """The first period has 200,000 rows and the values of 1,000 of them: the mean of the variances is the true one."""
+    rng = np.random.default_rng(12)
+    weight, n_divided = np.r_[2e5, np.full(29, 200.0)], np.r_[1000, np.full(29, 200)]
+    share = weight / weight.sum()
+    true, alone = (share**2 / n_divided).sum() + 1 / (30 * 200), []
+    for _ in range(1000):
+        windows = [rng.normal(size=30) / np.sqrt(n) for n in (n_divided, np.full(30, 200))]
+        before, after = ([Period([1 + x, 1, 0, 0, 0, 0, 0, 0]) for x in values] for values in windows)
+        for period, rows, divided in zip(before, weight, n_divided, strict=True):
+            period.loss_parts *= rows / 100
+            period.loss_parts[1] = divided
+        found, _ = compared(before, after)
+        alone.append(found.loss.error**2)
+    # One period decides, so the variance of an estimate is that of a square: twice its own squared.
+    assert np.mean(alone) == pytest.approx(true, rel=4 * np.sqrt(2 / 1000))
+    (told,) = few_periods_count((collected(before), collected(after)))
+    assert told.startswith("few of the reference periods have most of the rows")
+    assert few_periods_count((collected(after), collected(after))) == []
 
 
 @pytest.mark.thorough

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm, pearson3
 from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
@@ -48,18 +49,84 @@ def means(values, weight=None):
     )
 
 
-def test_the_test_is_that_of_its_definition():
+def by_definition(before, of_before, after, of_after):
+    """P-values of each recent period and of all together, before Bonferroni's bound, with scipy's distributions."""
+    n, m, size = before.size, after.size, np.median(of_before)
+    r_before, r_after = (np.maximum(size / weight, 1) for weight in (of_before, of_after))
+    share = of_before / of_before.sum()
+    apart = (before - share @ before) / np.sqrt(r_before)
+    spread, skewness = np.sqrt((apart**2).sum() / (n - 1)), 1.5 * n**0.5 * (n - 1) ** 0.5 / (n - 2)
+    skewness *= (apart**3).mean() / (apart**2).mean() ** 1.5
+    excess = 2 * ((apart**4).mean() / (apart**2).mean() ** 2 - 3)
+    freedom = max(n / min(max(1 + excess, 1), n), 2) - 1
+    parts = [(np.array([1.0]), slice(k, k + 1)) for k in range(m)] + [(of_after / of_after.sum(), slice(None))]
+    found = []
+    for shares, at in parts:
+        variance = (shares**2 * r_after[at]).sum() + (share**2 * r_before).sum()
+        third = (shares**3 * r_after[at] ** 2).sum() - (share**3 * r_before**2).sum()
+        t = (shares @ after[at] - share @ before) / spread / np.sqrt(variance)
+        z = norm.isf(student.sf(abs(t), n - 1))
+        tilt = max(np.sign(t) * skewness * third / variance**1.5, 0)
+        found.append(2 * max(student.sf(abs(t), freedom), pearson3.sf(z, tilt) if tilt else 0))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", ["normal", "exponential", "the other way round"])
+@pytest.mark.parametrize("sizes", [(100, 101), (20, 300)])
+def test_the_test_is_that_of_its_definition(kind, sizes):
     rng = np.random.default_rng(1)
     before, after = rng.normal(size=12), np.array([0.3, -0.2, 4.0])
-    found = compare_means(means(before), means(after), 0.05)
-    spread, n, m = before.std(ddof=1), before.size, after.size
-    alone = np.abs(after - before.mean()) / (spread * np.sqrt(1 + 1 / n))
-    together = abs(after.mean() - before.mean()) / (spread * np.sqrt(1 / m + 1 / n))
-    expected = 2 * student.sf(max(alone.max(), together), n - 1) * (m + 1)
+    if kind != "normal":
+        before, after = rng.exponential(size=12), np.array([0.3, 1.2, 6.0])
+    if kind == "the other way round":
+        before, after = -before, -after
+    of_before, of_after = (rng.integers(*sizes, size=n).astype(float) for n in (12, 3))
+    found = compare_means(means(before, of_before), means(after, of_after), 0.05)
+    p = by_definition(before, of_before, after, of_after)
+    expected = min(p.min() * 4, 1.0)
     np.testing.assert_allclose(found.p_value, expected)
     assert found.most == (2, 2, 2)
-    assert found.changed.all()
-    assert not compare_means(means(before), means(after), expected * 0.99).changed.any()
+    assert found.most_mean.tolist() == [after[2]] * 3
+    changed = compare_means(means(before, of_before), means(after, of_after), expected * 1.001)
+    assert changed.changed.all()
+    assert changed.alone.tolist() == [bool(p[-1] * 4 > expected * 1.001)] * 3
+    assert not compare_means(means(before, of_before), means(after, of_after), expected * 0.999).changed.any()
+
+
+def test_one_period_of_very_many_rows_is_not_the_measure_of_the_others():
+    """Its own deviation is that of the centre, so a mean of many recent periods is compared with one period."""
+    rng = np.random.default_rng(5)
+    before, after = rng.normal(size=60), rng.normal(size=200)
+    before[0] = 2.0
+    sizes = np.r_[1e5, np.full(59, 100.0)]
+    assert not compare_means(means(before, sizes), means(after, np.full(200, 100.0)), 0.05).changed.any()
+    assert compare_means(means(before[1:], sizes[1:]), means(after + 2, np.full(200, 100.0)), 0.05).changed.all()
+
+
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (lambda rng, n: rng.poisson(1.5, n), 0.05),  # 50 rows of a class of 3 %
+        (lambda rng, n: rng.exponential(size=n), 0.05),
+        (lambda rng, n: rng.lognormal(0, 1.34, (n, 50)).mean(axis=1), 0.1),  # .08 of 500; with Student's t alone .34
+    ],
+)
+def test_skewed_means_are_seldom_found_to_change(draw, most):
+    """30 periods against 60. The limits allow for two standard errors of 200 runs."""
+    rng = np.random.default_rng(4)
+    found = [compare_means(means(draw(rng, 60)), means(draw(rng, 30)), 0.05).changed[0] for _ in range(200)]
+    assert np.mean(found) <= most + 2 * np.sqrt(most * (1 - most) / 200)
+
+
+def test_the_output_is_named_if_there_are_several():
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=(20, 3, 3))
+    recent = values[:4].copy()
+    recent[:, 2, 1] += 5
+    found = compare_means(PeriodMeans(np.ones(20), values), PeriodMeans(np.ones(4), recent), 0.05)
+    mean = found.of(2, list("abcd"), ["class low", "class middle", "class top"])
+    assert (mean.name, mean.changed) == ("mean residual of class middle", True)
+    assert compare_means(means(range(9)), means([99.0]), 0.05).of(2, "a", ["prediction"]).output is None
 
 
 def test_periods_of_few_rows_may_deviate_more():
