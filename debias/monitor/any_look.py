@@ -401,4 +401,10 @@ def too_few(evidence: Evidence, k: int) -> str:
             return f"{weeks}, and it has {counted(n_weeks, 'complete week')} of {IN_A_WEEK} periods or more: {needed}"
         if not evidence.n_later_weeks:
             return f"{weeks}, and none after the reference is complete so far"
+    if evidence.has_outliers[k]:
+        return (
+            "few periods of the reference lie far from the others, so that it does not show how far periods may lie by "
+            "chance. Compare a planned number of times (looks=365), add weeks in place of days, or choose a reference "
+            "without these periods if something was wrong in them"
+        )
     return "it is the same in all periods of the reference"

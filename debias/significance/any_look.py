@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.any_look import Starts
-from debias.significance.period_means import effective_periods
+from debias.significance.period_means import effective_periods, excess_kurtosis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,9 @@ MEMORY = 0.1
 """Periods have a memory if the correlation of each with the next one is larger in the reference."""
 IN_A_WEEK = 4
 """Weeks of fewer periods do not join enough of them to lose a memory: such means are not judged."""
+HEAVY = 3.0
+"""Excess kurtosis of the double exponential distribution. Of losses with heavier tails, a rise was found in .24 of 100
+streams of 1,000 days, though nothing changed."""
 LEVEL, TARGET = 0.05 / 10 / (STARTS + 1), 30
 """The prior makes the difference that is found at this level after so many periods as small as it can be."""
 ROUNDING = 1e-9
@@ -74,6 +77,8 @@ class Evidence:
         One for each mean; None if it is not judged.
     of_weeks : array of bool of shape (n_values,)
         Whether its units are weeks.
+    has_outliers : array of bool of shape (n_values,)
+        Whether few units of the reference lie far from the others.
     n_units : tuple of int
         Number of periods of the reference, and of its complete weeks.
     n_later_weeks : int
@@ -82,6 +87,7 @@ class Evidence:
 
     starts: Sequence[Starts | None]
     of_weeks: NDArray[np.bool_]
+    has_outliers: NDArray[np.bool_]
     n_units: tuple[int, int]
     n_later_weeks: int
 
@@ -131,8 +137,9 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     Notes
     -----
     The variance of a unit is taken to be larger by the factor size / weight if its weight is below `size`, the mean of
-    the reference. Units of more rows are not taken to vary less: what their rows share does not average out. A mean is
-    not judged if the reference has fewer than 8 units, or does not vary.
+    the reference. Units of more rows are not taken to vary less: what their rows share does not average out. Heavy
+    tails of the reference count as fewer units. A mean is not judged if the reference has fewer than 8 units, does not
+    vary, or has tails as heavy as those of a double exponential distribution: it does not show then how far units lie.
 
     Examples
     --------
@@ -153,10 +160,12 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     of_periods = _Units.of(before, after, TARGET)
     of_weeks = _Units.of(weeks, later_weeks, max(TARGET / usual, 1.0)) if weekly.any() else None
     starts: list[Starts | None] = []
+    has_outliers = np.zeros(weekly.size, dtype=bool)
     for k, is_weekly in enumerate(weekly):
         units = of_weeks if is_weekly else of_periods
         starts.append(None if units is None else units.starts(k, after.week, names))
-    return Evidence(starts, weekly, (len(before.weight), len(weeks.weight)), len(later_weeks.weight))
+        has_outliers[k] = units is not None and units.has_outliers[k]
+    return Evidence(starts, weekly, has_outliers, (len(before.weight), len(weeks.weight)), len(later_weeks.weight))
 
 
 def memory_of(values: Array) -> Array:
@@ -222,6 +231,7 @@ class _Units:
     freedom: Array
     """Shape (n_starts, n_values), as `difference` and `squares`."""
     prior: float
+    has_outliers: NDArray[np.bool_]
 
     @classmethod
     def of(cls, before: PeriodValues, after: PeriodValues, target: float) -> _Units | None:
@@ -250,14 +260,15 @@ class _Units:
             np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
             n_before + (len(of_after) - first - 2.0)[:, None],
             prior_of(1 / of_before.sum(), target),
+            excess_kurtosis(apart_before) > HEAVY,
         )
 
     def starts(self, k: int, week: Integers, names: Sequence[str]) -> Starts | None:
-        """Return the evidence about one mean; None if it does not vary in the reference.
+        """Return the evidence about one mean; None if it does not vary in the reference, or has outliers.
 
         `week` and `names` are of the periods after the reference.
         """
-        if not self.varies[k]:
+        if not self.varies[k] or self.has_outliers[k]:
             return None
         # A start in a week without units has the same units as the next start with some, and a larger share.
         earliest = np.concatenate([[0], self.week[:-1] + 1])

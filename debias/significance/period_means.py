@@ -227,11 +227,17 @@ def effective_periods(deviation: Array) -> Array:
     deviation : array of shape (n_periods, ...)
         Of means of periods from their centre.
     """
-    n, second = len(deviation), (deviation**2).mean(axis=0)
-    unit = np.sqrt(np.where(second > 0, second, 1.0))
-    excess = np.where(second > 0, ((deviation / unit) ** 4).mean(axis=0) - 3, 0.0)
-    number: Array = np.maximum(n / np.clip(1 + OF_TAILS * excess, 1.0, n), 2.0)
+    n = len(deviation)
+    number: Array = np.maximum(n / np.clip(1 + OF_TAILS * excess_kurtosis(deviation), 1.0, n), 2.0)
     return number
+
+
+def excess_kurtosis(deviation: Array) -> Array:
+    """Return the excess kurtosis over the first axis of deviations from a centre; 0 where nothing varies."""
+    second = (deviation**2).mean(axis=0)
+    unit = np.sqrt(np.where(second > 0, second, 1.0))
+    excess: Array = np.where(second > 0, ((deviation / unit) ** 4).mean(axis=0) - 3, 0.0)
+    return excess
 
 
 def names_of_outputs(ensemble: TreeEnsemble | None, n_outputs: int) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from debias_bench.loss_changes import ALPHA, BINS, LARGE_INDEX, N_TRAINING_ROWS,
 from debias_bench.significance_settings import seed_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -35,7 +37,12 @@ CHART_LIMIT = 3.0
 """Standard errors of a control chart."""
 
 
-def trained(setting: Setting, model: str, rng: np.random.Generator) -> PeriodSums:
+def trained(
+    setting: Setting,
+    model: str,
+    rng: np.random.Generator,
+    response: Callable[[np.random.Generator, Array, str], Array] = response,
+) -> PeriodSums:
     """Return sums over no rows of a model that was trained on rows before any fault."""
     _, X = drawn(setting, rng, N_TRAINING_ROWS, 0, False)
     return PeriodSums(fitted(model, X, response(rng, X, model), seed_of(rng)), kept_rows=50)

@@ -91,6 +91,10 @@ class Calm:
         Share of the usual number of models.
     checked : int
         Number of the streams of a model that the full check looks at, which is what takes the time.
+    level : float
+        Added to half of the log odds of a class.
+    skewed : bool
+        Whether the response is the exponential of .6 times what it is otherwise: skewed, with a long tail.
     """
 
     words: str
@@ -98,22 +102,35 @@ class Calm:
     weekend: float = 0.0
     share: float = 1.0
     checked: int = 8
+    level: float = 0.0
+    skewed: bool = False
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models of the streams in turn: classes have no noise that could be larger on weekends."""
-        return ("XGBoost",) if self.weekend else ("XGBoost", "XGBoost, classes")
+        if self.level:
+            return ("XGBoost, classes",)
+        return ("XGBoost",) if self.weekend or self.skewed else ("XGBoost", "XGBoost, classes")
+
+    def response(self, rng: np.random.Generator, X: Array, model: str) -> Array:
+        """Return the responses of rows."""
+        y = response(rng, X, model, level=self.level)
+        return np.exp(0.6 * y) if self.skewed else y
 
 
 def _wave(days: float) -> Callable[[Array], tuple[Any, Any]]:
     return lambda day: (0.0, 0.7 * np.sin(2 * np.pi * day / days))
 
 
+RARE = -3.0
+"""A class has about 3 % of the rows then."""
 CALM = {
     "nothing": Calm("nothing changes", checked=BATCH),
     "month": Calm("a season of x1 of 30 days, by .7", _wave(30), share=1 / 3),
     "year": Calm("a season of x1 of 365 days, by .7", _wave(365)),
     "drift": Calm("the means of x0 and x1 rise by .5 in 1,000 days", lambda day: (day / 2000, day / 2000)),
+    "rare": Calm("nothing changes, a class of 3 %", share=1 / 2, level=RARE),
+    "skewed": Calm("nothing changes, a lognormal response", share=1 / 2, skewed=True),
     "weekend 1": Calm("weekends differ by 1 standard deviation", weekend=1.0, share=1 / 3),
     "weekend 2": Calm("weekends differ by 2 standard deviations", weekend=2.0, share=1 / 3),
 }
@@ -130,12 +147,12 @@ def recorded_days(kind: str, number: int) -> Stream:
     setting = CALM[kind]
     model = setting.models[number % len(setting.models)]
     rng = np.random.default_rng([*f"calm {kind}".encode(), number])
-    empty = trained(QUIET, model, rng)
+    empty = trained(QUIET, model, rng, setting.response)
     position = np.repeat(np.arange(REFERENCE + N_DAYS), RECORDED)
     X = drawn(QUIET, rng, position.size * N_ROWS, 0, False)[0].reshape(position.size, N_ROWS, -1)
     for column, shift in enumerate(setting.shift(position.astype(float))):
         X[..., column] += np.broadcast_to(shift, position.size)[:, None]
-    y = response(rng, X.reshape(-1, X.shape[-1]), model).reshape(position.size, N_ROWS)
+    y = setting.response(rng, X.reshape(-1, X.shape[-1]), model).reshape(position.size, N_ROWS)
     if setting.weekend:
         # A day's mean of squared normal errors of variance 1 has the standard deviation sqrt(2 / N_ROWS).
         larger = setting.weekend * np.sqrt(2 / N_ROWS)
