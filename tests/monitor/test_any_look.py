@@ -351,6 +351,10 @@ def test_why_a_mean_is_not_judged():
     so_far = "periods of the reference depend on those before them, so that weeks are compared, and none after the "
     assert reasons(60, 6, longer) == [f"{so_far}reference is complete so far"]
     assert reasons(60, 7, longer) == [None]
+    outlier = np.tile([0.0, 1.0], 20)[:, None]
+    outlier[11] = 9.0
+    (told,) = reasons(40, values=outlier)
+    assert told.startswith("few periods of the reference lie far from the others")
 
 
 @pytest.mark.thorough

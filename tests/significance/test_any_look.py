@@ -108,6 +108,30 @@ def test_the_p_value_is_the_smallest_over_all_starts(upward):
     assert 0.5 < since[1] < 2
 
 
+def test_means_with_outliers_in_the_reference_are_not_judged():
+    """Also of another kind: a double exponential distribution is the heaviest that is judged."""
+    values = without_memory()
+    values[30, 0] += 9.0
+    found = evidence_of(*split(values))
+    assert [starts is None for starts in found.starts] == found.has_outliers.tolist() == [True, False, False]
+    p, since, names = found.p_values(True)
+    assert np.isnan([p[0], since[0]]).all()
+    assert names[0] == ""
+
+
+@pytest.mark.slow
+def test_a_rise_of_skewed_means_is_seldom_found_at_any_look():
+    """Days of 60 rows of a lognormal loss: 300 looks at each of 100 series in which nothing changes."""
+    rng, ever, judged = np.random.default_rng(9), [], []
+    for _ in range(100):
+        values = rng.lognormal(0, 1.5, (360, 60)).mean(axis=1)[:, None]
+        found = [evidence_of(*split(values[: 61 + n])) for n in range(0, 300, 5)]
+        judged.append(found[0].starts[0] is not None)
+        ever.append(any(each.p_values(True)[0][0] <= 0.05 for each in found))
+    assert 0 < np.mean(judged) < 1
+    assert np.mean(ever) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+
+
 def test_weeks_are_the_same_test_of_weekly_means():
     """In a column with memory, weeks are compared as if each were one period; the last one only when it is complete."""
     values = days(0, 130, 1, memory=0.9)
