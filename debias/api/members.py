@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias.api.prepared import PreparedRows
 from debias.hooks.contracts import TreeScorer
 from debias.models.wrappers import MOST_NAMED, names_of
@@ -57,6 +59,13 @@ def joint_evidence(prepared: Sequence[Prepared], scores: Scores, scorer: Scorer)
             f"batches. Pass them, or a sample of them, in memory, or audit {how}"
         )
     in_memory: list[Any] = list(used)
+    if scores.rows == RowsKind.OOB and any(
+        not np.array_equal(each.rows.paths.order, in_memory[0].rows.paths.order) for each in in_memory
+    ):
+        return (
+            f"some rows had no weight in the training of some models inside this {kind}, and others in that of others. "
+            f"Audit {how}"
+        )
     of_members = [each.evidence(each.node_weight(scorer)) for each in in_memory]
     rows = [MemberRows(each.rows, each.grouping.index, each.member.weight) for each in in_memory]
     return EvidenceOfMembers(rows, of_members, replace(in_memory[0].grouping, names=scores.feature_names))

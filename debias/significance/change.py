@@ -372,6 +372,7 @@ def compare_windows(
         overlap=found.overlap,
         warnings=(
             *_warnings(windows, errors, found, little, alike, grouping.names, looks),
+            *means.warnings,
             *(() if loss is None else (*few_periods_count((windows[0].losses, windows[1].losses)), *loss.warnings)),
         ),
     )

@@ -8,8 +8,8 @@ the mean of its window as the periods of the reference window do, and more if it
 
 Means of few rows of a skewed response are skewed, as those of a rare class or of claims are, and the largest of many is
 then far from what it would be if they were normal. So each p-value is the larger of two, of Student's t distribution
-and of Pearson's distribution of type III with the skewness of the statistic. The skewness and the tails of a period are
-those of the periods of the reference.
+and of Pearson's distribution of type III with the skewness of the statistic. The skewness of a period is that of the
+periods of the reference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROUNDING = 1e-9
 """Deviations that are smaller, relative to the largest mean, are rounding errors."""
 OF_SKEWNESS, OF_TAILS = 1.5, 2.0
 """Some dozen values seldom have one from the long tail of their distribution, so their skewness and excess kurtosis are
-smaller than those of it. They are multiplied by these numbers."""
+smaller than those of it. They are multiplied by these numbers: the kurtosis for :func:`effective_periods`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,8 @@ class MeansComparison:
     output : tuple of int
         The output that the numbers are of.
     n_outputs : int
+    has_outliers : array of bool of shape (3,)
+        Whether few periods of the reference lie far from the others, so that only larger changes are found.
     """
 
     before: Array
@@ -89,6 +91,18 @@ class MeansComparison:
     alone: NDArray[np.bool_]
     output: tuple[int, ...]
     n_outputs: int
+    has_outliers: NDArray[np.bool_]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know where no change of the mean residual was found."""
+        k = OF.index("residual")
+        if not self.has_outliers[k] or self.changed[k]:
+            return ()
+        return (
+            "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it "
+            "are found. If something was wrong in these periods, choose a reference without them",
+        )
 
     def of(self, k: int, times: Sequence[str], names: Sequence[str]) -> MeanOfPeriods:
         """Return what was found of one of OF.
@@ -150,6 +164,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         (p_value <= level) & (of_window > level),
         tuple(output.tolist()),
         centre.shape[1],
+        (excess_kurtosis(before.mean - centre) > HEAVY)[at, output],
     )
 
 
@@ -175,7 +190,6 @@ class _Reference:
         second = np.where(varies, second, 1.0)
         unbiased = np.sqrt(self._n * (self._n - 1)) / (self._n - 2)
         self._skewness = np.where(varies, OF_SKEWNESS * unbiased * third / second**1.5, 0.0)
-        self._freedom = effective_periods(values) - 1
 
     def p_values(self, apart: Array, share: Array, weight: Array) -> Array:
         """Return two-sided p-values, shape (3, n_outputs), of the mean of some periods less the centre.
@@ -194,12 +208,12 @@ class _Reference:
         # Cumulants of a sum of independent periods. That of order k of a mean of n rows goes with n^(1 - k).
         variance = (share**2 * rows).sum() + (self._share**2 * self._rows).sum()
         third = (share**3 * rows**2).sum() - (self._share**3 * self._rows**2).sum()
-        t = apart / np.sqrt(self._squares * variance)
+        t = apart / np.sqrt(np.maximum(self._squares * variance, np.finfo(float).tiny))
         skewness = np.maximum(np.sign(t) * self._skewness * third / variance**1.5, 0.0)
         shape = 4 / np.maximum(skewness, NOT_SKEWED) ** 2
         z = -ndtri(stdtr(self._n - 1, -np.abs(t)))
         tail = np.where(skewness > NOT_SKEWED, gammaincc(shape, shape + np.minimum(z, FAR) * np.sqrt(shape)), 0.0)
-        p_value: Array = np.minimum(2 * np.maximum(stdtr(self._freedom, -np.abs(t)), tail), 1.0)
+        p_value: Array = np.minimum(2 * np.maximum(stdtr(self._n - 1, -np.abs(t)), tail), 1.0)
         return p_value
 
     def _of_rows(self, weight: Array) -> Array:
@@ -211,6 +225,8 @@ class _Reference:
         return rows
 
 
+HEAVY = 3.0
+"""Excess kurtosis of the double exponential distribution. A reference with heavier tails has outliers."""
 NOT_SKEWED = 1e-3
 """Pearson's distribution with a smaller skewness is normal."""
 FAR = 1e100

@@ -57,8 +57,6 @@ def by_definition(before, of_before, after, of_after):
     apart = (before - share @ before) / np.sqrt(r_before)
     spread, skewness = np.sqrt((apart**2).sum() / (n - 1)), 1.5 * n**0.5 * (n - 1) ** 0.5 / (n - 2)
     skewness *= (apart**3).mean() / (apart**2).mean() ** 1.5
-    excess = 2 * ((apart**4).mean() / (apart**2).mean() ** 2 - 3)
-    freedom = max(n / min(max(1 + excess, 1), n), 2) - 1
     parts = [(np.array([1.0]), slice(k, k + 1)) for k in range(m)] + [(of_after / of_after.sum(), slice(None))]
     found = []
     for shares, at in parts:
@@ -67,7 +65,7 @@ def by_definition(before, of_before, after, of_after):
         t = (shares @ after[at] - share @ before) / spread / np.sqrt(variance)
         z = norm.isf(student.sf(abs(t), n - 1))
         tilt = max(np.sign(t) * skewness * third / variance**1.5, 0)
-        found.append(2 * max(student.sf(abs(t), freedom), pearson3.sf(z, tilt) if tilt else 0))
+        found.append(2 * max(student.sf(abs(t), n - 1), pearson3.sf(z, tilt) if tilt else 0))
     return np.array(found)
 
 
@@ -99,7 +97,8 @@ def test_one_period_of_very_many_rows_is_not_the_measure_of_the_others():
     before, after = rng.normal(size=60), rng.normal(size=200)
     before[0] = 2.0
     sizes = np.r_[1e5, np.full(59, 100.0)]
-    assert not compare_means(means(before, sizes), means(after, np.full(200, 100.0)), 0.05).changed.any()
+    found = compare_means(means(before, sizes), means(after, np.full(200, 100.0)), 0.05)
+    assert not found.changed.any()
     assert compare_means(means(before[1:], sizes[1:]), means(after + 2, np.full(200, 100.0)), 0.05).changed.all()
 
 
@@ -158,3 +157,20 @@ def test_rounding_errors_of_sums_are_no_change_of_a_mean():
     assert (found.before.tolist(), found.after.tolist()) == ([0.0] * 3, [0.0] * 3)
     small = compare_means(means(balanced), means([1e-6]), 0.05)
     assert small.after.tolist() == [1e-6] * 3  # a small mean stays
+
+
+def test_outliers_in_the_reference_are_told_where_nothing_was_found():
+    rng = np.random.default_rng(7)
+    before, after = rng.normal(size=30), rng.normal(size=7)
+    assert compare_means(means(before), means(after), 0.05).warnings == ()
+    before[3] = 20.0
+    (told,) = compare_means(means(before), means(after + 2), 0.05).warnings
+    assert "only larger changes of it are found" in told
+    found = compare_means(means(before), means(after + 20), 0.05)
+    assert (found.changed.all(), found.warnings) == (True, ())
+
+
+def test_a_reference_of_zeros_is_left_by_any_other_mean():
+    found = compare_means(means(np.zeros(10)), means([0.0, 0.0, 0.5]), 0.05)
+    assert found.changed.all()
+    assert not compare_means(means(np.zeros(10)), means(np.zeros(3)), 0.05).changed.any()
