@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from debias.results.changes import Changes
     from debias.results.fleet import Findings
     from debias.results.loss_change import LossChange
+    from debias.trees.ensemble import TreeEnsemble
 
     Integers = NDArray[np.int64]
 
@@ -162,6 +163,7 @@ def comparison_at_any_look(
     *,
     alpha: float,
     least: float,
+    ensemble: TreeEnsemble | None = None,
 ) -> Changes:
     """Return what changed after a reference that stays, with p-values that hold at any look.
 
@@ -169,7 +171,7 @@ def comparison_at_any_look(
     ----------
     records : Records
     series : Series
-    recent, reference, alpha, least
+    recent, reference, alpha, least, ensemble
         As for :func:`debias.monitor.comparing.comparison_of`. A reference that moves along with time is refused.
 
     Raises
@@ -180,7 +182,7 @@ def comparison_at_any_look(
         `alpha` or `least` is out of range.
     """
     check_settings(alpha, least, 1)
-    stored, read = StoredPeriods(records, series), Summaries(records, series)
+    stored, read = StoredPeriods(records, series), Summaries(records, series, ensemble)
     windows = Windows.of(stored.periods, recent, reference)
     plain = Comparison(stored, reference, {}).between(
         windows.before, windows.recent, {"alpha": alpha, "least": least, "looks": 1}
@@ -384,7 +386,7 @@ def _means_at_any_look(
         before, recent = map(float, without_rounding(centre, last, largest))
         start = since[k * n_outputs + output] or None
         name = time_text(read.periods[windows.recent[most]].moment)
-        called = names_of_outputs(None, n_outputs)[output] if n_outputs > 1 else None
+        called = names_of_outputs(read.own, n_outputs)[output] if n_outputs > 1 else None
         found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start, output=called))
     return tuple(found)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from debias.monitor.summaries import PeriodSummary
     from debias.results.loss_change import LossChange
     from debias.significance.loss_change import PeriodLosses
+    from debias.trees.ensemble import TreeEnsemble
 
 RESIDUAL = OF.index("residual")
 
@@ -40,9 +41,12 @@ class Summaries:
     ----------
     records : Records
     series : Series
+    own : TreeEnsemble, optional
+        The trees of the model itself, which know its classes.
     """
 
-    def __init__(self, records: Records, series: Series) -> None:
+    def __init__(self, records: Records, series: Series, own: TreeEnsemble | None = None) -> None:
+        self.own = own
         trees = records.trees(series)
         ensemble = trees.ensemble
         self.label, self.model = series.label, ensemble.source
@@ -86,7 +90,7 @@ class Summaries:
             residual=means.of(
                 RESIDUAL,
                 [time_text(self.periods[at].moment) for at in after],
-                names_of_outputs(None, means.n_outputs),
+                names_of_outputs(self.own, means.n_outputs),
             ),
             unseen=(windows[0].unseen, windows[1].unseen),
             repeated=(windows[0].repeated, windows[1].repeated),

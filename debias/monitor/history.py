@@ -688,9 +688,11 @@ class History:
                     f"there is no period with responses of {chosen.label!r} in {self.path}. {ADD_RESPONSES}"
                 )
             settings: dict[str, Any] = {"alpha": error_rate, "least": least, "looks": looks}
-            if isinstance(looks, str) and looks == ANY:
-                return comparison_at_any_look(records, chosen, recent, reference, alpha=error_rate, least=least)
             own = None if self._own is None or self._own.digest != chosen.digest else self._own.ensemble
+            if isinstance(looks, str) and looks == ANY:
+                return comparison_at_any_look(
+                    records, chosen, recent, reference, alpha=error_rate, least=least, ensemble=own
+                )
             return comparison_of(records, chosen, recent, reference, ensemble=own, **settings)
 
     def check(
