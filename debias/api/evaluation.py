@@ -197,7 +197,9 @@ def _n_rows(members: list[Member], scores: list[Scores]) -> int | None:
     of_folds = [member.positions for member in members if member.positions is not None]
     if len(of_folds) == len(members):
         return int(np.unique(np.concatenate(of_folds)).size)
-    return next(part.n_rows for member, part in zip(members, scores, strict=True) if member.positions is None)
+    # Out of bag each member has rows of its own: at least as many as the most of a member are scored together.
+    known = [part.n_rows for member, part in zip(members, scores, strict=True) if member.positions is None]
+    return None if None in known else max(n for n in known if n is not None)
 
 
 def _needs_no_rows(scorer: Scorer, request: Request) -> bool:

@@ -32,7 +32,7 @@ from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
-from debias.significance.period_means import OF, names_of_outputs, without_rounding
+from debias.significance.period_means import OF, OUTLIERS, names_of_outputs, without_rounding
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def comparison_at_any_look(
         return with_newer(replace(plain, not_compared_because=nothing_later(windows, stored.periods)), records, series)
     judged = Judged.of(read, windows, plain.loss, plain.no_loss_because, alpha)
     n_features = len(plain.feature_names)
-    of_one_look = (ONE_LOOK, *(() if plain.loss is None else plain.loss.warnings))
+    of_one_look = (ONE_LOOK, OUTLIERS, *(() if plain.loss is None else plain.loss.warnings))
     not_held = {name: np.full(n_features, np.nan) for name in NOT_HELD}
     flags = {name: np.zeros(n_features, dtype=bool) for name in FLAGS_NOT_HELD}
     found = replace(
@@ -306,11 +306,11 @@ class Judged:
         ]
         means = _means_at_any_look(read, windows, evidence, alpha)
         n_outputs = len(evidence.starts) // len(OF)
-        warnings += [
-            f"{not_judged_mean(mean.of)}{too_few(evidence, k * n_outputs)}"
-            for k, mean in enumerate(means)
-            if np.isnan(mean.p_value)
-        ]
+        for k, mean in enumerate(means):
+            if np.isnan(mean.p_value):
+                first = evidence.starts.index(None, k * n_outputs)  # its own is the first that is not judged
+                of_which = "" if mean.output is None else f"of {escaped(mean.output)}, "
+                warnings.append(f"{not_judged_mean(mean.of)}{of_which}{too_few(evidence, first)}")
         n_starts = int(np.unique(windows.weeks[1]).size)
         about = AnyLook(names[0], names[-1], len(names), n_starts, tuple(of_weeks))
         of_loss = () if loss is None else loss.warnings
@@ -380,6 +380,8 @@ def _means_at_any_look(
         own = p_value[k * n_outputs : (k + 1) * n_outputs]
         output = int(np.argmin(np.where(np.isnan(own), np.inf, own)))
         p = float(np.minimum(own[output] * n_outputs, 1.0))
+        if p > alpha and np.isnan(own).any():  # of what is not judged nobody knows whether it changed
+            output, p = int(np.flatnonzero(np.isnan(own))[0]), np.nan
         centre, last = (np.average(mean[:, k, output], weights=weight) for mean, weight in means)
         most = int(np.argmax(np.abs(means[1][0][:, k, output] - centre)))
         largest = np.maximum(*(np.abs(mean[:, :, output]).max() for mean, _ in means))

@@ -55,7 +55,7 @@ class MeanOfPeriods:
     most_mean : float or None
         Mean of the period `most`. None in results that an earlier version of debias stored, and with ``looks="any"``.
     alone : bool
-        Whether only single periods show the change: the mean of the whole window is not beyond chance.
+        Whether `p_value` is that of the period `most`: the mean of the whole window is not beyond chance.
     output : str or None
         The class, or the response, that the numbers are of; None if there is one.
     """
@@ -78,7 +78,7 @@ class MeanOfPeriods:
 
     @property
     def in_words(self) -> str:
-        """The numbers that were compared: of both windows, or of the period that shows the change alone."""
+        """The numbers that `p_value` is of: both windows, or the reference and a single period."""
         if not self.alone or self.most_mean is None:
             before, after = told_apart(self.before, self.after)
             return f"{before} before, {after} recently"
@@ -99,7 +99,7 @@ class MeanOfPeriods:
 
 
 def not_judged_mean(of: str) -> str:
-    """Return how a warning begins that says why the mean of something is not judged at any look."""
+    """Return how a warning begins that says why the mean of something is not judged."""
     return f"the mean {of} is not judged: "
 
 

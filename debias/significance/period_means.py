@@ -10,6 +10,9 @@ Means of few rows of a skewed response are skewed, as those of a rare class or o
 then far from what it would be if they were normal. So each p-value is the larger of two, of Student's t distribution
 and of Pearson's distribution of type III with the skewness of the statistic. The skewness of a period is that of the
 periods of the reference.
+
+One odd day in the reference makes all of this blind. So the ranks of the periods of both windows are compared too: if
+every recent day lies above the usual ones, that is no chance, whatever the distribution is.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.results.windows import MeanOfPeriods
+from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.trees.ensemble import numbered_outputs
 
 if TYPE_CHECKING:
@@ -66,20 +69,23 @@ class MeansComparison:
     before, after : array of shape (3,)
         Means of the output whose mean changed with the smallest p-value.
     p_value : array of shape (3,)
-        Of the window and of each of its periods alone, with Bonferroni's bound over these and over outputs. NaN if the
-        reference window has fewer than 8 periods.
+        Of the window, of the ranks of its periods, and of each of them alone, with Bonferroni's bound over these and
+        over outputs. NaN if the reference window has fewer than 8 periods.
     changed : array of bool of shape (3,)
     most : tuple of int
         Position, in the recent window, of the period that deviates most.
     most_mean : array of shape (3,)
         Mean of that period.
     alone : array of bool of shape (3,)
-        Whether only single periods show the change, and the window as a whole does not.
+        Whether the p-value is that of a single period, and the window as a whole shows no change.
     output : tuple of int
         The output that the numbers are of.
     n_outputs : int
     has_outliers : array of bool of shape (3,)
         Whether few periods of the reference lie far from the others, so that only larger changes are found.
+    is_constant : bool
+        Whether an output of the response is the same in all periods of the reference: it is not judged, nor is its
+        residual.
     """
 
     before: Array
@@ -92,17 +98,17 @@ class MeansComparison:
     output: tuple[int, ...]
     n_outputs: int
     has_outliers: NDArray[np.bool_]
+    is_constant: bool
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know where no change of the mean residual was found."""
         k = OF.index("residual")
+        if self.is_constant and np.isnan(self.p_value[k]):
+            return (f"{not_judged_mean(OF[k])}{CONSTANT}",)
         if not self.has_outliers[k] or self.changed[k]:
             return ()
-        return (
-            "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it "
-            "are found. If something was wrong in these periods, choose a reference without them",
-        )
+        return (OUTLIERS,)
 
     def of(self, k: int, times: Sequence[str], names: Sequence[str]) -> MeanOfPeriods:
         """Return what was found of one of OF.
@@ -147,10 +153,16 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         for k, weight in enumerate(after.weight):
             p_one[k] = known.p_values(deviation[k], np.ones(1), np.array([weight]))
         p_one[-1] = known.p_values(recent - centre, after.weight / after.weight.sum(), after.weight)
+        p_one[-1] = np.minimum(2 * np.minimum(p_one[-1], _p_of_ranks(before, after)), 1.0)
         p_each = np.minimum(p_one * (n_after + 1) * centre.shape[1], 1.0)
         far = -p_one[:-1]
+        # Of a response without variation, such as a class without rows, nobody knows how much its means vary.
+        p_each[:, :: len(OF) - 1, constant_response(before)] = np.nan
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
+    # Of an output that is not judged nobody knows whether it changed.
+    unknown = np.isnan(smallest).any(axis=1) & ~(smallest.min(axis=1, where=~np.isnan(smallest), initial=2.0) <= level)
+    output = np.where(unknown, np.isnan(smallest).argmax(axis=1), output)
     at = np.arange(len(OF))
     p_value, of_window = smallest[at, output], p_each[-1, at, output]
     largest = np.maximum(*(np.abs(each.mean).max(axis=(0, 1)) for each in (before, after)))
@@ -161,11 +173,34 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         p_value <= level,
         tuple(most),
         after.mean[most, at, output],
-        (p_value <= level) & (of_window > level),
+        (of_window > p_value) & (of_window > level),
         tuple(output.tolist()),
         centre.shape[1],
         (excess_kurtosis(before.mean - centre) > HEAVY)[at, output],
+        bool(constant_response(before).any()) and before.weight.size >= ENOUGH_PERIODS,
     )
+
+
+def constant_response(periods: PeriodMeans) -> NDArray[np.bool_]:
+    """Return whether each output of the response has the same mean in all periods, up to rounding."""
+    response = periods.mean[:, OF.index("response")]
+    is_constant: NDArray[np.bool_] = np.ptp(response, axis=0) <= ROUNDING * np.abs(response).max(axis=0)
+    return is_constant
+
+
+def _p_of_ranks(before: PeriodMeans, after: PeriodMeans) -> Array:
+    """Return p-values of the test of Mann and Whitney, shape (3, n_outputs); 1 if periods are of other sizes.
+
+    Means of fewer rows of a skewed response have another median.
+    """
+    from scipy.stats import mannwhitneyu
+
+    sizes = [float(np.median(each.weight)) for each in (before, after)]
+    if max(sizes) > ALIKE * min(sizes):
+        return np.ones(before.mean.shape[1:])
+    with np.errstate(divide="ignore", invalid="ignore"):  # where all periods are equal
+        p_value = mannwhitneyu(before.mean, after.mean, method="asymptotic").pvalue
+    return np.where(np.isnan(p_value), 1.0, p_value)
 
 
 class _Reference:
@@ -182,9 +217,9 @@ class _Reference:
         # The usual number of rows: one period of very many rows is not the measure of the others.
         self._size, self._n = float(np.median(before.weight)), before.weight.size
         self._share, self._rows = before.weight / before.weight.sum(), self._of_rows(before.weight)
-        unit = np.maximum(np.abs(before.mean).max(), np.finfo(float).tiny)
-        values = (before.mean - centre) / unit / np.sqrt(self._rows)[:, None, None]
-        self._squares = unit**2 * np.maximum((values**2).sum(axis=0) / (self._n - 1), ROUNDING**2)
+        self._unit = np.maximum(np.abs(before.mean).max(), np.finfo(float).tiny)  # squares stay within floats
+        values = (before.mean - centre) / self._unit / np.sqrt(self._rows)[:, None, None]
+        self._squares = np.maximum((values**2).sum(axis=0) / (self._n - 1), ROUNDING**2)
         second, third = ((values**k).mean(axis=0) for k in (2, 3))
         varies = second > ROUNDING**2
         second = np.where(varies, second, 1.0)
@@ -208,7 +243,7 @@ class _Reference:
         # Cumulants of a sum of independent periods. That of order k of a mean of n rows goes with n^(1 - k).
         variance = (share**2 * rows).sum() + (self._share**2 * self._rows).sum()
         third = (share**3 * rows**2).sum() - (self._share**3 * self._rows**2).sum()
-        t = apart / np.sqrt(np.maximum(self._squares * variance, np.finfo(float).tiny))
+        t = np.clip(apart / self._unit, -FAR, FAR) / np.sqrt(self._squares * variance)
         skewness = np.maximum(np.sign(t) * self._skewness * third / variance**1.5, 0.0)
         shape = 4 / np.maximum(skewness, NOT_SKEWED) ** 2
         z = -ndtri(stdtr(self._n - 1, -np.abs(t)))
@@ -225,6 +260,16 @@ class _Reference:
         return rows
 
 
+ALIKE = 1.5
+"""Periods are of other sizes if the usual one of a window has more than so many times the rows of the other's."""
+CONSTANT = (
+    "the response is the same in all periods of the reference, so it does not show how much means vary. Choose a "
+    "reference in which it varies"
+)
+OUTLIERS = (
+    "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it are "
+    "found. If something was wrong in these periods, choose a reference without them"
+)
 HEAVY = 3.0
 """Excess kurtosis of the double exponential distribution. A reference with heavier tails has outliers."""
 NOT_SKEWED = 1e-3
@@ -250,9 +295,11 @@ def effective_periods(deviation: Array) -> Array:
 
 def excess_kurtosis(deviation: Array) -> Array:
     """Return the excess kurtosis over the first axis of deviations from a centre; 0 where nothing varies."""
-    second = (deviation**2).mean(axis=0)
-    unit = np.sqrt(np.where(second > 0, second, 1.0))
-    excess: Array = np.where(second > 0, ((deviation / unit) ** 4).mean(axis=0) - 3, 0.0)
+    largest = np.abs(deviation).max(axis=0)
+    values = deviation / np.where(largest > 0, largest, 1.0)  # fourth powers stay within floats
+    second = (values**2).mean(axis=0)
+    fourth = (values**4).mean(axis=0)
+    excess: Array = np.where(largest > 0, fourth / np.where(largest > 0, second, 1.0) ** 2 - 3, 0.0)
     return excess
 
 

@@ -92,14 +92,16 @@ def why_no_residuals(evidence: Evidence) -> str | None:
         return "linear effects are tested"
     if evidence.weights_splits:
         return "the score weights the splits"
+    n_outside = []
     for member in evidence.members:
         if member.rows.ensemble.objective.compares_rows:
             return "the gradient of a row depends on other rows"
         codes = class_codes(member.rows.ensemble, member.rows.response)
         if codes is not None:
-            n_outside = int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0))
-            if n_outside < FEWEST_OF_CLASS:
-                return FEW_OF_CLASS
+            n_outside.append(int((rows.weight > 0).sum() - np.bincount(codes[rows.weight > 0]).max(initial=0)))
+    # Of members with responses of their own, such as each class against the others, one may have few.
+    if n_outside and max(n_outside) < FEWEST_OF_CLASS:
+        return FEW_OF_CLASS
     n_used = used_features(evidence.members).size
     n_outputs = sum(member.rows.ensemble.n_outputs for member, *_ in by_response(evidence.members))
     if rows.n_rows * n_used * n_outputs > MOST_VALUES:

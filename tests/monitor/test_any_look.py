@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 from xgboost import XGBRegressor
 
 import debias
@@ -407,3 +408,30 @@ def test_of_histories_in_which_nothing_changes_few_are_ever_found(tmp_path):
     counts = {of: sum(of in alarms for alarms in found) for of in ("loss", "feature", "residual")}
     print(f"found falsely in 20 histories, each in 300 looks: {counts}")
     assert max(counts.values()) <= 3  # at a share of 5% each, 4 or more of 20 have a probability of 1.6%
+
+
+@pytest.mark.thorough
+def test_the_class_of_a_mean_is_named_at_any_look(tmp_path):
+    """A file that is read without its model has numbers in the place of names."""
+    rng = np.random.default_rng(3)
+
+    def of_day(moved):
+        X = rng.normal(size=(60, 2))
+        y = np.array(["low", "middle", "top"])[np.digitize(X[:, 0] + rng.normal(size=60), [-0.5, 0.5])]
+        return X, np.where((y == "low") & moved, "top", y)
+
+    model = GradientBoostingClassifier(n_estimators=5, random_state=0)
+    model.fit(*(np.concatenate(each) for each in zip(*(of_day(False) for _ in range(10)), strict=True)))
+    history = debias.History(model, tmp_path / "classes.history")
+    for number in range(40):
+        history.add(*of_day(number >= 25), at=number, rows="held-out")
+    named = {}
+    for opened in (history, debias.History.open(history.path)):
+        for looks in (1, "any"):
+            changes = opened.changes(10, "first 20", looks=looks)
+            (mean,) = (each for each in changes.means if each.of == "residual")
+            assert mean.changed
+            named.setdefault(opened is history, set()).add(mean.output)
+            assert f"The mean residual of {mean.output} changed" in changes.summary()[0]
+    assert named[True] <= {"class low", "class top"}
+    assert named[False] <= {"output 0", "output 2"}
