@@ -148,7 +148,7 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     >>> values = rng.normal(size=(100, 1)) + 2.0 * (days >= 80)[:, None]
     >>> before, after = (PeriodValues(values[at], np.ones(at.size), (at - at[0]) // 7) for at in (days[:60], days[60:]))
     >>> p_value, _, since = evidence_of(before, after, [str(day) for day in days[60:]]).p_values(upward=True)
-    >>> (p_value < 1e-6).tolist(), since
+    >>> (p_value < 1e-5).tolist(), since
     ([True], ['81'])
     """
     usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
