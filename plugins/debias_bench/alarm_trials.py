@@ -123,13 +123,13 @@ def _wave(days: float) -> Callable[[Array], tuple[Any, Any]]:
 
 
 RARE = -3.0
-"""A class has about 3 % of the rows then."""
+"""A class has about 5 % of the rows then."""
 CALM = {
     "nothing": Calm("nothing changes", checked=BATCH),
     "month": Calm("a season of x1 of 30 days, by .7", _wave(30), share=1 / 3),
     "year": Calm("a season of x1 of 365 days, by .7", _wave(365)),
     "drift": Calm("the means of x0 and x1 rise by .5 in 1,000 days", lambda day: (day / 2000, day / 2000)),
-    "rare": Calm("a class of 3 %", share=1 / 2, level=RARE),
+    "rare": Calm("a class of 5 %", share=1 / 2, level=RARE),
     "skewed": Calm("a lognormal response", share=1 / 2, skewed=True),
     "weekend 1": Calm("weekends differ by 1 standard deviation", weekend=1.0, share=1 / 3),
     "weekend 2": Calm("weekends differ by 2 standard deviations", weekend=2.0, share=1 / 3),
