@@ -32,7 +32,15 @@ from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
 from debias.significance.loss_change import mean_parts
-from debias.significance.period_means import OF, OUTLIERS, names_of_outputs, without_rounding
+from debias.significance.period_means import (
+    CONSTANT,
+    OF,
+    OUTLIERS,
+    PeriodMeans,
+    names_of_outputs,
+    not_known,
+    without_rounding,
+)
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -193,7 +201,8 @@ def comparison_at_any_look(
         return with_newer(replace(plain, not_compared_because=nothing_later(windows, stored.periods)), records, series)
     judged = Judged.of(read, windows, plain.loss, plain.no_loss_because, alpha)
     n_features = len(plain.feature_names)
-    of_one_look = (ONE_LOOK, OUTLIERS, *(() if plain.loss is None else plain.loss.warnings))
+    of_means = (OUTLIERS, f"{not_judged_mean('residual')}{CONSTANT}")
+    of_one_look = (ONE_LOOK, *of_means, *(() if plain.loss is None else plain.loss.warnings))
     not_held = {name: np.full(n_features, np.nan) for name in NOT_HELD}
     flags = {name: np.zeros(n_features, dtype=bool) for name in FLAGS_NOT_HELD}
     found = replace(
@@ -304,13 +313,11 @@ class Judged:
             for of, own in zip(OF, np.split(evidence.judged_by_weeks, len(OF)), strict=True)
             if own.any()
         ]
-        means = _means_at_any_look(read, windows, evidence, alpha)
-        n_outputs = len(evidence.starts) // len(OF)
-        for k, mean in enumerate(means):
-            if np.isnan(mean.p_value):
-                first = evidence.starts.index(None, k * n_outputs)  # its own is the first that is not judged
+        means, reasons = _means_at_any_look(read, windows, evidence, alpha)
+        for mean, reason in zip(means, reasons, strict=True):
+            if reason is not None:
                 of_which = "" if mean.output is None else f"of {escaped(mean.output)}, "
-                warnings.append(f"{not_judged_mean(mean.of)}{of_which}{too_few(evidence, first)}")
+                warnings.append(f"{not_judged_mean(mean.of)}{of_which}{reason}")
         n_starts = int(np.unique(windows.weeks[1]).size)
         about = AnyLook(names[0], names[-1], len(names), n_starts, tuple(of_weeks))
         of_loss = () if loss is None else loss.warnings
@@ -367,21 +374,27 @@ def _loss_at_any_look(loss: LossChange, evidence: Evidence, used: NDArray[np.boo
 
 def _means_at_any_look(
     read: Summaries, windows: Windows, evidence: Evidence, alpha: float
-) -> tuple[MeanOfPeriods, ...]:
-    """Return the means of both windows, with p-values that hold at any look; of each the output that changed most."""
+) -> tuple[tuple[MeanOfPeriods, ...], list[str | None]]:
+    """Return the means of both windows, with p-values that hold at any look, and why they are not judged, if so.
+
+    Of each the output that changed most; or the first that is not judged, if none changed.
+    """
     p_value, _, since = evidence.p_values(upward=False)
     n_outputs = p_value.size // len(OF)
     means = [
         (np.array([p.means for p in each]), np.array([p.weight for p in each]))
         for each in (read.each(windows.before), read.each(windows.recent))
     ]
-    found = []
+    is_constant = not_known(PeriodMeans(means[0][1], means[0][0]))
+    found, reasons = [], list[str | None]()
     for k, of in enumerate(OF):
-        own = p_value[k * n_outputs : (k + 1) * n_outputs]
+        own = np.where(is_constant[k], np.nan, p_value[k * n_outputs : (k + 1) * n_outputs])
         output = int(np.argmin(np.where(np.isnan(own), np.inf, own)))
         p = float(np.minimum(own[output] * n_outputs, 1.0))
         if p > alpha and np.isnan(own).any():  # of what is not judged nobody knows whether it changed
             output, p = int(np.flatnonzero(np.isnan(own))[0]), np.nan
+        because = CONSTANT if is_constant[k, output] else too_few(evidence, k * n_outputs + output)
+        reasons.append(because if np.isnan(p) else None)
         centre, last = (np.average(mean[:, k, output], weights=weight) for mean, weight in means)
         most = int(np.argmax(np.abs(means[1][0][:, k, output] - centre)))
         largest = np.maximum(*(np.abs(mean[:, :, output]).max() for mean, _ in means))
@@ -390,7 +403,7 @@ def _means_at_any_look(
         name = time_text(read.periods[windows.recent[most]].moment)
         called = names_of_outputs(read.own, n_outputs)[output] if n_outputs > 1 else None
         found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start, output=called))
-    return tuple(found)
+    return tuple(found), reasons
 
 
 def too_few(evidence: Evidence, k: int) -> str:
@@ -408,7 +421,7 @@ def too_few(evidence: Evidence, k: int) -> str:
     if evidence.has_outliers[k]:
         return (
             "few periods of the reference lie far from the others, so that it does not show how far periods may lie by "
-            "chance. Compare a planned number of times (looks=365), add weeks in place of days, or choose a reference "
-            "without these periods if something was wrong in them"
+            "chance. Add weeks in place of days, or choose a reference without these periods if something was wrong in "
+            "them"
         )
     return "it is the same in all periods of the reference"

@@ -98,6 +98,7 @@ class Summaries:
                 (note for window in windows for note in window.notes if note.startswith(Y_IS_PREDICTED)), None
             ),
             mixed_margins=self._mixed_margins([*before, *after]),
+            warnings=means.warnings,
         )
 
     def _mixed_margins(self, compared: list[int]) -> str | None:

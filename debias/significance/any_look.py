@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.any_look import Starts
-from debias.significance.period_means import HEAVY, effective_periods, excess_kurtosis
+from debias.significance.period_means import HEAVY, excess_kurtosis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,9 @@ MEMORY = 0.1
 """Periods have a memory if the correlation of each with the next one is larger in the reference."""
 IN_A_WEEK = 4
 """Weeks of fewer periods do not join enough of them to lose a memory: such means are not judged."""
+OF_TAILS = 2.0
+"""Some dozen values seldom have one from the tails of their distribution, so their excess kurtosis is smaller than that
+of it, and is multiplied by this number."""
 LEVEL, TARGET = 0.05 / 10 / (STARTS + 1), 30
 """The prior makes the difference that is found at this level after so many periods as small as it can be."""
 ROUNDING = 1e-9
@@ -200,6 +203,21 @@ def shares_of(start: Integers) -> Array:
     return STARTS / ((STARTS + start) * (STARTS + start + 1.0))
 
 
+def effective_units(deviation: Array) -> Array:
+    """Return the effective number of units, at least 2: as `contributions.effective_number`, with `OF_TAILS`.
+
+    Of heavy tails few values show how much all vary.
+
+    Parameters
+    ----------
+    deviation : array of shape (n_units, n_values)
+        Of units of the reference from their centre.
+    """
+    n = len(deviation)
+    number: Array = np.maximum(n / np.clip(1 + OF_TAILS * excess_kurtosis(deviation), 1.0, n), 2.0)
+    return number
+
+
 def _joined(periods: PeriodValues, usual: float) -> PeriodValues:
     """Return the means of weeks. The last week is left out if it has fewer periods than a week usually has.
 
@@ -242,7 +260,7 @@ class _Units:
         apart_before = np.sqrt(of_before)[:, None] * (before.values - centre)
         squares_before = (apart_before**2).sum(axis=0)
         # Of heavy tails few values show how much all vary. The reference alone tells it, so that it is fixed.
-        n_before = effective_periods(apart_before)
+        n_before = effective_units(apart_before)
         floor = len(of_before) * (ROUNDING * np.abs(before.values).max(axis=0)) ** 2
         week, first = np.unique(after.week, return_index=True)
         apart = after.values - centre

@@ -232,8 +232,6 @@ class _SumStatistic:
     def __init__(self, parts: Sequence[tuple[SplitStatistic, float]], n_tested: int | None) -> None:
         self._parts, self._n_tested = parts, n_tested
         self._paths = parts[0][0].along.paths
-        # The rows that have paths are those with a weight in training, which are the same for all members.
-        assert all(part.along.paths.n_rows == self._paths.n_rows for part, _ in parts)
         self.response = np.concatenate([part.response for part, _ in parts], axis=1)
         """Those of all members beside one another."""
         self._ends = np.cumsum([part.response.shape[1] for part, _ in parts])

@@ -40,9 +40,9 @@ ENOUGH_PERIODS = 8
 """With fewer periods in the reference window, it is not known how much means of periods vary."""
 ROUNDING = 1e-9
 """Deviations that are smaller, relative to the largest mean, are rounding errors."""
-OF_SKEWNESS, OF_TAILS = 1.5, 2.0
-"""Some dozen values seldom have one from the long tail of their distribution, so their skewness and excess kurtosis are
-smaller than those of it. They are multiplied by these numbers: the kurtosis for :func:`effective_periods`."""
+OF_SKEWNESS = 1.5
+"""Some dozen values seldom have one from the long tail of their distribution, so their skewness is smaller than that of
+it, and is multiplied by this number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         p_one[-1] = np.minimum(2 * np.minimum(p_one[-1], _p_of_ranks(before, after)), 1.0)
         p_each = np.minimum(p_one * (n_after + 1) * centre.shape[1], 1.0)
         far = -p_one[:-1]
-        # Of a response without variation, such as a class without rows, nobody knows how much its means vary.
-        p_each[:, :: len(OF) - 1, constant_response(before)] = np.nan
+        p_each[:, not_known(before)] = np.nan
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     # Of an output that is not judged nobody knows whether it changed.
@@ -177,15 +176,19 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         tuple(output.tolist()),
         centre.shape[1],
         (excess_kurtosis(before.mean - centre) > HEAVY)[at, output],
-        bool(constant_response(before).any()) and before.weight.size >= ENOUGH_PERIODS,
+        bool(not_known(before).any()) and before.weight.size >= ENOUGH_PERIODS,
     )
 
 
-def constant_response(periods: PeriodMeans) -> NDArray[np.bool_]:
-    """Return whether each output of the response has the same mean in all periods, up to rounding."""
-    response = periods.mean[:, OF.index("response")]
-    is_constant: NDArray[np.bool_] = np.ptp(response, axis=0) <= ROUNDING * np.abs(response).max(axis=0)
-    return is_constant
+def not_known(before: PeriodMeans) -> NDArray[np.bool_]:
+    """Return for each of OF and each output whether a reference hides how much its means vary.
+
+    So it is of an output of the response that is the same in all periods, up to rounding, such as a class without rows,
+    and of its residual. That varies with the predictions only, and far less than with the first rows of the class.
+    """
+    response = before.mean[:, OF.index("response")]
+    is_constant = np.ptp(response, axis=0) <= ROUNDING * np.abs(response).max(axis=0)
+    return np.stack([is_constant & (of != "prediction") for of in OF])
 
 
 def _p_of_ranks(before: PeriodMeans, after: PeriodMeans) -> Array:
@@ -276,21 +279,6 @@ NOT_SKEWED = 1e-3
 """Pearson's distribution with a smaller skewness is normal."""
 FAR = 1e100
 """A larger z has a p-value of 0."""
-
-
-def effective_periods(deviation: Array) -> Array:
-    """Return the effective number of periods, at least 2: as `contributions.effective_number`, with `OF_TAILS`.
-
-    Of heavy tails few values show how much all vary.
-
-    Parameters
-    ----------
-    deviation : array of shape (n_periods, ...)
-        Of means of periods from their centre.
-    """
-    n = len(deviation)
-    number: Array = np.maximum(n / np.clip(1 + OF_TAILS * excess_kurtosis(deviation), 1.0, n), 2.0)
-    return number
 
 
 def excess_kurtosis(deviation: Array) -> Array:

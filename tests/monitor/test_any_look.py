@@ -435,3 +435,25 @@ def test_the_class_of_a_mean_is_named_at_any_look(tmp_path):
             assert f"The mean residual of {mean.output} changed" in changes.summary()[0]
     assert named[True] <= {"class low", "class top"}
     assert named[False] <= {"output 0", "output 2"}
+
+
+@pytest.mark.thorough
+def test_a_class_that_the_reference_lacks_is_not_judged(tmp_path):
+    """Its first row would be a change beyond any doubt, by the little that the predictions vary."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(600, 2))
+    model = GradientBoostingClassifier(n_estimators=20, random_state=0).fit(X, X[:, 0] + rng.normal(size=600) > 1)
+    history = debias.History(model, tmp_path / "rare.history")
+    for number in range(30):
+        history.add(rng.normal(size=(40, 2)), np.arange(40) < (number == 27), at=number, rows="held-out")
+    for looks in (1, 365, "any"):
+        found = history.changes(7, "first 20", looks=looks)
+        by_name = {mean.of: mean for mean in found.means}
+        assert np.isnan([by_name["response"].p_value, by_name["residual"].p_value]).all()
+        (told,) = (text for text in found.warnings if text.startswith("the mean residual is not judged: "))
+        assert "the response is the same in all periods of the reference" in told
+        (result,) = found.check({"must_not_be_biased": True}).results
+        assert result.status == "not judged"
+        assert result.reason.startswith("the response is the same")
+        fleet = debias.History.fleet(history.path, recent=7, reference="first 20", looks=looks)
+        assert "the mean residual: the response is the same in all periods" in str(fleet.lines[0].to_dict())

@@ -105,6 +105,7 @@ def test_one_period_of_very_many_rows_is_not_the_measure_of_the_others():
     assert compare_means(means(before[1:], sizes[1:]), means(after + 2, np.full(200, 100.0)), 0.05).changed.all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("draw", "most"),
     [
@@ -144,6 +145,7 @@ def test_few_periods_to_compare_with_are_not_tested():
     assert not found.changed.any()
 
 
+@pytest.mark.thorough
 def test_the_error_rate_is_the_level():
     rng = np.random.default_rng(3)
     found = [compare_means(means(rng.normal(size=20)), means(rng.normal(size=7)), 0.05).changed[0] for _ in range(1000)]
@@ -194,10 +196,8 @@ def test_a_response_that_does_not_vary_in_the_reference_is_not_judged():
     recent[2, [0, 2], 0] = 0.02
     found = compare_means(PeriodMeans(np.ones(30), values), PeriodMeans(np.ones(7), recent), 0.05)
     assert not found.changed.any()
-    assert (np.isnan(found.p_value).tolist(), found.output[2]) == (
-        [True, False, True],
-        0,
-    )
+    assert np.isnan(found.p_value).tolist() == [True, False, True]
+    assert found.output[2] == 0  # the other output is no answer for this one
     recent[:, :, 1] += 5
     other = compare_means(PeriodMeans(np.ones(30), values), PeriodMeans(np.ones(7), recent), 0.05)
     assert (other.changed.all(), other.output, other.warnings) == (True, (1, 1, 1), ())
