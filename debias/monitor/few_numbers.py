@@ -154,7 +154,9 @@ class _Window:
         n_rows = sum(each.n_rows for each in periods)
         return cls(
             losses.collected(),
-            PeriodMeans(np.array([each.weight for each in periods]), np.array([each.means for each in periods])),
+            PeriodMeans(
+                *(np.array([getattr(each, of) for each in periods]) for of in ("weight", "means", "variances"))
+            ),
             largest_share(grouping, np.sum([each.unseen for each in periods], axis=0) / n_rows),
             sum(each.repeated for each in periods) / n_rows,
             [note for each in periods for note in each.notes],

@@ -22,7 +22,7 @@ from debias.errors import ExtractionError, HistoryArgumentError, HistoryError
 from debias.monitor.scores import scores_with_errors
 from debias.monitor.settling import AGREE, answered, n_rows, together, within
 from debias.monitor.store import Waiting
-from debias.monitor.summaries import PeriodSummary
+from debias.monitor.summaries import SUMMARY, VARIANCES, PeriodSummary
 from debias.monitor.times import IN_WORDS, Moment, time_text
 from debias.rows.node_sums import KEPT, added, refuse_impossible
 from debias.rows.pair_sums import OF_PAIRS, PairSums, are_possible, common_pairs
@@ -47,10 +47,8 @@ NOTES = "notes"
 """A fact beside sums. Beside scores that an earlier version of debias stored it is missing."""
 HAS_MARGINS = "the rows have start margins (base_margin)"
 """The note about rows that were added with them. Within a series, all periods have it or none."""
-SUMMARY = "summary"
-"""An array beside scores that an earlier version did not store."""
-LOSS_PARTS = "loss_parts"
-"""An array of a state that parts have not which an earlier version of debias added."""
+LOSS_PARTS, SQUARES = "loss_parts", "squares_of_rows"
+"""Arrays of a state that parts have not which an earlier version of debias added."""
 OF_ROWS = ("totals", "n", "s")
 """Arrays of a state that are equal, up to rounding errors, if the rows are."""
 STORED = ("tree_start", "feature", "threshold", "left", "right", "value", "tree_output", "base")
@@ -215,9 +213,9 @@ class Records:
             about, arrays = self._beside_sums(series, period, blobs[period.id])
             if about is None:
                 state, about = self.state_of_period(series, period)
-                arrays = {SUMMARY: PeriodSummary.numbers_of(self.trees(series).sums(state))}
+                arrays = PeriodSummary.arrays_of(self.trees(series).sums(state))
             try:
-                found.append(PeriodSummary.of(arrays[SUMMARY], ensemble, *about))
+                found.append(PeriodSummary.of(arrays, ensemble, *about))
             except Damage as damage:
                 raise self.content.damage(damage) from None
         return found
@@ -229,7 +227,7 @@ class Records:
             about = About.taken_from(facts) if NOTES in facts else None
             shape = (len(self.trees(series).grouping.names),)
             known = {"scores", "errors"} if about is None else {"scores", "errors", SUMMARY}
-            if facts != {"series": series.digest, "at": period.at} or arrays.keys() != known:
+            if facts != {"series": series.digest, "at": period.at} or arrays.keys() - {VARIANCES} != known:
                 raise Damage("stored scores belong to another period")
             if any(arrays[name].dtype != np.float64 or arrays[name].shape != shape for name in ("scores", "errors")):
                 raise Damage("stored scores do not fit the model")
@@ -670,9 +668,7 @@ class Records:
         sums = trees.sums(state, about)
         scores, errors = scores_with_errors(sums, trees.grouping)
         facts = {"series": series.digest, "at": period.at, **about._asdict()}
-        blob = seal(
-            SCORES, FORMAT, facts, {"scores": scores, "errors": errors, SUMMARY: PeriodSummary.numbers_of(sums)}
-        )
+        blob = seal(SCORES, FORMAT, facts, {"scores": scores, "errors": errors, **PeriodSummary.arrays_of(sums)})
         self.content.update("periods", period.id, scores=blob)
 
     def _why_taken(self, label: str) -> str | None:
@@ -740,7 +736,7 @@ def _facts(series: Series, moment: Moment, part: str, n_rows: int) -> dict[str, 
 
 def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     """Refuse arrays that sums of this model cannot have: a forged file may have the right digest."""
-    if not trees.forms.keys() - {LOSS_PARTS, *KEPT} <= state.keys() - {*OF_PAIRS} <= trees.forms.keys():
+    if not trees.forms.keys() - {LOSS_PARTS, SQUARES, *KEPT} <= state.keys() - {*OF_PAIRS} <= trees.forms.keys():
         raise Damage("stored sums have other arrays than debias stores")
     if not are_possible(state, trees.ensemble.n_outputs, len(trees.grouping.names)):
         raise Damage("the stored sums for pairs do not fit the model")

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from debias.trees.routing import KnownLeaves, NumberedLeaves
     from debias.warning_log import WarningLog
 
+N_MEANS = 3
+"""The response, the prediction and the residual have a mean each."""
 N_GROUPS = 10
 """Number of groups of random rows that the jackknife within a period leaves out, one at a time."""
 DIFFERENT = 1e-4
@@ -133,6 +135,7 @@ class PeriodSums(NodeSums):
         self._variances = np.zeros((5, self.ensemble.n_features))
         self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
         self._batches = np.zeros((4, 2 * self.ensemble.n_outputs))  # see _add_batch
+        self._squares_of_rows = np.zeros((2 * N_MEANS + 1, self.ensemble.n_outputs))  # see _add_squares
         self._unseen = np.zeros(self.ensemble.n_features)
         self._repeated = np.zeros(1)
         self._loss_rows, self._loss_parts = loss_rows, np.zeros(BEFORE_PARTS + 2 * self.ensemble.n_features)
@@ -176,6 +179,7 @@ class PeriodSums(NodeSums):
             response, weight = rows.response.part(part), rows.weight[part]
             margins[part] = margin_of(self.ensemble, response, leaves)
             both = np.hstack(self._add_block(leaves, response, margins[part], weight, rows.n_jobs))
+            self._add_squares(both, weight)
             total += weight @ both
             squares += weight @ both**2
             if counter is not None:
@@ -246,13 +250,15 @@ class PeriodSums(NodeSums):
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
             freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``unseen`` of
             shape (n_features,) and ``repeated`` of shape (1,): see :attr:`unseen` and :attr:`repeated`. ``loss_parts``
-            of shape (4 + 2 n_features,): see :attr:`loss_parts`. Those of :class:`debias.rows.pair_sums.PairSums`, if
+            of shape (4 + 2 n_features,): see :attr:`loss_parts`. ``squares_of_rows`` of shape (7, n_outputs): see
+            :meth:`variances_of_means`. Those of :class:`debias.rows.pair_sums.PairSums`, if
             pairs are watched. ``names``: the features. Leaf counts and sums over
             batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = np.flatnonzero(self.ensemble.left < 0)
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
-        own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts} | self._kept
+        own |= {"unseen": self._unseen, "repeated": self._repeated, "loss_parts": self._loss_parts}
+        own |= {"squares_of_rows": self._squares_of_rows} | self._kept
         own |= {} if self._pairs is None else self._pairs.state()
         return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
 
@@ -268,7 +274,9 @@ class PeriodSums(NodeSums):
         self._batches = self._batches + state.get("batches", 0.0)
         self._unseen = self._unseen + state["unseen"]
         self._repeated = self._repeated + state["repeated"]
-        self._loss_parts = self._loss_parts + state.get("loss_parts", 0.0)  # an earlier version kept none
+        # An earlier version kept none of these.
+        self._loss_parts = self._loss_parts + state.get("loss_parts", 0.0)
+        self._squares_of_rows = self._squares_of_rows + state.get("squares_of_rows", 0.0)
         self._keep({name: state.get(name, kept[:0]) for name, kept in self._kept.items()})
 
     def empty(self) -> PeriodSums:
@@ -277,6 +285,7 @@ class PeriodSums(NodeSums):
         assert isinstance(sums, PeriodSums)
         sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
         sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
+        sums._squares_of_rows = np.zeros_like(self._squares_of_rows)
         sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(1)
         sums._loss_parts, sums._kept = np.zeros_like(self._loss_parts), self._none_kept()
         sums._pairs = None
@@ -379,6 +388,45 @@ class PeriodSums(NodeSums):
         if not varied:
             return np.full_like(of_sum, np.nan), freedom
         return of_sum / (varied * self.total_weight), freedom
+
+    def variances_of_means(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variances of the means of the response, the prediction and the residual, of independent rows.
+
+        Parameters
+        ----------
+        means : array of shape (3, n_outputs)
+            These means, of the values whose sums are at the nodes.
+
+        Returns
+        -------
+        array of shape (3, n_outputs)
+            NaN if there is one row, or squares of some rows are missing: an earlier version kept none, and they may be
+            beyond the range of floats.
+        """
+        of_weights, firsts, seconds = (
+            self._squares_of_rows[0],
+            self._squares_of_rows[1 : N_MEANS + 1],
+            self._squares_of_rows[N_MEANS + 1 :],
+        )
+        known = np.abs(of_weights - self.total_squared_weight) <= ROUNDING * self.total_squared_weight
+        number = self.total_weight**2 / self.total_squared_weight if self.total_squared_weight > 0 else 0.0
+        if not known.all() or not number > 1 + ROUNDING:
+            return np.full_like(seconds, np.nan)
+        squares = np.maximum(seconds - 2 * means * firsts + means**2 * of_weights, 0.0)
+        return squares / self.total_weight**2 * (number / (number - 1))
+
+    def _add_squares(self, both: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
+        """Add the sums over rows of squared weights, alone and times values and their squares.
+
+        The values are the response, the prediction and the residual, whose first and last are given side by side.
+        """
+        response, residual = np.hsplit(both, 2)
+        values = np.stack([response, response - residual, residual])
+        with np.errstate(over="ignore", invalid="ignore"):
+            of_rows = np.concatenate([np.ones((1, *residual.shape)), values, values**2])
+            sums = np.tensordot(of_rows, weight**2, axes=(1, 0))
+        if np.isfinite(sums).all():
+            self._squares_of_rows = self._squares_of_rows + sums
 
     def _add_block(
         self,

@@ -41,7 +41,7 @@ from debias.rows.shift import compare_shares, in_words
 from debias.significance.loss_change import LossesOfPeriods, PeriodLosses, compare_losses, few_periods_count
 from debias.significance.margins import above, beyond
 from debias.significance.pair_change import PairsOfPeriods, compare_pairs
-from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
+from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of, variances_of
 from debias.text import counted, escaped, listed
 
 if TYPE_CHECKING:
@@ -271,9 +271,9 @@ def compare_windows(
     Standard errors come from the differences *between periods*, if both windows have 8 periods or more: one is left out
     at a time (delete-a-group jackknife; more than 20 periods are joined to 20 groups of consecutive periods). They
     cover effects of days, which rows of one day share. If only one window has so many periods, the other one is taken
-    to vary as it does, with fewer rows more, or as the rows within its periods where that is larger. If neither has,
-    the variance *within periods* is used, which takes rows as independent of one another. P-values are those of
-    Student's t with Welch's degrees of freedom.
+    to vary as it does, with fewer rows more; or as the rows within its periods do, or as these differ from one
+    another, where that is larger. If neither has, the variance *within periods* is used, which takes rows as
+    independent of one another. P-values are those of Student's t with Welch's degrees of freedom.
 
     Examples
     --------
@@ -451,7 +451,7 @@ class _Window:
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
         first, n_rows, squared_weight, varied, repeated = None, 0, 0.0, 0.0, 0.0
-        weights, means, pairs = [], [], PairsOfPeriods()
+        weights, means, of_means, pairs = [], [], [], PairsOfPeriods()
         for number, group in enumerate(group_of.tolist()):
             period = periods[number]
             if not period.total_weight > 0:
@@ -477,6 +477,7 @@ class _Window:
             n_rows += period.n_rows
             weights.append(period.total_weight)
             means.append(means_of(period))
+            of_means.append(variances_of(period))
             divided += _ratio(period.n[left] * period.n[right], period.n[left] + period.n[right])
             unseen, repeated = unseen + period.unseen, repeated + period.repeated
             losses.add(period, group)
@@ -498,7 +499,7 @@ class _Window:
             squared_weight,
             len(periods),
             n_rows,
-            PeriodMeans(np.array(weights), np.array(means)),
+            PeriodMeans(np.array(weights), np.array(means), np.array(of_means)),
             divided,
             unseen / n_rows,
             repeated / n_rows,
@@ -592,11 +593,17 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
         if enough[k]:
             continue
         variance[k], freedom[k] = within[k]
-        if enough[1 - k]:
-            carried = _carried(variance[1 - k], within[1 - k][0], windows[1 - k], window)
-            larger = ~(variance[k] > carried)  # also where the variance within periods is not known
-            variance[k] = np.where(larger, carried, variance[k])
-            freedom[k] = np.where(larger, freedom[1 - k], freedom[k])
+        few = _effective_rows(ensemble, grouping, window) < ENOUGH_ROWS
+        if not enough[1 - k]:
+            variance[k, :, few] = np.nan
+            continue
+        carried = _carried(variance[1 - k], within[1 - k][0], windows[1 - k], window)
+        larger = ~(variance[k] > carried)  # also where the variance within periods is not known
+        variance[k] = np.where(larger, carried, variance[k])
+        freedom[k] = np.where(larger, freedom[1 - k], freedom[k])
+        if len(window.groups) > 1:
+            # A few periods show their variance badly, but one of them that makes the change is seen.
+            variance[k] = np.maximum(variance[k], _between(ensemble, grouping, windows, k, found)[0])
     of_response, its_freedom = variance[:, 1], freedom[:, 1]
     welch = _ratio(of_response.sum(axis=0) ** 2, (of_response**2 / its_freedom).sum(axis=0))
     methods = ("within periods", "between periods of one window", "between periods")
@@ -670,7 +677,6 @@ def _within(
         for row, known, of_features in zip(freedom, window.within[:2] > 0, window.within_freedom, strict=True):
             np.minimum.at(row, grouping.index[known], of_features[known])
         variance[1] *= scale * factor**2
-        variance[:, _effective_rows(ensemble, grouping, window) < ENOUGH_ROWS] = np.nan
         results.append((variance, np.where(np.isfinite(freedom), np.maximum(freedom, 1.0), 1.0)))
     return results
 

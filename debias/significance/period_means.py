@@ -7,9 +7,13 @@ The residual is the response minus the prediction, or the negative gradient of t
 the mean of its window as the periods of the reference window do, and more if it has fewer rows.
 
 Means of few rows of a skewed response are skewed, as those of a rare class or of claims are, and the largest of many is
-then far from what it would be if they were normal. So each p-value is the larger of two, of Student's t distribution
-and of Pearson's distribution of type III with the skewness of the statistic. The skewness of a period is that of the
-periods of the reference.
+then far from what it would be if they were normal. So each p-value is the larger of two:
+
+- of Student's t distribution. If the rows of recent periods differ more among themselves than those of the reference
+  do, the means of these periods are taken to vary more, in the same proportion: one row far from the others is no
+  change.
+- of Pearson's distribution of type III with the skewness of the statistic. The skewness of a period is that of the
+  periods of the reference.
 
 One odd day in the reference makes all of this blind. So the ranks of the periods of both windows are compared too: if
 every recent day lies above the usual ones, that is no chance, whatever the distribution is.
@@ -54,10 +58,13 @@ class PeriodMeans:
     weight : array of shape (n_periods,)
     mean : array of shape (n_periods, 3, n_outputs)
         Of the response, the prediction and the residual. For boosted trees the first two are less a constant.
+    variance : array of shape (n_periods, 3, n_outputs), optional
+        Of these means, by the differences between the rows of a period. NaN where it is not known.
     """
 
     weight: Array
     mean: Array
+    variance: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +157,10 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     far = np.abs(deviation)
     if before.weight.size >= ENOUGH_PERIODS:
         known, p_one = _Reference(before, centre), np.empty(p_each.shape)
+        more = known.varies_more(after)
         for k, weight in enumerate(after.weight):
-            p_one[k] = known.p_values(deviation[k], np.ones(1), np.array([weight]))
-        p_one[-1] = known.p_values(recent - centre, after.weight / after.weight.sum(), after.weight)
+            p_one[k] = known.p_values(deviation[k], np.ones(1), np.array([weight]), more[k : k + 1])
+        p_one[-1] = known.p_values(recent - centre, after.weight / after.weight.sum(), after.weight, more)
         p_one[-1] = np.minimum(2 * np.minimum(p_one[-1], _p_of_ranks(before, after)), 1.0)
         p_each = np.minimum(p_one * (n_after + 1) * centre.shape[1], 1.0)
         far = -p_one[:-1]
@@ -228,8 +236,23 @@ class _Reference:
         second = np.where(varies, second, 1.0)
         unbiased = np.sqrt(self._n * (self._n - 1)) / (self._n - 2)
         self._skewness = np.where(varies, OF_SKEWNESS * unbiased * third / second**1.5, 0.0)
+        within = _within(before) / self._rows[:, None, None]
+        is_known = np.isfinite(within)
+        number = is_known.sum(axis=0)
+        total = np.where(is_known, within, 0.0).sum(axis=0)
+        self._within = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
 
-    def p_values(self, apart: Array, share: Array, weight: Array) -> Array:
+    def varies_more(self, after: PeriodMeans) -> Array:
+        """Return by how much the rows of periods vary more than those of the reference do.
+
+        Shape (n_periods, 3, n_outputs); 1 where it is not known.
+        """
+        usual = self._within * self._of_rows(after.weight)[:, None, None]
+        within = _within(after)
+        ratio: Array = np.divide(within, usual, out=np.ones_like(usual), where=np.isfinite(within) & (usual > 0))
+        return ratio
+
+    def p_values(self, apart: Array, share: Array, weight: Array, more: Array) -> Array:
         """Return two-sided p-values, shape (3, n_outputs), of the mean of some periods less the centre.
 
         Parameters
@@ -239,19 +262,24 @@ class _Reference:
             Shares of the periods in their mean.
         weight : array of shape (n_periods,)
             Weights of their rows.
+        more : array of shape (n_periods, 3, n_outputs)
+            By how much these periods vary more than those of the reference.
         """
         from scipy.special import gammaincc, ndtri, stdtr
 
         rows = self._of_rows(weight)
         # Cumulants of a sum of independent periods. That of order k of a mean of n rows goes with n^(1 - k).
-        variance = (share**2 * rows).sum() + (self._share**2 * self._rows).sum()
+        of_centre = (self._share**2 * self._rows).sum()
+        variance = (share**2 * rows).sum() + of_centre
+        larger = np.maximum(np.tensordot(share**2 * rows, more, axes=1) + of_centre, variance)
         third = (share**3 * rows**2).sum() - (self._share**3 * self._rows**2).sum()
         t = np.clip(apart / self._unit, -FAR, FAR) / np.sqrt(self._squares * variance)
         skewness = np.maximum(np.sign(t) * self._skewness * third / variance**1.5, 0.0)
         shape = 4 / np.maximum(skewness, NOT_SKEWED) ** 2
         z = -ndtri(stdtr(self._n - 1, -np.abs(t)))
         tail = np.where(skewness > NOT_SKEWED, gammaincc(shape, shape + np.minimum(z, FAR) * np.sqrt(shape)), 0.0)
-        p_value: Array = np.minimum(2 * np.maximum(stdtr(self._n - 1, -np.abs(t)), tail), 1.0)
+        of_student = stdtr(self._n - 1, -np.abs(t) * np.sqrt(variance / larger))
+        p_value: Array = np.minimum(2 * np.maximum(of_student, tail), 1.0)
         return p_value
 
     def _of_rows(self, weight: Array) -> Array:
@@ -261,6 +289,11 @@ class _Reference:
         """
         rows: Array = np.maximum(self._size / weight, 1.0)
         return rows
+
+
+def _within(periods: PeriodMeans) -> Array:
+    """Return the variances of means by the differences between rows; NaN where they are not known."""
+    return np.full_like(periods.mean, np.nan) if periods.variance is None else periods.variance
 
 
 ALIKE = 1.5
@@ -317,15 +350,30 @@ def without_rounding(before: Array, after: Array, largest: Array) -> tuple[Array
 
 def means_of(sums: PeriodSums) -> Array:
     """Return the means of a period, shape (3, n_outputs), see :class:`PeriodMeans`."""
+    ensemble, means = sums.ensemble, _as_added(sums)
+    if ensemble.averaged and sums.s.shape[1] == ensemble.n_outputs:
+        means[:2] += ensemble.centre
+    return _without_mirrored(means, ensemble)
+
+
+def variances_of(sums: PeriodSums) -> Array:
+    """Return the variances of the means of a period by the differences between its rows, see :class:`PeriodMeans`."""
+    return _without_mirrored(sums.variances_of_means(_as_added(sums)), sums.ensemble)
+
+
+def _as_added(sums: PeriodSums) -> Array:
+    """Return the means of the values that are added up at the nodes: those of forests are less a constant."""
     ensemble = sums.ensemble
     roots = ensemble.tree_start[:-1]
     if sums.s.shape[1] == ensemble.n_outputs:
         response, residual = sums.s[roots[0]], sums.residual[roots[0]]
-        centre = ensemble.centre if ensemble.averaged else 0.0
     else:  # each tree has one output
         first = [int(np.argmax(ensemble.tree_output == output)) for output in range(ensemble.n_outputs)]
-        response, residual, centre = sums.s[roots[first], 0], sums.residual[roots[first], 0], 0.0
-    means = np.stack([response, response - residual, residual]) / sums.total_weight
-    means[:2] += centre
-    # The two classes of a forest mirror each other.
+        response, residual = sums.s[roots[first], 0], sums.residual[roots[first], 0]
+    means: Array = np.stack([response, response - residual, residual]) / sums.total_weight
+    return means
+
+
+def _without_mirrored(means: Array, ensemble: TreeEnsemble) -> Array:
+    """Return what is known of the means of each output; the two classes of a forest mirror each other."""
     return means[:, 1:] if ensemble.averaged and ensemble.is_classifier and ensemble.n_outputs == 2 else means

@@ -315,6 +315,42 @@ def test_a_single_day_varies_as_a_day_of_a_long_window(forest):
     assert comparison.n_periods == (120, 1)
 
 
+def test_few_recent_periods_vary_at_least_as_they_differ_from_one_another(forest):
+    rng = np.random.default_rng(5)
+    days = [drawn([4, k], 60) for k in range(24)]
+    recent = [drawn([5, k], 60, factor=1 + rng.normal()) for k in range(3)]  # far more than those of the reference
+    before, after = summed(forest, days), summed(forest, recent)
+    grouping = Grouping.of(None, before[0].ensemble.feature_names)
+    comparison = compare_windows(before, after, grouping)
+    without = [compare_windows(before, after[:k] + after[k + 1 :], grouping) for k in range(3)]
+    own = 2 / 3 * sum((each.response_change - comparison.response_change) ** 2 for each in without)
+    of_reference = compare_windows(before, before[:3], grouping).response_error[0] ** 2
+    assert own[0] > 3 * of_reference
+    assert comparison.response_error[0] ** 2 > own[0]
+    np.testing.assert_allclose(comparison.response_error[0] ** 2, own[0], rtol=0.1)  # that of the reference is small
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n_recent", [1, 3, 7])
+def test_a_skewed_response_is_seldom_found_to_change(n_recent):
+    """A few rows of the long tail change neither the mean nor the effect of the features at whose splits they are."""
+    rng = np.random.default_rng(6)
+
+    def skewed(n):
+        X = rng.normal(size=(n, 6))
+        return X, np.exp(0.8 * (X[:, 0] + X[:, 1] + rng.normal(size=n)))
+
+    model = XGBRegressor(n_estimators=30, max_depth=4, learning_rate=0.2, n_jobs=1, random_state=0).fit(*skewed(600))
+    days, n_found = summed(model, [skewed(40) for _ in range(40 + 60 * n_recent)]), 0
+    grouping = Grouping.of(None, days[0].ensemble.feature_names)
+    for first in range(40, len(days), n_recent):
+        recent = days[first : first + n_recent]
+        comparison = compare_windows(days[:40], recent, grouping, looks=142)
+        n_found += comparison.changed.any() or comparison.means.changed.any()
+    # One of 60 would be 50 times the rate of a look. By normal distributions 2 to 7 were found.
+    assert n_found == 0
+
+
 def test_a_shift_is_not_told_if_no_split_has_enough_rows(forest):
     comparison = found(forest, stream(1, 9), [drawn(5, 2)])
     assert np.isnan([comparison.shift, comparison.shift_p_value, comparison.shift_p_adjusted]).all()

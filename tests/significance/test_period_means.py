@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
 from debias.rows.period_sums import PeriodSums
-from debias.significance.period_means import PeriodMeans, compare_means, means_of
+from debias.significance.period_means import PeriodMeans, compare_means, means_of, variances_of
 
 SMALL = {"n_estimators": 5, "random_state": 0}
 MODELS = {
@@ -38,22 +38,33 @@ def test_means_are_those_of_the_rows(kind):
     used = slice(1, None) if classes == 2 else slice(None)  # two classes mirror each other
     np.testing.assert_allclose(residual, expected[used], atol=1e-5)
     np.testing.assert_allclose(response - prediction, residual, atol=1e-12)
+    # The variance of a weighted mean of independent rows, from the rows.
+    share = weight / weight.sum()
+    parts = (truth, predicted, truth - predicted)
+    variance = [(share**2) @ (part - np.average(part, axis=0, weights=weight)) ** 2 for part in parts]
+    variance = np.array(variance)[:, used] / (1 - (share**2).sum())
+    np.testing.assert_allclose(variances_of(sums)[[0, 2]], variance[[0, 2]], rtol=1e-4)
     if "forest" in kind:
+        np.testing.assert_allclose(variances_of(sums)[1], variance[1], rtol=1e-9)
         np.testing.assert_allclose(prediction, np.average(predicted, axis=0, weights=weight)[used], atol=1e-9)
 
 
-def means(values, weight=None):
+def means(values, weight=None, variance=None):
     values = np.asarray(values, dtype=float)
     return PeriodMeans(
-        np.ones(len(values)) if weight is None else np.asarray(weight), np.stack([values] * 3, 1)[..., None]
+        np.ones(len(values)) if weight is None else np.asarray(weight),
+        np.stack([values] * 3, 1)[..., None],
+        None if variance is None else np.stack([variance] * 3, 1)[..., None],
     )
 
 
-def by_definition(before, of_before, after, of_after):
+def by_definition(before, of_before, after, of_after, within=None):
     """P-values of each recent period and of all together, before Bonferroni's bound, with scipy's distributions."""
     n, m, size = before.size, after.size, np.median(of_before)
     r_before, r_after = (np.maximum(size / weight, 1) for weight in (of_before, of_after))
-    share = of_before / of_before.sum()
+    share, more = of_before / of_before.sum(), np.ones(m)
+    if within is not None:
+        more = within[1] / r_after / np.mean(within[0] / r_before)
     apart = (before - share @ before) / np.sqrt(r_before)
     spread, skewness = np.sqrt((apart**2).sum() / (n - 1)), 1.5 * n**0.5 * (n - 1) ** 0.5 / (n - 2)
     skewness *= (apart**3).mean() / (apart**2).mean() ** 1.5
@@ -65,7 +76,9 @@ def by_definition(before, of_before, after, of_after):
         t = (shares @ after[at] - share @ before) / spread / np.sqrt(variance)
         z = norm.isf(student.sf(abs(t), n - 1))
         tilt = max(np.sign(t) * skewness * third / variance**1.5, 0)
-        found.append(2 * max(student.sf(abs(t), n - 1), pearson3.sf(z, tilt) if tilt else 0))
+        larger = max((shares**2 * r_after[at] * more[at]).sum() + (share**2 * r_before).sum(), variance)
+        of_student = student.sf(abs(t) * np.sqrt(variance / larger), n - 1)
+        found.append(2 * max(of_student, pearson3.sf(z, tilt) if tilt else 0))
     alike = np.median(of_after) < 1.5 * size and size < 1.5 * np.median(of_after)
     ranks = mannwhitneyu(before, after, method="asymptotic").pvalue if alike else 1.0
     found[-1] = min(2 * min(found[-1], ranks), 1.0)
@@ -74,7 +87,8 @@ def by_definition(before, of_before, after, of_after):
 
 @pytest.mark.parametrize("kind", ["normal", "exponential", "the other way round"])
 @pytest.mark.parametrize("sizes", [(100, 101), (20, 300)])
-def test_the_test_is_that_of_its_definition(kind, sizes):
+@pytest.mark.parametrize("with_variances", [False, True])
+def test_the_test_is_that_of_its_definition(kind, sizes, with_variances):
     rng = np.random.default_rng(1)
     before, after = rng.normal(size=12), np.array([0.3, -0.2, 4.0])
     if kind != "normal":
@@ -82,16 +96,18 @@ def test_the_test_is_that_of_its_definition(kind, sizes):
     if kind == "the other way round":
         before, after = -before, -after
     of_before, of_after = (rng.integers(*sizes, size=n).astype(float) for n in (12, 3))
-    found = compare_means(means(before, of_before), means(after, of_after), 0.05)
-    p = by_definition(before, of_before, after, of_after)
+    within = [rng.uniform(0.1, 1.0, n) for n in (12, 3)] if with_variances else [None, None]
+    windows = means(before, of_before, within[0]), means(after, of_after, within[1])
+    found = compare_means(*windows, 0.05)
+    p = by_definition(before, of_before, after, of_after, within if with_variances else None)
     expected = min(p.min() * 4, 1.0)
     np.testing.assert_allclose(found.p_value, expected)
     assert found.most == (2, 2, 2)
     assert found.most_mean.tolist() == [after[2]] * 3
-    changed = compare_means(means(before, of_before), means(after, of_after), expected * 1.001)
+    changed = compare_means(*windows, expected * 1.001)
     assert changed.changed.all()
     assert changed.alone.tolist() == [bool(p[-1] * 4 > expected * 1.001)] * 3
-    assert not compare_means(means(before, of_before), means(after, of_after), expected * 0.999).changed.any()
+    assert not compare_means(*windows, expected * 0.999).changed.any()
 
 
 def test_one_period_of_very_many_rows_is_not_the_measure_of_the_others():
@@ -103,6 +119,78 @@ def test_one_period_of_very_many_rows_is_not_the_measure_of_the_others():
     found = compare_means(means(before, sizes), means(after, np.full(200, 100.0)), 0.05)
     assert not found.changed.any()
     assert compare_means(means(before[1:], sizes[1:]), means(after + 2, np.full(200, 100.0)), 0.05).changed.all()
+
+
+def test_variances_of_parts_add_up_and_those_that_are_not_known_are_missing():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(90, 3))
+    y = 1e4 + X[:, 0] + rng.normal(size=90)
+    model = MODELS["forest"].fit(X, y)
+
+    def summed(rows):
+        sums = PeriodSums(model)
+        sums.update(rng.normal(size=(len(rows), 3)) if rows.size > 1 else X[:1], rows)
+        return sums
+
+    parts = [summed(y[:30]), summed(y[30:])]
+    np.testing.assert_allclose(variances_of(parts[0] + parts[1])[0], y.var(ddof=1) / 90, rtol=1e-6)
+    assert np.isnan(variances_of(summed(y[:1]))).all()  # one row
+    old = parts[0].empty()
+    old.merge({name: array for name, array in parts[0].state().items() if name != "squares_of_rows"})
+    assert np.isnan(variances_of(old)).all()  # an earlier version kept none
+    assert np.isnan(variances_of(old + parts[1])).all()
+
+
+def of_rows(rows):
+    """Means of periods with all rows, shape (n_periods, n_rows), and their variances."""
+    each = [np.repeat(part[:, None, None], 3, axis=1) for part in (rows.mean(1), rows.var(1, ddof=1) / rows.shape[1])]
+    return PeriodMeans(np.full(len(rows), float(rows.shape[1])), *each)
+
+
+def test_one_row_that_is_far_from_the_others_makes_no_change():
+    rng = np.random.default_rng(8)
+    before, after = rng.normal(size=(60, 50)), rng.normal(size=(7, 50))
+    after[3, 0] = 1e4
+    assert not compare_means(of_rows(before), of_rows(after), 0.05).changed.any()
+    without = [PeriodMeans(each.weight, each.mean) for each in (of_rows(before), of_rows(after))]
+    assert compare_means(*without, 0.05).changed.all()
+    after[3, :] = rng.normal(2, 1, size=50)  # all rows of a day: found, with its day
+    found = compare_means(of_rows(before), of_rows(after), 0.05)
+    assert found.changed.all()
+    assert found.most == (3, 3, 3)
+
+
+def test_rows_that_differ_from_one_another_as_ever_hide_no_change():
+    """The same 50 shops each day: they differ by far more than the days do."""
+    rng = np.random.default_rng(9)
+    shops = np.linspace(0, 100, 50)
+    before, after = (shops + rng.normal(0, 0.1, size=(n, 50)) for n in (60, 7))
+    assert not compare_means(of_rows(before), of_rows(after), 0.05).changed.any()
+    assert compare_means(of_rows(before), of_rows(after + 0.1), 0.05).changed.all()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n_rows", [20, 200])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, shape: rng.lognormal(0, 1.34, shape),
+        lambda rng, shape: (rng.random(shape) < 0.03).astype(float),
+        lambda rng, shape: (rng.random(shape) < 0.1) * rng.gamma(1, 1, shape),
+    ],
+)
+def test_skewed_rows_are_seldom_found_to_change(draw, n_rows):
+    """At the level of 142 looks too. A limit allows for two standard errors of 200 runs."""
+    rng = np.random.default_rng(10)
+    p_value = np.array(
+        [
+            compare_means(of_rows(draw(rng, (30, n_rows))), of_rows(draw(rng, (n, n_rows))), 0.05).p_value[0]
+            for n in (1, 7, 14, 30)
+            for _ in range(200)
+        ]
+    ).reshape(4, 200)
+    for level in (0.05, 0.05 / 142):
+        assert np.mean(p_value <= level, axis=1).max() <= level + 2 * np.sqrt(level * (1 - level) / 200)
 
 
 @pytest.mark.thorough
