@@ -424,7 +424,8 @@ class PeriodSums(NodeSums):
         values = np.stack([response, response - residual, residual])
         with np.errstate(over="ignore", invalid="ignore"):
             of_rows = np.concatenate([np.ones((1, *residual.shape)), values, values**2])
-            sums = np.tensordot(of_rows, weight**2, axes=(1, 0))
+            # Not a product of matrices, whose last digits may depend on where they are in memory.
+            sums = (of_rows * (weight**2)[:, None]).sum(axis=1)
         if np.isfinite(sums).all():
             self._squares_of_rows = self._squares_of_rows + sums
 
