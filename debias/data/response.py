@@ -366,11 +366,7 @@ def _differs(label: Any) -> bool:
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the labels that are not in `classes`, and the position of every label in `classes`."""
-    if (
-        labels.dtype.kind == "O"
-        or classes.dtype.kind == "O"
-        or (labels.dtype.kind in "US") != (classes.dtype.kind in "US")
-    ):
+    if not any({labels.dtype.kind, classes.dtype.kind} <= set(kinds) for kinds in ("biuf", "US", "M")):
         # Mixed types cannot be sorted. In a dictionary 1, 1.0 and True are equal, and "1" is different.
         position = {label: k for k, label in enumerate(classes.tolist())}
         codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.int64)

@@ -494,9 +494,16 @@ class PeriodSums(NodeSums):
         without = np.concatenate([without, without.sum(axis=1, keepdims=True)], axis=1)
         variance, freedom = group_variance(scores, without, of_group[used] / weight)
         of_score, of_residual, of_both = variance * (weight / number) ** 2
-        squares = [of_score**2 / freedom, of_residual**2 / freedom]
+        with np.errstate(over="ignore"):
+            squares = [of_score**2 / freedom, of_residual**2 / freedom]
         covariance = (of_both - of_score - of_residual) / 2
-        self._variances = self._variances + np.stack([of_score, of_residual, *squares, covariance])
+        added = np.stack([of_score, of_residual, *squares, covariance])
+        if not np.isfinite(added).all():
+            raise RowsError(
+                "the response is so large that the squares of variances are outside the range of floats: train the "
+                "model and add rows in another unit"
+            )
+        self._variances = self._variances + added
         self._weights = self._weights + [weight, 0.0]
 
     def _add_faults(self, rows: Rows) -> None:

@@ -684,6 +684,9 @@ def test_votes_of_classes():
     np.testing.assert_array_equal(debias.score(model, X, y, test="auto").p_adjusted, audit.tested_scores.p_adjusted)
     with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
         debias.score(VotingClassifier(members).fit(X, y), X, y)
+    model.weights = [1, -1]
+    with pytest.raises(debias.UnsupportedModelError, match="weights of this VotingClassifier add up to 0"):
+        debias.score(model, X, y)
 
 
 @pytest.mark.parametrize("classes", [False, True])

@@ -156,6 +156,8 @@ class TestY:
         X, y = data
         labels = (y > 0).astype(int)
         model = models(library, "classification").fit(X[:200], labels[:200])
+        with pytest.raises(debias.RowsError, match=r"labels that the model never saw: \[datetime.datetime\(2026, 1, 1"):
+            debias.score(model, X[200:], pd.date_range("2026-01-01", periods=100))
         with pytest.raises(debias.RowsError, match=r"labels that the model never saw: \[7\]; it knows \[0, 1\]"):
             debias.score(model, X[200:], labels[200:].where(X["a"][200:] < 1, 7))
         with pytest.raises(debias.RowsError, match="missing in 1 rows"):

@@ -156,6 +156,14 @@ def test_sums_by_the_numbers_of_leaves_are_those_by_their_nodes(case, monkeypatc
         np.testing.assert_array_equal(array, by_node[name], err_msg=name)
 
 
+def test_a_response_whose_variances_leave_the_range_of_floats_is_refused():
+    """Sums that are not finite would be a damaged history."""
+    X, y = drawn(6, 300, "numbers")
+    model = RandomForestRegressor(5, random_state=0).fit(X, y * 1e45)
+    with pytest.raises(debias.RowsError, match="so large that the squares of variances"):
+        summed(model, *drawn(7, 50, "numbers")[:1], drawn(7, 50, "numbers")[1] * 1e45)
+
+
 def batched(model, X, y, order, n_batches, weight=None):
     """Return sums over rows in some order that were added in batches, and the warnings."""
     sums, log = PeriodSums(model), WarningLogOnce(quiet=True)

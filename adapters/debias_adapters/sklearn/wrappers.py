@@ -277,6 +277,11 @@ def _vote(model: Any) -> Unwrapped:
         )
     names, weights = kept(model), model._weights_not_none
     shares = np.full(len(names), 1.0) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not shares.sum():
+        raise UnsupportedModelError(
+            f"the weights of this {kind} add up to 0, so its mean of predictions is not defined, and it cannot predict "
+            "itself. Change weights="
+        )
     shares = shares / shares.sum()
     response = partial(_encoded, model.le_) if is_classifier else None
     inner = tuple(
