@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_NO_STEPS = np.empty((0, 0, 0))
 MOST_NODES = 255
 """In larger trees rows are followed one by one: most nodes are not on the way of a row."""
 
@@ -51,7 +52,7 @@ def effects(
     group: NDArray[np.int64],
     n_groups: int,
     step: Array | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Return the output without the constant, and what the splits on each group of features do to it.
 
     Parameters
@@ -70,14 +71,23 @@ def effects(
     Returns
     -------
     raw : array of shape (n_rows, n_outputs)
-    sums : array of shape (n_rows, n_groups, 1 + n_versions, n_outputs)
-        The effect, which is the output minus the output without the splits on each group; then the sums of steps at
-        these splits on the path of a row.
+    effect : array of shape (n_groups, n_rows, n_outputs)
+        The output minus the output without the splits on each group.
+    steps : array of shape (n_rows, n_groups, n_versions, n_outputs)
+        The sums of steps at these splits on the path of a row.
     """
-    raw, sums = _no_sums(ensemble, len(X), n_groups, 0 if step is None else len(step))
+    step = _NO_STEPS if step is None else step
+    sums = _no_sums(ensemble, len(X), n_groups, len(step))
+    sets, columns = np.equal.outer(np.arange(n_groups), group).view(np.uint8), np.ascontiguousarray(X.T)
     for tree in range(ensemble.n_trees):
-        _add_effects(ensemble, tree, X, share, group, raw, sums, step)
-    return (raw / ensemble.n_trees, sums / ensemble.n_trees) if ensemble.averaged else (raw, sums)
+        if _is_small(ensemble, tree):
+            _add_at_once(ensemble, tree, columns, share, sets, group, step, *sums)
+        else:
+            _add_effects(ensemble, tree, X, share, group, step, *sums)
+    if ensemble.averaged:
+        for each in sums:
+            each /= ensemble.n_trees
+    return sums
 
 
 def outputs_without(
@@ -96,26 +106,31 @@ def outputs_without(
     -------
     array of shape (n_sets, n_rows, n_outputs)
     """
-    from debias.rows.kernels import without as kernels
-
-    output = np.zeros((len(left_out), len(X), ensemble.n_outputs))
-    if not len(left_out):
-        return output
+    raw, effect, no_steps = _no_sums(ensemble, len(X), len(left_out), 0)
     sets, columns = np.ascontiguousarray(left_out).view(np.uint8), np.ascontiguousarray(X.T)
-    for tree in range(ensemble.n_trees):
-        if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES:
-            arrays: tuple[Any, ...] = (columns, *_tree(ensemble, tree, share), sets, output)
-            kernels.add_outputs_without(*arrays)
+    groups, unused = np.where(left_out, 0, -1), np.empty_like(raw)
+    for tree in range(ensemble.n_trees if len(left_out) else 0):
+        if _is_small(ensemble, tree):
+            _add_at_once(ensemble, tree, columns, share, sets, groups[0], _NO_STEPS, raw, effect, no_steps)
             continue
-        for of_set, group in zip(output, np.where(left_out, 0, -1), strict=True):
-            raw, sums = _no_sums(ensemble, len(X), 1, 0)
-            _add_effects(ensemble, tree, X, share, group, raw, sums)
-            of_set += raw - sums[:, 0, 0]
+        for k, group in enumerate(groups):
+            sums = (unused if k else raw, effect[k : k + 1], no_steps)
+            _add_effects(ensemble, tree, X, share, group, _NO_STEPS, *sums)
+    output = raw - effect
     return output / ensemble.n_trees if ensemble.averaged else output
 
 
-def _no_sums(ensemble: TreeEnsemble, n_rows: int, n_groups: int, n_versions: int) -> tuple[Array, Array]:
-    return np.zeros((n_rows, ensemble.n_outputs)), np.zeros((n_rows, n_groups, 1 + n_versions, ensemble.n_outputs))
+def _no_sums(ensemble: TreeEnsemble, n_rows: int, n_groups: int, n_versions: int) -> tuple[Array, Array, Array]:
+    n_outputs = ensemble.n_outputs
+    return (
+        np.zeros((n_rows, n_outputs)),
+        np.zeros((n_groups, n_rows, n_outputs)),
+        np.zeros((n_rows, n_groups, n_versions, n_outputs)),
+    )
+
+
+def _is_small(ensemble: TreeEnsemble, tree: int) -> bool:
+    return bool(ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES)
 
 
 def _tree(ensemble: TreeEnsemble, tree: int, share: Array) -> tuple[Any, ...]:
@@ -130,13 +145,36 @@ def _add_effects(
     X: NDArray[np.floating[Any]],
     share: Array,
     group: NDArray[np.int64],
-    raw: Array,
-    sums: Array,
-    step: Array | None = None,
+    step: Array,
+    *sums: Array,
 ) -> None:
+    """Add the output of a tree, and effects and steps of groups, one row after the other."""
     from debias.rows.kernels import without as kernels
 
-    nodes, of_nodes, value, first = _tree(ensemble, tree, share)
-    begin = int(ensemble.tree_start[tree])
-    of_step = np.empty((0, *value.shape)) if step is None else step[:, begin : begin + len(value)]
-    kernels.add_effects(X, nodes, of_nodes, value, first, group, np.ascontiguousarray(of_step), raw, sums)
+    arrays: tuple[Any, ...] = (X, *_tree(ensemble, tree, share), group, _of_tree(ensemble, tree, step), *sums)
+    kernels.add_effects(*arrays)
+
+
+def _add_at_once(
+    ensemble: TreeEnsemble,
+    tree: int,
+    columns: NDArray[np.floating[Any]],
+    share: Array,
+    sets: NDArray[np.uint8],
+    group: NDArray[np.int64],
+    step: Array,
+    *sums: Array,
+) -> None:
+    """Add the output of a small tree, effects of sets and steps of groups, for many rows together."""
+    from debias.rows.kernels import without as kernels
+
+    of_tree = _tree(ensemble, tree, share)
+    arrays: tuple[Any, ...] = (columns, *of_tree, sets, group, _of_tree(ensemble, tree, step), *sums)
+    kernels.add_effects_at_once(*arrays)
+
+
+def _of_tree(ensemble: TreeEnsemble, tree: int, step: Array) -> Array:
+    """Return the steps to the nodes of a tree."""
+    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    width = ensemble.centred_value.shape[1]
+    return np.ascontiguousarray(step[:, at]) if len(step) else np.empty((0, at.stop - at.start, width))

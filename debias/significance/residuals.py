@@ -350,8 +350,8 @@ def uses(
     sets = np.frombuffer(b"".join(together), dtype=bool).reshape(-1, group.size)
 
     def add(part: slice) -> None:
-        raw, sums = effects(ensemble, X[part], share, number[group], used.size, step)
-        use[:, :, part] = sums.transpose(1, 2, 0, 3)
+        raw, effect, steps = effects(ensemble, X[part], share, number[group], used.size, step)
+        use[:, 0, part], use[:, 1:, part] = effect, steps.transpose(1, 2, 0, 3)
         output[part], without[:, part] = raw, raw - use[:, 0, part]
         for places, of_set in zip(together.values(), outputs_without(ensemble, X[part], share, sets), strict=True):
             without[places, part] = of_set

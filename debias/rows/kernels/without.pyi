@@ -12,14 +12,19 @@ def add_effects(
     group: NDArray[np.int64],
     step: NDArray[np.float64],
     raw: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    effect: NDArray[np.float64],
+    steps: NDArray[np.float64],
 ) -> None: ...
-def add_outputs_without(
+def add_effects_at_once(
     columns: NDArray[np.floating[Any]],
     nodes: tuple[Any, ...],
     share: NDArray[np.float64],
     value: NDArray[np.float64],
     first: int,
     left_out: NDArray[np.uint8],
-    output: NDArray[np.float64],
+    group: NDArray[np.int64],
+    step: NDArray[np.float64],
+    raw: NDArray[np.float64],
+    effect: NDArray[np.float64],
+    steps: NDArray[np.float64],
 ) -> None: ...

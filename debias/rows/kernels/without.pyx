@@ -23,7 +23,8 @@ def add_effects(
     const int64_t[::1] group,
     const double[:, :, ::1] step,
     double[:, ::1] raw,
-    double[:, :, :, ::1] sums,
+    double[:, :, ::1] effect,
+    double[:, :, :, ::1] steps,
 ):
     """Add the output of one tree for each row, and what the splits on each group do to it.
 
@@ -43,9 +44,10 @@ def add_effects(
         What the step from its parent to each node adds to the sums of a row; there may be no version.
     raw : array of shape (n_rows, n_outputs)
         The output is added to it.
-    sums : array of shape (n_rows, n_groups, 1 + n_versions, n_outputs)
-        The difference of the output from the output without the splits on each group is added to the first entry, the
-        steps at these splits on the path of the row to the others.
+    effect : array of shape (n_groups, n_rows, n_outputs)
+        The difference of the output from the output without the splits on each group is added to it.
+    steps : array of shape (n_rows, n_groups, n_versions, n_outputs)
+        The steps at the splits on each group on the path of a row are added to it.
 
     Notes
     -----
@@ -54,7 +56,7 @@ def add_effects(
     holds the nodes that are still to be followed, with the product of the shares that led to them.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = sums.shape[1], n_versions = step.shape[0]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = effect.shape[0], n_versions = step.shape[0]
     cdef int64_t[::1] last = np.full(n_groups, -1, dtype=np.int64)
     cdef double[::1] own = np.empty(n_groups)
     cdef int64_t[::1] path = np.empty(size, dtype=np.int64), waiting = np.empty(size, dtype=np.int64)
@@ -77,7 +79,7 @@ def add_effects(
                     continue
                 for v in range(n_versions):
                     for c in range(width):
-                        sums[i, g, 1 + v, first + c] += step[v, below, c]
+                        steps[i, g, v, first + c] += step[v, below, c]
                 if last[g] < i:
                     last[g], own[g] = i, 1.0
                 other = tree.left[path[j]] + tree.right[path[j]] - below
@@ -99,46 +101,50 @@ def add_effects(
                         at = tree.left[at]
                         reached *= share[at]
                     for c in range(width):
-                        sums[i, g, 0, first + c] += reached * (value[leaf, c] - value[at, c])
+                        effect[g, i, first + c] += reached * (value[leaf, c] - value[at, c])
 
 
-def add_outputs_without(
+def add_effects_at_once(
     const floating[:, ::1] columns,
     tuple nodes,
     const double[::1] share,
     const double[:, ::1] value,
     int64_t first,
     const uint8_t[:, ::1] left_out,
-    double[:, :, ::1] output,
+    const int64_t[::1] group,
+    const double[:, :, ::1] step,
+    double[:, ::1] raw,
+    double[:, :, ::1] effect,
+    double[:, :, :, ::1] steps,
 ):
-    """Add the output of one tree for each row without the splits on each of several sets of features.
+    """Add the output of one tree for each row, what the splits on each of several sets of features do to it, and steps.
 
     Parameters
     ----------
     columns : array of shape (n_features, n_rows)
         The columns of X.
-    nodes, share, value, first
+    nodes, share, value, first, group, step, raw, steps
         As for `add_effects`.
     left_out : array of shape (n_sets, n_features)
         1 for the features of each set.
-    output : array of shape (n_sets, n_rows, n_outputs)
-        The output is added to it.
+    effect : array of shape (n_sets, n_rows, n_outputs)
+        The difference of the output from the output without the splits on each set is added to it.
 
     Notes
     -----
     The values of all nodes are computed from the leaves up, for `ROWS_AT_ONCE` rows together: the mean of both children
     at a split that is left out, and the value of the child to which the row goes at the others. For each set only the
-    nodes above its splits differ from those of the whole tree.
+    nodes above its splits differ from those of the whole tree. Where they do not, the effect is exactly 0.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1], n_sets = left_out.shape[0]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_sets = left_out.shape[0], n_versions = step.shape[0]
     cdef uint8_t[:, ::1] differs = np.zeros((n_sets, size), dtype=np.uint8)
     cdef double[:, ::1] to_left = np.empty((size, ROWS_AT_ONCE))
     cdef double[:, ::1] whole = np.empty((size, ROWS_AT_ONCE)), own = np.empty((size, ROWS_AT_ONCE))
     cdef const double* left
     cdef const double* right
     cdef const floating* x
-    cdef int64_t begin, n, s, node, i, c
+    cdef int64_t begin = 0, n, s, node, below, g, i, c, v
     with nogil:
         for s in range(n_sets):
             for node in range(size - 1, -1, -1):
@@ -148,7 +154,6 @@ def add_outputs_without(
                         or differs[s, tree.left[node]]
                         or differs[s, tree.right[node]]
                     )
-        begin = 0
         while begin < columns.shape[1]:
             n = min(ROWS_AT_ONCE, columns.shape[1] - begin)
             for node in range(size):
@@ -166,19 +171,33 @@ def add_outputs_without(
                             whole[node, i] = value[node, c]
                     else:
                         _choose(&whole[node, 0], &whole[tree.left[node], 0], &whole[tree.right[node], 0], &to_left[node, 0], n)
+                for i in range(n):
+                    raw[begin + i, first + c] += whole[0, i]
                 for s in range(n_sets):
+                    if not differs[s, 0]:
+                        continue
                     for node in range(size - 1, -1, -1):
                         if not differs[s, node]:
                             continue
                         left = &own[tree.left[node], 0] if differs[s, tree.left[node]] else &whole[tree.left[node], 0]
                         right = &own[tree.right[node], 0] if differs[s, tree.right[node]] else &whole[tree.right[node], 0]
                         if left_out[s, tree.feature[node]]:
-                            _average(&own[node, 0], left, right, share[tree.left[node]], share[tree.right[node]], n)
+                            _average(&own[node, 0], left, right, share[tree.left[node]], n)
                         else:
                             _choose(&own[node, 0], left, right, &to_left[node, 0], n)
-                    left = &own[0, 0] if differs[s, 0] else &whole[0, 0]
                     for i in range(n):
-                        output[s, begin + i, first + c] += left[i]
+                        effect[s, begin + i, first + c] += whole[0, i] - own[0, i]
+            if n_versions > 0:
+                for i in range(n):
+                    node = 0
+                    while tree.left[node] >= 0:
+                        below = tree.left[node] if to_left[node, i] > 0 else tree.right[node]
+                        g = group[tree.feature[node]]
+                        if g >= 0:
+                            for v in range(n_versions):
+                                for c in range(width):
+                                    steps[begin + i, g, v, first + c] += step[v, below, c]
+                        node = below
             begin += n
 
 
@@ -194,9 +213,7 @@ cdef inline void _choose(double* to, const double* left, const double* right, co
         to[i] = to_left[i] * left[i] + (1 - to_left[i]) * right[i]
 
 
-cdef inline void _average(
-    double* to, const double* left, const double* right, double of_left, double of_right, int64_t n
-) noexcept nogil:
+cdef inline void _average(double* to, const double* left, const double* right, double of_left, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        to[i] = of_left * left[i] + of_right * right[i]
+        to[i] = right[i] + of_left * (left[i] - right[i])  # exactly their value where both have one

@@ -163,9 +163,9 @@ def _row_values(
     def add(some: NDArray[np.int64]) -> None:
         number = np.full(n_groups, -1)
         number[some] = np.arange(some.size)
-        effect = effects(ensemble, X, share, number[group], some.size)[1][:, :, 0]
+        effect = effects(ensemble, X, share, number[group], some.size)[1]
         for place, g in enumerate(some.tolist()):
-            own = np.ascontiguousarray(effect[:, place])  # sums over it do not depend on how many are held at once
+            own = np.ascontiguousarray(effect[place])  # sums over it do not depend on how many are held at once
             if loss is not None:
                 loss_saved = _loss(ensemble, rows, raw - own) - loss
                 saved[g] = weight @ loss_saved

@@ -119,7 +119,7 @@ def test_two_features_have_the_difference_of_their_shapley_values(models, librar
     weight = ensemble.averaging_weight.copy()
     for split, children in zip(ensemble.splits[::-1], ensemble.children[::-1], strict=True):
         weight[split] = weight[children].sum()  # inner entries are not stored
-    effect = effects(ensemble, rows, child_shares(ensemble, weight), np.arange(2), 2)[1][:, :, 0, 0]
+    effect = effects(ensemble, rows, child_shares(ensemble, weight), np.arange(2), 2)[1][:, :, 0].T
     phi = shapley_values(ensemble, rows)[:, :, 0]
     np.testing.assert_allclose(effect[:, 0] - effect[:, 1], phi[:, 0] - phi[:, 1], atol=1e-12)
 
