@@ -10,8 +10,7 @@ Means of few rows of a skewed response are skewed, as those of a rare class or o
 then far from what it would be if they were normal. So each p-value is the larger of two:
 
 - of Student's t distribution. If the rows of recent periods differ more among themselves than those of the reference
-  do, the means of these periods are taken to vary more, in the same proportion: one row far from the others is no
-  change.
+  do, the means of these periods are taken to vary more: one row far from the others is no change.
 - of Pearson's distribution of type III with the skewness of the statistic. The skewness of a period is that of the
   periods of the reference.
 
@@ -236,21 +235,33 @@ class _Reference:
         second = np.where(varies, second, 1.0)
         unbiased = np.sqrt(self._n * (self._n - 1)) / (self._n - 2)
         self._skewness = np.where(varies, OF_SKEWNESS * unbiased * third / second**1.5, 0.0)
-        within = _within(before) / self._rows[:, None, None]
+        within = self._of_rows_within(before)
         is_known = np.isfinite(within)
         number = is_known.sum(axis=0)
         total = np.where(is_known, within, 0.0).sum(axis=0)
         self._within = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
 
     def varies_more(self, after: PeriodMeans) -> Array:
-        """Return by how much the rows of periods vary more than those of the reference do.
+        """Return by how much the means of periods are taken to vary more, because their rows do.
 
-        Shape (n_periods, 3, n_outputs); 1 where it is not known.
+        Shape (n_periods, 3, n_outputs); 1 where it is not known. The variance of a mean is that of what the rows of a
+        period share, and that of independent rows. If the latter grows, the former need not: the whole grows by the
+        difference at most. Where the rows are the same in every period, and differ among themselves by far more than
+        the means do, it grows by the ratio.
         """
-        usual = self._within * self._of_rows(after.weight)[:, None, None]
-        within = _within(after)
-        ratio: Array = np.divide(within, usual, out=np.ones_like(usual), where=np.isfinite(within) & (usual > 0))
-        return ratio
+        within = self._of_rows_within(after)
+        known = np.isfinite(within) & np.isfinite(self._within)
+        usual = np.where(known, self._within, 1.0)
+        ratio = np.divide(within, usual, out=np.full_like(within, np.inf), where=usual > 0)
+        by_difference = 1 + (within - usual) / self._squares
+        more: Array = np.where(known, np.minimum(ratio, by_difference), 1.0)
+        return more
+
+    def _of_rows_within(self, periods: PeriodMeans) -> Array:
+        """Return the variances within periods, for the usual number of rows, in the unit of the squares."""
+        if periods.variance is None:
+            return np.full_like(periods.mean, np.nan)
+        return periods.variance / self._unit / self._unit / self._of_rows(periods.weight)[:, None, None]
 
     def p_values(self, apart: Array, share: Array, weight: Array, more: Array) -> Array:
         """Return two-sided p-values, shape (3, n_outputs), of the mean of some periods less the centre.
@@ -263,7 +274,7 @@ class _Reference:
         weight : array of shape (n_periods,)
             Weights of their rows.
         more : array of shape (n_periods, 3, n_outputs)
-            By how much these periods vary more than those of the reference.
+            From :meth:`varies_more`.
         """
         from scipy.special import gammaincc, ndtri, stdtr
 
@@ -289,11 +300,6 @@ class _Reference:
         """
         rows: Array = np.maximum(self._size / weight, 1.0)
         return rows
-
-
-def _within(periods: PeriodMeans) -> Array:
-    """Return the variances of means by the differences between rows; NaN where they are not known."""
-    return np.full_like(periods.mean, np.nan) if periods.variance is None else periods.variance
 
 
 ALIKE = 1.5

@@ -63,10 +63,11 @@ def by_definition(before, of_before, after, of_after, within=None):
     n, m, size = before.size, after.size, np.median(of_before)
     r_before, r_after = (np.maximum(size / weight, 1) for weight in (of_before, of_after))
     share, more = of_before / of_before.sum(), np.ones(m)
-    if within is not None:
-        more = within[1] / r_after / np.mean(within[0] / r_before)
     apart = (before - share @ before) / np.sqrt(r_before)
     spread, skewness = np.sqrt((apart**2).sum() / (n - 1)), 1.5 * n**0.5 * (n - 1) ** 0.5 / (n - 2)
+    if within is not None:
+        of_rows, usual = within[1] / r_after, np.mean(within[0] / r_before)
+        more = np.minimum(of_rows / usual, 1 + (of_rows - usual) / spread**2)
     skewness *= (apart**3).mean() / (apart**2).mean() ** 1.5
     parts = [(np.array([1.0]), slice(k, k + 1)) for k in range(m)] + [(of_after / of_after.sum(), slice(None))]
     found = []
@@ -158,6 +159,14 @@ def test_one_row_that_is_far_from_the_others_makes_no_change():
     found = compare_means(of_rows(before), of_rows(after), 0.05)
     assert found.changed.all()
     assert found.most == (3, 3, 3)
+
+
+def test_rows_that_differ_more_do_not_make_days_differ_more():
+    """Days differ by far more than rows do, and half of the rows of seven days are wrong."""
+    rng = np.random.default_rng(12)
+    before, after = (rng.normal(size=(n, 1)) + rng.normal(0, 0.1, size=(n, 100)) for n in (60, 7))
+    after[:, :50] += 40
+    assert compare_means(of_rows(before), of_rows(after), 0.05 / 365).changed.all()
 
 
 def test_rows_that_differ_from_one_another_as_ever_hide_no_change():
