@@ -285,7 +285,7 @@ class Records:
         -------
         bool
             False if the same rows were there already, so that nothing changed. If they were there without parts of the
-            loss or sums for pairs, and have them now, they are stored again.
+            loss, squares of rows or sums for pairs, and have them now, they are stored again.
 
         Raises
         ------
@@ -700,13 +700,15 @@ def same_rows(one: State, other: State) -> bool:
 
 
 def _gains(before: State, state: State) -> bool:
-    """Return whether a state has the parts of the loss of all rows, or sums for pairs, and one of the same rows not."""
-    has = [LOSS_PARTS in each and each[LOSS_PARTS][0] > 0 for each in (before, state)]
+    """Return whether a state has the parts of the loss, squares of rows, or sums for pairs, and one of its rows not."""
+    has_parts = [LOSS_PARTS in each and each[LOSS_PARTS][0] > 0 for each in (before, state)]
+    has_squares = [SQUARES in each for each in (before, state)]
+    if [False, True] in (has_parts, has_squares):
+        return True
     one, other = (PairSums.of_state(each) for each in (before, state))
     if other is None or not other.complete:
-        return has == [False, True]
-    gains_pairs = one is None or not one.complete or len(common_pairs([other.pairs, one.pairs])) < len(other.pairs)
-    return has == [False, True] or gains_pairs
+        return False
+    return one is None or not one.complete or len(common_pairs([other.pairs, one.pairs])) < len(other.pairs)
 
 
 def _agree(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64627368
 """What marks the SQLite file as a history of debias."""
-VERSION = 3
+VERSION, WITH_WAITING = 4, 3
 """Format of the file. In format 1, parts have no parts of the loss; in formats 1 and 2, periods have no summary beside
-their scores, and no rows wait for their responses. Such a file gets format 3 when it is written to."""
+their scores, and no rows wait for their responses; in formats 1 to 3, parts have no squares of rows. Such a file gets
+format 4 when it is written to."""
 PAGE = 16384
 """Bytes of a page: sums of hundreds of kB are read several times as fast as from SQLite's pages of 4096 bytes."""
 MOST_PLACES = 500
@@ -51,7 +52,7 @@ _WAITING = """CREATE TABLE waiting (
     sums BLOB NOT NULL, UNIQUE (series, at, part)
 )"""
 """Rows whose responses are not known yet. They stand apart, so that nothing that is about responses reads them."""
-_SCHEMAS = {1: {*_SCHEMA}, 2: {*_SCHEMA}, VERSION: {*_SCHEMA, _WAITING}}
+_SCHEMAS = {version: {*_SCHEMA, *([_WAITING] if version >= WITH_WAITING else [])} for version in range(1, VERSION + 1)}
 """The tables of the formats that this version reads."""
 
 
@@ -190,8 +191,9 @@ class Store:
                     database.execute(f"PRAGMA application_id = {APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 _refuse_other_files(database, self.path)
-                if _version(database) < VERSION:
+                if _version(database) < WITH_WAITING:
                     database.execute(_WAITING)
+                if _version(database) < VERSION:
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 yield Content(database, self.path)
                 database.execute("COMMIT")
@@ -307,7 +309,7 @@ class Content:
     @property
     def _has_waiting(self) -> bool:
         """Whether the file has the table: one of an earlier format has not, until it is written to."""
-        return _version(self._database) >= VERSION
+        return _version(self._database) >= WITH_WAITING
 
     def kinds(self) -> set[str]:
         """Return the kinds of the times of all periods."""

@@ -62,6 +62,9 @@ MOST_GROUPS = 20
 """More periods than this are joined to so many groups of consecutive periods, which are left out one at a time."""
 ENOUGH_ROWS = 30
 """With fewer effective rows at the splits of a feature, the groups of rows within periods do not show its variance."""
+MANY_ROWS = 150
+"""With so many effective rows, one row seldom makes a change. A fault may begin within the recent periods then, which
+differ from one another for that reason."""
 LEAST = 0.25
 """Smallest change of a slope that is called a change by default. If the means of two columns moved by half a standard
 deviation and nothing else, slopes moved by up to about 0.2 (docs/results/monitor.md)."""
@@ -593,17 +596,19 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
         if enough[k]:
             continue
         variance[k], freedom[k] = within[k]
-        few = _effective_rows(ensemble, grouping, window) < ENOUGH_ROWS
+        effective = _effective_rows(ensemble, grouping, window)
         if not enough[1 - k]:
-            variance[k, :, few] = np.nan
+            variance[k, :, effective < ENOUGH_ROWS] = np.nan
             continue
         carried = _carried(variance[1 - k], within[1 - k][0], windows[1 - k], window)
         larger = ~(variance[k] > carried)  # also where the variance within periods is not known
         variance[k] = np.where(larger, carried, variance[k])
         freedom[k] = np.where(larger, freedom[1 - k], freedom[k])
-        if len(window.groups) > 1:
-            # A few periods show their variance badly, but one of them that makes the change is seen.
-            variance[k] = np.maximum(variance[k], _between(ensemble, grouping, windows, k, found)[0])
+        few = effective < MANY_ROWS
+        if len(window.groups) > 1 and few.any():
+            # A few periods show their variance badly. But where few rows count, one of them may make the change.
+            own = _between(ensemble, grouping, windows, k, found)[0]
+            variance[k] = np.where(few, np.maximum(variance[k], own), variance[k])
     of_response, its_freedom = variance[:, 1], freedom[:, 1]
     welch = _ratio(of_response.sum(axis=0) ** 2, (of_response**2 / its_freedom).sum(axis=0))
     methods = ("within periods", "between periods of one window", "between periods")

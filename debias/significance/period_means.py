@@ -92,6 +92,9 @@ class MeansComparison:
     is_constant : bool
         Whether an output of the response is the same in all periods of the reference: it is not judged, nor is its
         residual.
+    by_few_rows : array of bool of shape (3,)
+        Whether the means would differ if the rows of recent periods differed among themselves as usual. They differ
+        more, so that few rows may make the difference: it is not judged, and the p-value is NaN.
     """
 
     before: Array
@@ -105,6 +108,7 @@ class MeansComparison:
     n_outputs: int
     has_outliers: NDArray[np.bool_]
     is_constant: bool
+    by_few_rows: NDArray[np.bool_]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -112,6 +116,8 @@ class MeansComparison:
         k = OF.index("residual")
         if self.is_constant and np.isnan(self.p_value[k]):
             return (f"{not_judged_mean(OF[k])}{CONSTANT}",)
+        if self.by_few_rows[k]:
+            return (f"{not_judged_mean(OF[k])}{BY_FEW_ROWS}",)
         if not self.has_outliers[k] or self.changed[k]:
             return ()
         return (OUTLIERS,)
@@ -150,20 +156,20 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         Largest p-value of a change.
     """
     centre, recent = (np.average(each.mean, axis=0, weights=each.weight) for each in (before, after))
-    n_after = after.weight.size
+    n_after, n_outputs = after.weight.size, centre.shape[1]
     deviation = after.mean - centre
     p_each = np.full((n_after + 1, *centre.shape), np.nan)
-    far = np.abs(deviation)
+    far, by_few_rows = np.abs(deviation), np.zeros(len(OF), dtype=bool)
     if before.weight.size >= ENOUGH_PERIODS:
-        known, p_one = _Reference(before, centre), np.empty(p_each.shape)
-        more = known.varies_more(after)
-        for k, weight in enumerate(after.weight):
-            p_one[k] = known.p_values(deviation[k], np.ones(1), np.array([weight]), more[k : k + 1])
-        p_one[-1] = known.p_values(recent - centre, after.weight / after.weight.sum(), after.weight, more)
-        p_one[-1] = np.minimum(2 * np.minimum(p_one[-1], _p_of_ranks(before, after)), 1.0)
-        p_each = np.minimum(p_one * (n_after + 1) * centre.shape[1], 1.0)
+        known = _Reference(before, centre)
+        p_one = _p_of_each(known, before, after, known.varies_more(after))
+        p_each = np.minimum(p_one * (n_after + 1) * n_outputs, 1.0)
         far = -p_one[:-1]
         p_each[:, not_known(before)] = np.nan
+        # Whether it is only because the rows of recent periods differ more that no change is found.
+        as_usual = _p_of_each(known, before, after, np.ones_like(after.mean)) * (n_after + 1) * n_outputs
+        as_usual[np.isnan(p_each)] = np.nan
+        by_few_rows = (as_usual <= level).any(axis=(0, 2)) & ~(p_each <= level).any(axis=(0, 2))
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     # Of an output that is not judged nobody knows whether it changed.
@@ -175,7 +181,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     most = [int(np.argmax(far[:, k, j])) for k, j in enumerate(output)]
     return MeansComparison(
         *without_rounding(centre[at, output], recent[at, output], largest[output]),
-        p_value,
+        np.where(by_few_rows, np.nan, p_value),
         p_value <= level,
         tuple(most),
         after.mean[most, at, output],
@@ -184,7 +190,20 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
         centre.shape[1],
         (excess_kurtosis(before.mean - centre) > HEAVY)[at, output],
         bool(not_known(before).any()) and before.weight.size >= ENOUGH_PERIODS,
+        by_few_rows,
     )
+
+
+def _p_of_each(known: _Reference, before: PeriodMeans, after: PeriodMeans, more: Array) -> Array:
+    """Return p-values of each recent period, and of all together, shape (n_periods + 1, 3, n_outputs)."""
+    p_value = np.empty((after.weight.size + 1, *known.centre.shape))
+    for k, weight in enumerate(after.weight):
+        one = slice(k, k + 1)
+        p_value[k] = known.p_values(after.mean[k] - known.centre, np.ones(1), np.array([weight]), more[one])
+    apart = np.average(after.mean, axis=0, weights=after.weight) - known.centre
+    of_all = known.p_values(apart, after.weight / after.weight.sum(), after.weight, more)
+    p_value[-1] = np.minimum(2 * np.minimum(of_all, _p_of_ranks(before, after)), 1.0)
+    return p_value
 
 
 def not_known(before: PeriodMeans) -> NDArray[np.bool_]:
@@ -224,6 +243,7 @@ class _Reference:
     """
 
     def __init__(self, before: PeriodMeans, centre: Array) -> None:
+        self.centre = centre
         # The usual number of rows: one period of very many rows is not the measure of the others.
         self._size, self._n = float(np.median(before.weight)), before.weight.size
         self._share, self._rows = before.weight / before.weight.sum(), self._of_rows(before.weight)
@@ -307,6 +327,11 @@ ALIKE = 1.5
 CONSTANT = (
     "the response is the same in all periods of the reference, so it does not show how much means vary. Choose a "
     "reference in which it varies"
+)
+BY_FEW_ROWS = (
+    "it differs from that of the reference, but rows of the recent periods differ among themselves by more than those "
+    "of the reference do, so that few rows may be the reason. Look at the rows with the largest errors: if they are "
+    "wrong, mend them and add the periods again with replace=True"
 )
 OUTLIERS = (
     "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it are "

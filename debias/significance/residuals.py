@@ -17,6 +17,10 @@ Under the null hypothesis each ``a`` has mean 0 given the other columns, so ever
 regression and whatever was clipped. These cost no level; they only remove what other columns explain, and outliers. The
 residuals of whole rows are permuted against the ``a`` of the rows, in the same way for all features and statistics.
 
+Of few rows, the studentised score is a fourth statistic, with responses that are permuted in the same way. A column
+with a strong effect often seems to depend on another one by chance there. It is then left out of the regression, so
+that its effect stays in the residual; the score compares responses within nodes, where much of it is gone.
+
 The output may be the sum of the outputs of several models times weights, as of a vote. Its ``a`` are then the sums of
 those of its members times the weights, and so is the expected response in the regression; the columns that depend on
 the feature are left out of every member. Members with another response are further outputs, as the models of several
@@ -76,6 +80,8 @@ MOST_VALUES = 10**7
 TOO_MANY_VALUES = "rows times features times outputs are more than"
 FEW_ROWS = 2000
 """Up to this many effective rows residuals are permuted; of more, random signs have the same distribution."""
+FEW_FOR_SCORES = 100
+"""Of so few rows, columns that seem to depend on a feature by chance are left out of the regression."""
 FEWEST_FOR_SIGNS = 6
 """With fewer blocks no random signs can reject at 5 %."""
 LANES = 8
@@ -129,17 +135,27 @@ class ResidualMethod:
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
-        """Draw permutations, or random signs, until every decision is settled. Nodes have no weights here."""
-        return compared([drawing_of(evidence.members, len(evidence.grouping.names))], evidence, procedure, log)
+        """Draw permutations, or random signs, until every decision is settled."""
+        return compared(drawings_of(evidence, node_weight), evidence, procedure, log)
 
 
 RESIDUALS = ResidualMethod()
 
 
-def drawing_of(members: Sequence[MemberRows], n_groups: int, n_tested: int | None = None) -> Drawing:
-    """Return what is drawn, permutations of residuals or random signs; parameters of :class:`ResidualStatistic`."""
-    statistic = ResidualStatistic(members, n_groups, n_tested)
-    return Drawing(statistic, statistic.source)
+def drawings_of(evidence: Evidence, node_weight: NDArray[np.float64], n_tested: int | None = None) -> list[Drawing]:
+    """Return what is drawn: permutations of residuals or random signs; of few rows, permuted responses as well.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    node_weight : array of shape (n_nodes,)
+        Node weights of the scores, which are compared with those of permuted responses.
+    n_tested : int, optional
+        As for :class:`ResidualStatistic`.
+    """
+    statistic = ResidualStatistic(evidence.members, len(evidence.grouping.names), n_tested)
+    of_residuals = Drawing(statistic, statistic.source)
+    return [of_residuals, *evidence.drawings(node_weight)] if statistic.with_scores else [of_residuals]
 
 
 class ResidualStatistic:
@@ -174,10 +190,16 @@ class ResidualStatistic:
 
     @property
     def details(self) -> dict[str, object]:
-        """The null hypothesis, what was drawn, and the number of models if there are several."""
+        """The null hypothesis, what was drawn, whether scores count too, and the number of models if more than one."""
         drawn = "permutations" if self.permutes else "random signs"
         together = {"models": self._n_members} if self._n_members > 1 else {}
-        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": drawn, **together}
+        scores = {"with_scores": True} if self.with_scores else {}
+        return {"null_hypothesis": NULL_HYPOTHESIS, "draws": drawn, **scores, **together}
+
+    @property
+    def with_scores(self) -> bool:
+        """Whether the score itself is a further statistic, because rows are few."""
+        return self.permutes and self.block.size <= FEW_FOR_SCORES
 
     def observed(self) -> None:
         """Return None: all sums are in double precision."""

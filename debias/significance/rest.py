@@ -21,7 +21,7 @@ import numpy as np
 from debias.results.rest import TOO_FEW_DRAWS, UNTESTED_BECAUSE
 from debias.significance.evidence import TWO_GROUPS
 from debias.significance.permutation import compared_alone
-from debias.significance.residuals import ResidualMethod, drawing_of
+from debias.significance.residuals import ResidualMethod, drawings_of
 from debias.significance.student import StudentMethod
 from debias.warning_log import WarningLog
 
@@ -92,7 +92,7 @@ def rest_of(
                 log.add(text)  # no warning: the verdicts do not rest on it
         return {"p_value": float(tested.p_value[0])}
     of_residuals = isinstance(method, ResidualMethod)
-    drawings = [drawing_of(together.members, len(TWO_GROUPS), 1)] if of_residuals else together.drawings(node_weight)
+    drawings = drawings_of(together, node_weight, 1) if of_residuals else together.drawings(node_weight)
     p_value, n_drawn = compared_alone(drawings, replace(procedure, limits=limits))
     if (1 + n_drawn) * procedure.alpha < 1:
         return {UNTESTED_BECAUSE: TOO_FEW_DRAWS.format(n_drawn)}

@@ -43,7 +43,7 @@ def as_written_before(path):
             facts, state = unseal(sums, SUMS, FORMAT)
             for name in ("metric", "no_loss"):
                 del facts[name]
-            for name in ("loss_parts", "kept_x", "kept_y", "kept_start", "kept_weight"):
+            for name in ("loss_parts", "squares_of_rows", "kept_x", "kept_y", "kept_start", "kept_weight"):
                 del state[name]
             database.execute("UPDATE parts SET sums = ? WHERE id = ?", (seal(SUMS, FORMAT, facts, state), number))
         for number, scores in database.execute("SELECT id, scores FROM periods").fetchall():
@@ -127,6 +127,38 @@ def test_a_history_of_an_earlier_version_is_read_and_completed(model, path, days
             assert partial.loss is None
             assert partial.no_loss_because.startswith("8 recent periods without parts")
     assert history.changes(recent=8, reference="first 10").to_json() == expected.to_json()
+
+
+@pytest.mark.thorough
+def test_squares_of_rows_complete_a_history_of_format_3(model, path, days):
+    history = filled(model, path, days)
+    expected = history.changes(recent=8, reference="first 12")
+    fleet = debias.History.fleet(path, recent=8, reference="first 12").to_json()
+    with sqlite3.connect(path) as database:
+        for table, column, kind, missing in (
+            ("parts", "sums", SUMS, "squares_of_rows"),
+            ("periods", "scores", SCORES, "variances_of_means"),
+        ):
+            for number, blob in database.execute(f"SELECT id, {column} FROM {table}").fetchall():
+                facts, arrays = unseal(blob, kind, FORMAT)
+                arrays.pop(missing)
+                old = (seal(kind, FORMAT, facts, arrays), number)
+                database.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", old)
+        database.execute("PRAGMA user_version = 3")
+    database.close()
+    before = history.changes(recent=8, reference="first 12")
+    assert before.to_frame().equals(expected.to_frame())
+    assert [mean.p_value for mean in before.means] != [mean.p_value for mean in expected.means]
+    assert version(path) == 3
+    for number in range(N_DAYS):
+        X, y = days(number)
+        if number >= 12:
+            X = X.assign(a=np.random.default_rng(number).permutation(X["a"]))
+        assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is True
+        assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is False
+    assert version(path) == VERSION
+    assert history.changes(recent=8, reference="first 12").to_json() == expected.to_json()
+    assert debias.History.fleet(path, recent=8, reference="first 12").to_json() == fleet
 
 
 @pytest.mark.thorough

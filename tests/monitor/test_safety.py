@@ -160,7 +160,7 @@ def changed(path, *commands):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("PRAGMA user_version = 4", "written by a newer version of debias, in format 4.*update debias"),
+        ("PRAGMA user_version = 5", "written by a newer version of debias, in format 5.*update debias"),
         ("PRAGMA user_version = 0", "is damaged"),
         ("PRAGMA application_id = 1", "file of another program"),
         ("CREATE TABLE more (x)", "other tables than a history"),

@@ -315,7 +315,8 @@ def test_a_single_day_varies_as_a_day_of_a_long_window(forest):
     assert comparison.n_periods == (120, 1)
 
 
-def test_few_recent_periods_vary_at_least_as_they_differ_from_one_another(forest):
+def test_few_recent_periods_vary_at_least_as_they_differ_where_few_rows_count(forest, monkeypatch):
+    monkeypatch.setattr(change, "MANY_ROWS", np.inf)
     rng = np.random.default_rng(5)
     days = [drawn([4, k], 60) for k in range(24)]
     recent = [drawn([5, k], 60, factor=1 + rng.normal()) for k in range(3)]  # far more than those of the reference
@@ -328,6 +329,14 @@ def test_few_recent_periods_vary_at_least_as_they_differ_from_one_another(forest
     assert own[0] > 3 * of_reference
     assert comparison.response_error[0] ** 2 > own[0]
     np.testing.assert_allclose(comparison.response_error[0] ** 2, own[0], rtol=0.1)  # that of the reference is small
+
+
+def test_a_change_that_began_within_the_recent_periods_is_found(forest):
+    """With many rows, days that differ for this reason are not taken for noise."""
+    days = summed(forest, [drawn([6, k], 100) for k in range(24)])
+    recent = summed(forest, [drawn([7, k], 100, factor=float(k < 2)) for k in range(7)])  # five of seven
+    comparison = compare_windows(days, recent, Grouping.of(None, days[0].ensemble.feature_names), looks=365)
+    assert comparison.changed.tolist() == [True, False, False, False]
 
 
 @pytest.mark.thorough
