@@ -23,6 +23,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.rows.dependent_columns import dependent, dependent_features, dependent_features_of_members
+from debias.significance import residuals
 from debias.significance.member_rows import MemberRows, by_response
 from support.residuals import residual_by_definition, t_of, uses_by_definition
 from support.sums_of_models import DESIGNS, FOLDS, OUT_OF_BAG, noise_p_values, p_values_of_all
@@ -153,8 +154,9 @@ def statistic_by_definition(models, weights, X, y, weight, n_features, kind, ord
         pytest.param("three classes", ("forest", "forest"), None, marks=pytest.mark.thorough),
     ],
 )
-def test_z_is_that_of_the_definition(kind, libraries, coefficients):
+def test_z_is_that_of_the_definition(kind, libraries, coefficients, monkeypatch):
     """The members see other columns: a is in the first, and d, which depends on it, is in the second only."""
+    monkeypatch.setattr(residuals, "FEW_FOR_SCORES", 0)
     X, y = rows(kind, 180)
     columns = [["a", "b", "e"], ["b", "c", "d", "e"]]
     make = {"forest": forest, "boosted": boosted}

@@ -30,7 +30,8 @@ HELD_OUT = {"rows": "held-out", "random_state": 0}
         for case in CASES
     ],
 )
-def test_z_and_p_values_are_those_of_the_definition(models, library, kind):
+def test_z_and_p_values_are_those_of_the_definition(models, library, kind, monkeypatch):
+    monkeypatch.setattr(residuals, "FEW_FOR_SCORES", 0)
     model, X, y = fitted(models, library, kind)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     X[:, 4] = 0.5 * X[:, 4] + np.nan_to_num(X[:, 3])  # two columns that depend on one another
@@ -69,6 +70,27 @@ def test_z_and_p_values_are_those_of_the_definition(models, library, kind):
         adjusted[k] = largest
     np.testing.assert_allclose(scores.p_adjusted, adjusted)
     assert scores.details["test"]["method"] == "residuals"
+
+
+@pytest.mark.parametrize("kind", ["regression", "three classes"])
+def test_of_few_rows_the_score_is_a_further_statistic(models, kind, monkeypatch):
+    """In the data and in each permutation, which is the same for both."""
+    model, X, y = fitted(models, "sklearn", kind)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+
+    def tested(of):
+        test = debias.Permutation(19, adaptive=False, of=of)
+        return debias.score(model, X, y, "mdi_oob", sample_weight=weight, test=test, **HELD_OUT | {"random_state": 3})
+
+    together, of_scores = tested("residuals"), tested("response")
+    monkeypatch.setattr(residuals, "FEW_FOR_SCORES", (weight > 0).sum() - 1)
+    alone = tested("residuals")
+    np.testing.assert_array_equal(together.z, np.maximum(alone.z, of_scores.z))
+    np.testing.assert_array_equal(together.null, np.maximum(alone.null, of_scores.null))
+    assert (together.z != alone.z).any()
+    assert (together.z != of_scores.z).any()
+    assert together.details["test"]["with_scores"] is True
+    assert "with_scores" not in alone.details["test"]
 
 
 def statistic_of(model, X, y, groups=None, **options):
