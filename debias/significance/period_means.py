@@ -329,8 +329,8 @@ CONSTANT = (
     "reference in which it varies"
 )
 BY_FEW_ROWS = (
-    "it differs from that of the reference, but rows of the recent periods differ among themselves by more than those "
-    "of the reference do, so that few rows may be the reason. Look at the rows with the largest errors: if they are "
+    "the recent mean differs from that of the reference, but rows of the recent periods differ among themselves by more "
+    "than those of the reference do, so that few rows may be the reason. Look at the rows with the largest errors: if they are "
     "wrong, mend them and add the periods again with replace=True"
 )
 OUTLIERS = (
