@@ -329,9 +329,9 @@ CONSTANT = (
     "reference in which it varies"
 )
 BY_FEW_ROWS = (
-    "the recent mean differs from that of the reference, but rows of the recent periods differ among themselves by more "
-    "than those of the reference do, so that few rows may be the reason. Look at the rows with the largest errors: if they are "
-    "wrong, mend them and add the periods again with replace=True"
+    "the recent mean differs from that of the reference, but rows of the recent periods differ among themselves by "
+    "more than those of the reference do, so that few rows may be the reason. Look at the rows with the largest "
+    "errors: if they are wrong, mend them and add the periods again with replace=True"
 )
 OUTLIERS = (
     "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it are "
