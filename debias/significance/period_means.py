@@ -161,13 +161,13 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     p_each = np.full((n_after + 1, *centre.shape), np.nan)
     far, by_few_rows = np.abs(deviation), np.zeros(len(OF), dtype=bool)
     if before.weight.size >= ENOUGH_PERIODS:
-        known = _Reference(before, centre)
-        p_one = _p_of_each(known, before, after, known.varies_more(after))
+        known, p_of_ranks = _Reference(before, centre), _p_of_ranks(before, after)
+        p_one = _p_of_each(known, after, known.varies_more(after), p_of_ranks)
         p_each = np.minimum(p_one * (n_after + 1) * n_outputs, 1.0)
         far = -p_one[:-1]
         p_each[:, not_known(before)] = np.nan
         # Whether it is only because the rows of recent periods differ more that no change is found.
-        as_usual = _p_of_each(known, before, after, np.ones_like(after.mean)) * (n_after + 1) * n_outputs
+        as_usual = _p_of_each(known, after, np.ones_like(after.mean), p_of_ranks) * (n_after + 1) * n_outputs
         as_usual[np.isnan(p_each)] = np.nan
         by_few_rows = (as_usual <= level).any(axis=(0, 2)) & ~(p_each <= level).any(axis=(0, 2))
     smallest = p_each.min(axis=0)  # (3, n_outputs)
@@ -194,7 +194,7 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     )
 
 
-def _p_of_each(known: _Reference, before: PeriodMeans, after: PeriodMeans, more: Array) -> Array:
+def _p_of_each(known: _Reference, after: PeriodMeans, more: Array, p_of_ranks: Array) -> Array:
     """Return p-values of each recent period, and of all together, shape (n_periods + 1, 3, n_outputs)."""
     p_value = np.empty((after.weight.size + 1, *known.centre.shape))
     for k, weight in enumerate(after.weight):
@@ -202,7 +202,7 @@ def _p_of_each(known: _Reference, before: PeriodMeans, after: PeriodMeans, more:
         p_value[k] = known.p_values(after.mean[k] - known.centre, np.ones(1), np.array([weight]), more[one])
     apart = np.average(after.mean, axis=0, weights=after.weight) - known.centre
     of_all = known.p_values(apart, after.weight / after.weight.sum(), after.weight, more)
-    p_value[-1] = np.minimum(2 * np.minimum(of_all, _p_of_ranks(before, after)), 1.0)
+    p_value[-1] = np.minimum(2 * np.minimum(of_all, p_of_ranks), 1.0)
     return p_value
 
 
