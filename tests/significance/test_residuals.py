@@ -295,6 +295,20 @@ def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch
     np.testing.assert_allclose(outputs_without(ensemble, rows, share, left_out), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("value", [-99.0, 99.0])
+def test_splits_that_divide_no_rows_have_no_effect_at_all(models, value):
+    """An effect of 1e-17 would be studentised, and count in the largest z of every permutation."""
+    X, y = drawn("regression", missing=0.0)
+    ensemble = debias.plugin.extract(models("xgboost", n_estimators=4, max_depth=5).fit(X, y))
+    assert (ensemble.feature[ensemble.splits] == 1).sum() > 2
+    X[:, 1] = value
+    rows = X.astype(ensemble.routing_dtype)
+    share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
+    _, effect, _ = effects(ensemble, rows, share, np.arange(5), 5)
+    assert (effect[1] == 0).all()
+    assert (effect[0] != 0).any()
+
+
 def found_in_noise(n_sets, n_rows=80, seed=0, **options):
     """The share of p-values of at most .05 and of sets with an informative feature, for noise beside one signal."""
     rng, single, together = np.random.default_rng(seed), [], []

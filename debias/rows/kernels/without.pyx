@@ -182,7 +182,7 @@ def add_effects_at_once(
                         left = &own[tree.left[node], 0] if differs[s, tree.left[node]] else &whole[tree.left[node], 0]
                         right = &own[tree.right[node], 0] if differs[s, tree.right[node]] else &whole[tree.right[node], 0]
                         if left_out[s, tree.feature[node]]:
-                            _average(&own[node, 0], left, right, share[tree.left[node]], n)
+                            _average(&own[node, 0], left, right, share[tree.left[node]], share[tree.right[node]], n)
                         else:
                             _choose(&own[node, 0], left, right, &to_left[node, 0], n)
                     for i in range(n):
@@ -213,7 +213,14 @@ cdef inline void _choose(double* to, const double* left, const double* right, co
         to[i] = to_left[i] * left[i] + (1 - to_left[i]) * right[i]
 
 
-cdef inline void _average(double* to, const double* left, const double* right, double of_left, int64_t n) noexcept nogil:
+cdef inline void _average(
+    double* to, const double* left, const double* right, double of_left, double of_right, int64_t n
+) noexcept nogil:
     cdef int64_t i
-    for i in range(n):
-        to[i] = right[i] + of_left * (left[i] - right[i])  # exactly their value where both have one
+    # From the larger share, so that it is exactly that value if the other share is 0, or if both values are one.
+    if of_left > of_right:
+        for i in range(n):
+            to[i] = left[i] + of_right * (right[i] - left[i])
+    else:
+        for i in range(n):
+            to[i] = right[i] + of_left * (left[i] - right[i])
