@@ -296,11 +296,12 @@ def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch
 
 
 @pytest.mark.parametrize("value", [-99.0, 99.0])
-def test_splits_that_divide_no_rows_have_no_effect_at_all(models, value):
+def test_splits_that_divide_no_rows_have_no_effect_at_all(value):
     """An effect of 1e-17 would be studentised, and count in the largest z of every permutation."""
     X, y = drawn("regression", missing=0.0)
-    ensemble = debias.plugin.extract(models("xgboost", n_estimators=4, max_depth=5).fit(X, y))
-    assert (ensemble.feature[ensemble.splits] == 1).sum() > 2
+    # Leaves of boosted trees of XGBoost are float32 numbers, whose differences are exact.
+    ensemble = debias.plugin.extract(RandomForestRegressor(20, max_depth=5, random_state=0).fit(X, y))
+    assert (ensemble.feature[ensemble.splits] == 1).sum() > 20
     X[:, 1] = value
     rows = X.astype(ensemble.routing_dtype)
     share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
