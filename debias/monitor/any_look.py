@@ -201,7 +201,8 @@ def comparison_at_any_look(
         return with_newer(replace(plain, not_compared_because=nothing_later(windows, stored.periods)), records, series)
     judged = Judged.of(read, windows, plain.loss, plain.no_loss_because, alpha)
     n_features = len(plain.feature_names)
-    of_means = [text for text in plain.warnings if text == OUTLIERS or text.startswith(not_judged_mean("residual"))]
+    not_judged = tuple(not_judged_mean(of) for of in OF)
+    of_means = [text for text in plain.warnings if text == OUTLIERS or text.startswith(not_judged)]
     of_one_look = (ONE_LOOK, *of_means, *(() if plain.loss is None else plain.loss.warnings))
     not_held = {name: np.full(n_features, np.nan) for name in NOT_HELD}
     flags = {name: np.zeros(n_features, dtype=bool) for name in FLAGS_NOT_HELD}

@@ -112,15 +112,17 @@ class MeansComparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know where no change of the mean residual was found."""
+        """What a reader must know where a mean is not judged, or no change of the mean residual was found."""
         k = OF.index("residual")
+        texts = []
         if self.is_constant and np.isnan(self.p_value[k]):
-            return (f"{not_judged_mean(OF[k])}{CONSTANT}",)
-        if self.by_few_rows[k]:
-            return (f"{not_judged_mean(OF[k])}{BY_FEW_ROWS}",)
-        if not self.has_outliers[k] or self.changed[k]:
-            return ()
-        return (OUTLIERS,)
+            texts.append(f"{not_judged_mean(OF[k])}{CONSTANT}")
+        elif self.by_few_rows[k]:
+            texts.append(f"{not_judged_mean(OF[k])}{BY_FEW_ROWS}")
+        elif self.has_outliers[k] and not self.changed[k]:
+            texts.append(OUTLIERS)
+        because = THE_SAME if self.by_few_rows[k] else BY_FEW_ROWS
+        return *texts, *(f"{not_judged_mean(OF[j])}{because}" for j in np.flatnonzero(self.by_few_rows) if j != k)
 
     def of(self, k: int, times: Sequence[str], names: Sequence[str]) -> MeanOfPeriods:
         """Return what was found of one of OF.
@@ -331,8 +333,9 @@ CONSTANT = (
 BY_FEW_ROWS = (
     "the recent mean differs from that of the reference, but rows of the recent periods differ among themselves by "
     "more than those of the reference do, so that few rows may be the reason. Look at the rows with the largest "
-    "errors: if they are wrong, mend them and add the periods again with replace=True"
+    "errors. If they are wrong, mend them, and replace the periods"
 )
+THE_SAME = "few rows may be the reason that it differs, as for the mean residual"
 OUTLIERS = (
     "the mean residuals of few periods of the reference lie far from the others, so only larger changes of it are "
     "found. If something was wrong in these periods, choose a reference without them"

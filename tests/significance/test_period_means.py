@@ -157,8 +157,14 @@ def test_one_row_that_is_far_from_the_others_makes_no_change():
     found = compare_means(of_rows(before), of_rows(after), 0.05)
     assert not found.changed.any()
     assert np.isnan(found.p_value).all()  # nor is it shown that nothing changed
-    (told,) = found.warnings
-    assert told.startswith("the mean residual is not judged: the recent mean differs from that of the reference, but")
+    residual, *others = found.warnings
+    assert residual.startswith(
+        "the mean residual is not judged: the recent mean differs from that of the reference, but"
+    )
+    assert others == [
+        f"the mean {of} is not judged: few rows may be the reason that it differs, as for the mean residual"
+        for of in ("response", "prediction")
+    ]
     without = [PeriodMeans(each.weight, each.mean) for each in (of_rows(before), of_rows(after))]
     assert compare_means(*without, 0.05).changed.all()
     after[3, :] = rng.normal(2, 1, size=50)  # all rows of a day: found, with its day
