@@ -179,7 +179,8 @@ class PeriodSums(NodeSums):
             response, weight = rows.response.part(part), rows.weight[part]
             margins[part] = margin_of(self.ensemble, response, leaves)
             both = np.hstack(self._add_block(leaves, response, margins[part], weight, rows.n_jobs))
-            self._add_squares(both, weight)
+            if not self._has_labels:
+                self._add_squares(both, weight)
             total += weight @ both
             squares += weight @ both**2
             if counter is not None:
@@ -400,8 +401,8 @@ class PeriodSums(NodeSums):
         Returns
         -------
         array of shape (3, n_outputs)
-            NaN if there is one row, or squares of some rows are missing: an earlier version kept none, and they may be
-            beyond the range of floats.
+            NaN if there is one row, or squares of some rows are missing: there are none of labels, an earlier version
+            kept none, and they may be beyond the range of floats.
         """
         of_weights, firsts, seconds = (
             self._squares_of_rows[0],
@@ -414,6 +415,12 @@ class PeriodSums(NodeSums):
             return np.full_like(seconds, np.nan)
         squares = np.maximum(seconds - 2 * means * firsts + means**2 * of_weights, 0.0)
         return squares / self.total_weight**2 * (number / (number - 1))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether responses are labels, or 0 and 1. Then no row can be far from the others."""
+        ensemble = self.ensemble
+        return ensemble.is_classifier or ensemble.class_sets is not None or ensemble.objective.name == "logistic"
 
     def _add_squares(self, both: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
         """Add the sums over rows of squared weights, alone and times values and their squares.
