@@ -294,7 +294,8 @@ def _permutations(test: Mapping[str, Any], where: str = "") -> str:
     pooled = " of all features together" if test.get("pooled") else ""
     drawn = "random sign" if test.get("draws") == "random signs" else "permutation"
     of_ranks = " of the ranks of the response" if "response" in test else ""
-    of_what = " of residuals" if test.get("method") == "residuals" else of_ranks
+    of_residuals = " of residuals and of the response" if test.get("with_scores") else " of residuals"
+    of_what = of_residuals if test.get("method") == "residuals" else of_ranks
     together = f" of {test['models']:,} models together" if "models" in test else ""
     return f"{counted(test['n_permutations'], drawn)}{of_what}{together}{where}{pooled}"
 
