@@ -26,11 +26,16 @@ def filled(model, path, days, n_days=N_DAYS, broken_from=12, **settings):
     """A history of days; from one on, the values of a are in random order."""
     history = debias.History(model, path, **settings)
     for number in range(n_days):
-        X, y = days(number)
-        if number >= broken_from:
-            X = X.assign(a=np.random.default_rng(number).permutation(X["a"]))
-        history.add(X, y, at=FIRST + timedelta(number), rows="held-out")
+        history.add(*rows_of(days, number, broken_from), at=FIRST + timedelta(number), rows="held-out")
     return history
+
+
+def rows_of(days, number, broken_from=12):
+    """X and y of a day; from one on, the values of a are in random order."""
+    X, y = days(number)
+    if number >= broken_from:
+        X = X.assign(a=np.random.default_rng(number).permutation(X["a"]))
+    return X, y
 
 
 OLD_FACTS, OLD = ("series", "at"), ("scores", "errors")
@@ -116,9 +121,7 @@ def test_a_history_of_an_earlier_version_is_read_and_completed(model, path, days
     )
     pd.testing.assert_frame_equal(before.to_frame(), expected.to_frame())
     for number in range(18):
-        X, y = days(number)
-        if number >= 12:
-            X = X.assign(a=np.random.default_rng(number).permutation(X["a"]))
+        X, y = rows_of(days, number)
         assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is True
         assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is False
         assert version(path) == VERSION
@@ -151,9 +154,7 @@ def test_squares_of_rows_complete_a_history_of_format_3(model, path, days):
     assert [mean.p_value for mean in before.means] != [mean.p_value for mean in expected.means]
     assert version(path) == 3
     for number in range(N_DAYS):
-        X, y = days(number)
-        if number >= 12:
-            X = X.assign(a=np.random.default_rng(number).permutation(X["a"]))
+        X, y = rows_of(days, number)
         assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is True
         assert history.add(X, y, at=FIRST + timedelta(number), rows="held-out") is False
     assert version(path) == VERSION
