@@ -181,8 +181,9 @@ class PeriodSums(NodeSums):
             both = np.hstack(self._add_block(leaves, response, margins[part], weight, rows.n_jobs))
             if not self._has_labels:
                 self._add_squares(both, weight)
-            total += weight @ both
-            squares += weight @ both**2
+            # No products of matrices: their last digits may depend on where the arrays are in memory.
+            total += (weight[:, None] * both).sum(axis=0)
+            squares += (weight[:, None] * both**2).sum(axis=0)
             if counter is not None:
                 counter.add(leaves, response)
         self._add_batch(total, squares, float(rows.weight.sum()))
@@ -431,7 +432,6 @@ class PeriodSums(NodeSums):
         values = np.stack([response, response - residual, residual])
         with np.errstate(over="ignore", invalid="ignore"):
             of_rows = np.concatenate([np.ones((1, *residual.shape)), values, values**2])
-            # Not a product of matrices, whose last digits may depend on where they are in memory.
             sums = (of_rows * (weight**2)[:, None]).sum(axis=1)
         if np.isfinite(sums).all():
             self._squares_of_rows = self._squares_of_rows + sums
@@ -637,7 +637,9 @@ def group_variance(
     (array, float)
         The variances, and their degrees of freedom: ``n_groups - 1`` for groups of one size.
     """
-    variance = np.tensordot(1 - share, (whole - without) ** 2, axes=1)
+    variance: NDArray[np.float64] = np.sum(
+        [(1 - own) * (whole - one) ** 2 for own, one in zip(share, without, strict=True)], axis=0
+    )
     return variance, max(1.0, 1 / float((share**2).sum()) - 1)
 
 
