@@ -405,11 +405,7 @@ class PeriodSums(NodeSums):
             NaN if there is one row, or squares of some rows are missing: there are none of labels, an earlier version
             kept none, and they may be beyond the range of floats.
         """
-        of_weights, firsts, seconds = (
-            self._squares_of_rows[0],
-            self._squares_of_rows[1 : N_MEANS + 1],
-            self._squares_of_rows[N_MEANS + 1 :],
-        )
+        of_weights, firsts, seconds = np.split(self._squares_of_rows, [1, N_MEANS + 1])
         known = np.abs(of_weights - self.total_squared_weight) <= ROUNDING * self.total_squared_weight
         number = self.total_weight**2 / self.total_squared_weight if self.total_squared_weight > 0 else 0.0
         if not known.all() or not number > 1 + ROUNDING:

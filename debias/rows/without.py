@@ -81,9 +81,9 @@ def effects(
     sets, columns = np.equal.outer(np.arange(n_groups), group).view(np.uint8), np.ascontiguousarray(X.T)
     for tree in range(ensemble.n_trees):
         if _is_small(ensemble, tree):
-            _add_at_once(ensemble, tree, columns, share, sets, group, step, *sums)
+            _add(ensemble, tree, columns, share, (sets, group), step, *sums)
         else:
-            _add_effects(ensemble, tree, X, share, group, step, *sums)
+            _add(ensemble, tree, X, share, (group,), step, *sums)
     if ensemble.averaged:
         for each in sums:
             each /= ensemble.n_trees
@@ -111,11 +111,11 @@ def outputs_without(
     groups, unused = np.where(left_out, 0, -1), np.empty_like(raw)
     for tree in range(ensemble.n_trees if len(left_out) else 0):
         if _is_small(ensemble, tree):
-            _add_at_once(ensemble, tree, columns, share, sets, groups[0], _NO_STEPS, raw, effect, no_steps)
+            _add(ensemble, tree, columns, share, (sets, groups[0]), _NO_STEPS, raw, effect, no_steps)
             continue
         for k, group in enumerate(groups):
             sums = (unused if k else raw, effect[k : k + 1], no_steps)
-            _add_effects(ensemble, tree, X, share, group, _NO_STEPS, *sums)
+            _add(ensemble, tree, X, share, (group,), _NO_STEPS, *sums)
     output = raw - effect
     return output / ensemble.n_trees if ensemble.averaged else output
 
@@ -129,52 +129,40 @@ def _no_sums(ensemble: TreeEnsemble, n_rows: int, n_groups: int, n_versions: int
     )
 
 
-def _is_small(ensemble: TreeEnsemble, tree: int) -> bool:
-    return bool(ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES)
-
-
-def _tree(ensemble: TreeEnsemble, tree: int, share: Array) -> tuple[Any, ...]:
-    """Return the nodes of a tree, their shares and values, and its first output."""
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    return tree_nodes(ensemble, tree), share[at], ensemble.centred_value[at], int(ensemble.tree_output[tree])
-
-
-def _add_effects(
+def _add(
     ensemble: TreeEnsemble,
     tree: int,
     X: NDArray[np.floating[Any]],
     share: Array,
-    group: NDArray[np.int64],
+    groups: Any,
     step: Array,
     *sums: Array,
 ) -> None:
-    """Add the output of a tree, and effects and steps of groups, one row after the other."""
+    """Add the output of a tree, and effects and steps of groups, one row after the other or many together.
+
+    Parameters
+    ----------
+    ensemble, tree, share, step
+        As for :func:`effects`.
+    X : array
+        Rows; or columns, if many rows are added together.
+    groups : (group,) or (left_out, group)
+        As for the kernels; the latter if many rows are added together.
+    *sums : arrays
+        Output, effects and steps.
+    """
     from debias.rows.kernels import without as kernels
 
-    arrays: tuple[Any, ...] = (X, *_tree(ensemble, tree, share), group, _of_tree(ensemble, tree, step), *sums)
-    kernels.add_effects(*arrays)
-
-
-def _add_at_once(
-    ensemble: TreeEnsemble,
-    tree: int,
-    columns: NDArray[np.floating[Any]],
-    share: Array,
-    sets: NDArray[np.uint8],
-    group: NDArray[np.int64],
-    step: Array,
-    *sums: Array,
-) -> None:
-    """Add the output of a small tree, effects of sets and steps of groups, for many rows together."""
-    from debias.rows.kernels import without as kernels
-
-    of_tree = _tree(ensemble, tree, share)
-    arrays: tuple[Any, ...] = (columns, *of_tree, sets, group, _of_tree(ensemble, tree, step), *sums)
-    kernels.add_effects_at_once(*arrays)
-
-
-def _of_tree(ensemble: TreeEnsemble, tree: int, step: Array) -> Array:
-    """Return the steps to the nodes of a tree."""
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    width = ensemble.centred_value.shape[1]
-    return np.ascontiguousarray(step[:, at]) if len(step) else np.empty((0, at.stop - at.start, width))
+    value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
+    of_tree = np.ascontiguousarray(step[:, at]) if len(step) else np.empty((0, *value.shape))
+    arrays: tuple[Any, ...] = (X, tree_nodes(ensemble, tree), share[at], value, first, *groups, of_tree, *sums)
+    if len(groups) == 1:
+        kernels.add_effects(*arrays)
+    else:
+        kernels.add_effects_at_once(*arrays)
+
+
+def _is_small(ensemble: TreeEnsemble, tree: int) -> bool:
+    """Whether a tree has so few nodes that many rows are added together."""
+    return bool(ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] <= MOST_NODES)

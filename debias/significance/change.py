@@ -274,9 +274,10 @@ def compare_windows(
     Standard errors come from the differences *between periods*, if both windows have 8 periods or more: one is left out
     at a time (delete-a-group jackknife; more than 20 periods are joined to 20 groups of consecutive periods). They
     cover effects of days, which rows of one day share. If only one window has so many periods, the other one is taken
-    to vary as it does, with fewer rows more; or as the rows within its periods do, or as these differ from one
-    another, where that is larger. If neither has, the variance *within periods* is used, which takes rows as
-    independent of one another. P-values are those of Student's t with Welch's degrees of freedom.
+    to vary as it does, with fewer rows more; or as the rows within its periods do, and where few rows count at the
+    splits of a feature as its periods differ from one another, where that is larger. If neither has, the variance
+    *within periods* is used, which takes rows as independent of one another. P-values are those of Student's t with
+    Welch's degrees of freedom.
 
     Examples
     --------
@@ -589,6 +590,7 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
     enough = [window.has_enough for window in windows]
     variance, freedom = np.zeros((2, 2, len(grouping.names))), np.ones((2, 2, len(grouping.names)))
     within = _within(ensemble, grouping, windows, found)
+    effective = [_effective_rows(ensemble, grouping, window) for window in windows]
     for k in (0, 1):
         if enough[k]:
             variance[k], freedom[k] = _between(ensemble, grouping, windows, k, found)
@@ -596,15 +598,15 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
         if enough[k]:
             continue
         variance[k], freedom[k] = within[k]
-        effective = _effective_rows(ensemble, grouping, window)
         if not enough[1 - k]:
-            variance[k, :, effective < ENOUGH_ROWS] = np.nan
+            variance[k, :, effective[k] < ENOUGH_ROWS] = np.nan
             continue
-        carried = _carried(variance[1 - k], within[1 - k][0], windows[1 - k], window)
+        of_rows = np.where(effective[1 - k] < ENOUGH_ROWS, np.nan, within[1 - k][0])
+        carried = _carried(variance[1 - k], of_rows, windows[1 - k], window)
         larger = ~(variance[k] > carried)  # also where the variance within periods is not known
         variance[k] = np.where(larger, carried, variance[k])
         freedom[k] = np.where(larger, freedom[1 - k], freedom[k])
-        few = effective < MANY_ROWS
+        few = effective[k] < MANY_ROWS
         if len(window.groups) > 1 and few.any():
             # A few periods show their variance badly. But where few rows count, one of them may make the change.
             own = _between(ensemble, grouping, windows, k, found)[0]

@@ -164,14 +164,16 @@ def compare_means(before: PeriodMeans, after: PeriodMeans, level: float) -> Mean
     far, by_few_rows = np.abs(deviation), np.zeros(len(OF), dtype=bool)
     if before.weight.size >= ENOUGH_PERIODS:
         known, p_of_ranks = _Reference(before, centre), _p_of_ranks(before, after)
-        p_one = _p_of_each(known, after, known.varies_more(after), p_of_ranks)
+        more = known.varies_more(after)
+        p_one = _p_of_each(known, after, more, p_of_ranks)
         p_each = np.minimum(p_one * (n_after + 1) * n_outputs, 1.0)
         far = -p_one[:-1]
         p_each[:, not_known(before)] = np.nan
-        # Whether it is only because the rows of recent periods differ more that no change is found.
-        as_usual = _p_of_each(known, after, np.ones_like(after.mean), p_of_ranks) * (n_after + 1) * n_outputs
-        as_usual[np.isnan(p_each)] = np.nan
-        by_few_rows = (as_usual <= level).any(axis=(0, 2)) & ~(p_each <= level).any(axis=(0, 2))
+        if (more > 1).any():
+            # Whether it is only because the rows of recent periods differ more that no change is found.
+            as_usual = _p_of_each(known, after, np.ones_like(more), p_of_ranks) * (n_after + 1) * n_outputs
+            as_usual[np.isnan(p_each)] = np.nan
+            by_few_rows = (as_usual <= level).any(axis=(0, 2)) & ~(p_each <= level).any(axis=(0, 2))
     smallest = p_each.min(axis=0)  # (3, n_outputs)
     output = np.argmin(np.where(np.isnan(smallest), np.inf, smallest), axis=1)
     # Of an output that is not judged nobody knows whether it changed.

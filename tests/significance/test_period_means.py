@@ -200,7 +200,7 @@ def test_rows_that_differ_from_one_another_as_ever_hide_no_change():
     "draw",
     [
         lambda rng, shape: rng.lognormal(0, 1.34, shape),
-        lambda rng, shape: (rng.random(shape) < 0.03).astype(float),
+        lambda rng, shape: rng.poisson(0.3, shape).astype(float),
         lambda rng, shape: (rng.random(shape) < 0.1) * rng.gamma(1, 1, shape),
     ],
 )

@@ -281,13 +281,13 @@ def test_outputs_without_several_sets_are_those_without_each(models, monkeypatch
     rows = X.astype(ensemble.routing_dtype)
     share = child_shares(ensemble, evaluation_weight(ensemble, rows, np.ones(len(y))))
     left_out = np.random.default_rng(0).random((6, 5)) < 0.4
-    expected = [effects(ensemble, rows, share, np.where(one, 0, -1), 1) for one in left_out]
-    expected = np.array([raw - effect[0] for raw, effect, _ in expected])
     small = outputs_without(ensemble, rows, share, left_out)
     step = np.random.default_rng(1).normal(size=(2, ensemble.n_nodes, 1))
     group = np.array([0, 1, -1, 0, 2])
     at_once = effects(ensemble, rows, share, group, 3, step)
-    monkeypatch.setattr(without, "MOST_NODES", 0)
+    monkeypatch.setattr(without, "MOST_NODES", 0)  # rows one after the other from here on
+    expected = [effects(ensemble, rows, share, np.where(one, 0, -1), 1) for one in left_out]
+    expected = np.array([raw - effect[0] for raw, effect, _ in expected])
     for part, one_by_one in zip(at_once, effects(ensemble, rows, share, group, 3, step), strict=True):
         np.testing.assert_allclose(part, one_by_one, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(part == 0, one_by_one == 0)  # no effect is exactly none
