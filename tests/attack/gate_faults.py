@@ -1,6 +1,6 @@
 """Faults of rows and models before the two gates: what `debias check` and `debias monitor check` say of each.
 
-    python -m attack.gate_faults                           # from the folder tests, about two minutes
+    python -m attack.gate_faults                           # from the folder tests, about 15 seconds
     python -m attack.gate_faults --write ../docs/gate.md   # puts the table between the two marks of the page
 
 One model serves a shop. Its release is checked on 1,500 rows; its history has 40 healthy days of 150 rows, and then 7
