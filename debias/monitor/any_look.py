@@ -294,10 +294,13 @@ class Judged:
         names = [time_text(read.periods[k].moment) for k in windows.later]
         periods = read.each(windows.before), read.each(windows.later)
         of_weeks: list[str] = []
+        by_ranks: list[str] = []
         warnings: list[str] = []
         if loss is not None:
             evidence = _of_losses(periods, windows.weeks, names, read)
-            of_weeks += compress(("the loss", "the base", *loss.feature_names), evidence.judged_by_weeks)
+            called = ("the loss", "the base", *loss.feature_names)
+            of_weeks += compress(called, evidence.judged_by_weeks)
+            by_ranks += compress(called, evidence.judged_by_ranks)
             if evidence.starts[0] is None:
                 loss, no_loss_because = None, too_few(evidence, 0)
             else:
@@ -309,18 +312,16 @@ class Judged:
                     warnings.append(f"what {named} cost is not judged: {too_few(evidence, 2 + unjudged.index(True))}")
                 loss = _loss_at_any_look(loss, evidence, read.used, alpha)
         evidence = _of_means(periods, windows.weeks, names)
-        of_weeks += [
-            f"the mean {of}"
-            for of, own in zip(OF, np.split(evidence.judged_by_weeks, len(OF)), strict=True)
-            if own.any()
-        ]
+        for told, judged in ((of_weeks, evidence.judged_by_weeks), (by_ranks, evidence.judged_by_ranks)):
+            own = np.split(judged, len(OF))
+            told += [f"the mean {of}" for of, of_outputs in zip(OF, own, strict=True) if of_outputs.any()]
         means, reasons = _means_at_any_look(read, windows, evidence, alpha)
         for mean, reason in zip(means, reasons, strict=True):
             if reason is not None:
                 of_which = "" if mean.output is None else f"of {escaped(mean.output)}, "
                 warnings.append(f"{not_judged_mean(mean.of)}{of_which}{reason}")
         n_starts = int(np.unique(windows.weeks[1]).size)
-        about = AnyLook(names[0], names[-1], len(names), n_starts, tuple(of_weeks))
+        about = AnyLook(names[0], names[-1], len(names), n_starts, tuple(of_weeks), tuple(by_ranks))
         of_loss = () if loss is None else loss.warnings
         return cls(loss, no_loss_because, means, (*warnings, *of_loss), about)
 
@@ -421,8 +422,7 @@ def too_few(evidence: Evidence, k: int) -> str:
             return f"{weeks}, and none after the reference is complete so far"
     if evidence.has_outliers[k]:
         return (
-            "few periods of the reference lie far from the others, so that it does not show how far periods may lie by "
-            "chance. Add weeks in place of days, or choose a reference without these periods if something was wrong in "
-            "them"
+            "few periods of the reference lie far from the others, so that only the ranks of periods can be compared, "
+            "and later ones have far more rows, or far fewer. Choose a reference of periods of about as many rows"
         )
     return "it is the same in all periods of the reference"

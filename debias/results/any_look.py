@@ -40,13 +40,15 @@ class Starts:
     difference : array of shape (n_starts,)
         Mean since the start, less that of the reference.
     squares : array of shape (n_starts,)
-        Sum of squares about the two means.
+        Sum of squares about the two means. This and the difference are those of normal scores if there are `units`.
     variance : array of shape (n_starts,)
         Variance of the difference if a unit has variance 1.
     freedom : array of shape (n_starts,)
         Degrees of freedom of the squares.
     prior : float
         Variance of the true difference under the alternative, in units of that of a unit.
+    units : RankedUnits, optional
+        The units, if their ranks are compared.
     """
 
     since: tuple[str, ...]
@@ -56,21 +58,33 @@ class Starts:
     variance: Array
     freedom: Array
     prior: float
+    units: RankedUnits | None = None
+
+    def difference_at(self, start: int) -> float:
+        """Return how much larger periods since a start are, in the unit of the mean.
+
+        The difference of the two means; if ranks are compared, the median of the differences of any two units.
+        """
+        return float(self.difference[start]) if self.units is None else self.units.typical_difference(start)
 
     def above(self, limit: float = 0.0) -> tuple[float, int]:
         """Return the p-value, at any look, of a rise by more than a limit, and the position of its start."""
-        return self._smallest(self.difference - limit, upward=True)
+        return self._smallest(*self._less(limit), upward=True)
 
     def below(self) -> tuple[float, int]:
         """Return the same of a fall."""
-        return self._smallest(-self.difference, upward=True)
+        return self._smallest(-self.difference, self.squares, upward=True)
 
     def other(self) -> tuple[float, int]:
         """Return the same of any change."""
-        return self._smallest(self.difference, upward=False)
+        return self._smallest(self.difference, self.squares, upward=False)
 
-    def _smallest(self, difference: Array, upward: bool) -> tuple[float, int]:
-        t = difference / np.sqrt(self.squares / self.freedom * self.variance)
+    def _less(self, limit: float) -> tuple[Array, Array]:
+        """Return the differences and the squares if the later units were smaller by a limit."""
+        return (self.difference - limit, self.squares) if self.units is None else self.units.scores(limit)
+
+    def _smallest(self, difference: Array, squares: Array, upward: bool) -> tuple[float, int]:
+        t = difference / np.sqrt(squares / self.freedom * self.variance)
         p = -np.log(self.share) - log_bayes_factor(t, self.freedom, self.variance, self.prior, upward)
         first = int(np.argmin(p))  # of equal ones the earliest start
         return float(np.exp(min(p[first], 0.0))), first
@@ -79,12 +93,68 @@ class Starts:
         """Return plain Python values."""
         names = ("share", "difference", "squares", "variance", "freedom")
         arrays = {name: plain_numbers(getattr(self, name)) for name in names}
-        return {"since": list(self.since), **arrays, "prior": self.prior}
+        units = {} if self.units is None else {"units": self.units.to_dict()}
+        return {"since": list(self.since), **arrays, "prior": self.prior} | units
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Starts:
         """Return what :meth:`to_dict` returned, from its fields."""
-        return cls(**fields)
+        units = fields.get("units")
+        return cls(**dict(fields) | {"units": None if units is None else RankedUnits(**units)})
+
+
+@dataclass(frozen=True, eq=False)
+class RankedUnits:
+    """Means of units whose ranks are compared, because few units of the reference lie far from the others.
+
+    The normal score of a unit is the quantile of the normal distribution at its rank among the m units of the
+    reference: (rank - 1/2) / m for one of these, and (number below + 1/2) / (m + 1) for a later one. Of equal units,
+    half are below.
+
+    Parameters
+    ----------
+    before : array of shape (m,)
+        Of the reference, ascending.
+    later : array of shape (n_later,)
+    first : array of int64 of shape (n_starts,)
+        Position of the first of the later units of each start, ascending.
+    """
+
+    before: Array
+    later: Array
+    first: NDArray[np.int64]
+
+    def scores(self, limit: float = 0.0) -> tuple[Array, Array]:
+        """Return the difference of the mean normal scores, and the squares about them, of each start.
+
+        Parameters
+        ----------
+        limit : float
+            What is taken from each later unit.
+        """
+        from scipy.special import ndtri
+
+        n = self.before.size
+        of_before = ndtri(self._below(self.before) / n)  # half of itself is below it
+        of_later = ndtri((self._below(self.later - limit) + 0.5) / (n + 1))
+        apart = of_later - of_before.mean()
+        number, sums, squares = (np.cumsum(apart[::-1] ** power)[::-1][self.first] for power in (0, 1, 2))
+        difference = sums / number
+        total = ((of_before - of_before.mean()) ** 2).sum() + np.maximum(squares - sums * difference, 0.0)
+        return difference, total
+
+    def typical_difference(self, start: int) -> float:
+        """Return the median of the differences of a unit since a start and one of the reference."""
+        return float(np.median(self.later[self.first[start] :, None] - self.before))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return plain Python values."""
+        return {"before": plain_numbers(self.before), "later": plain_numbers(self.later), "first": self.first.tolist()}
+
+    def _below(self, values: Array) -> Array:
+        below, up_to = (np.searchsorted(self.before, values, side) for side in ("left", "right"))
+        number: Array = (below + up_to) / 2
+        return number
 
 
 @dataclass(frozen=True)
@@ -102,6 +172,8 @@ class AnyLook:
     of_weeks : tuple of str
         What is judged by the means of weeks, because periods of the reference depend on those before them: names of
         features, "the loss", "the base", "the mean residual", ...
+    by_ranks : tuple of str
+        What is judged by the ranks of its units, because few of the reference lie far from the others.
     """
 
     first: str
@@ -109,16 +181,23 @@ class AnyLook:
     n_periods: int
     n_starts: int
     of_weeks: tuple[str, ...] = ()
+    by_ranks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        return asdict(self) | {"of_weeks": list(self.of_weeks)}
+        return asdict(self) | {"of_weeks": list(self.of_weeks), "by_ranks": list(self.by_ranks)}
 
     def summary(self, alpha: float) -> list[str]:
         """Return what holds at any look, and what is not judged."""
         units = "Units, taken as independent and normal, are single periods"
         if self.of_weeks:
             units += f", and weeks for {in_a_row([escaped(name) for name in self.of_weeks], MOST_NAMED)}"
+        if self.by_ranks:
+            units += (
+                ". The ranks of units are compared for "
+                f"{in_a_row([escaped(name) for name in self.by_ranks], MOST_NAMED)}, because few units of the "
+                "reference lie far from the others; a difference since a start is then the median of those of two units"
+            )
         span = f"{escaped(self.first)} to {escaped(self.last)}" if self.n_periods > 1 else escaped(self.first)
         return [
             f"At any look hold the p-values of the loss, of what each feature costs, and of the means; each test has "

@@ -129,6 +129,11 @@ def _loss(changes: Changes) -> list[str]:
     if found.direction is not None and loss.since is not None:
         size, since = few_digits(abs(loss.since[1])), escaped(loss.since[0])
         moved = f"{found.direction} by {size} since {since}; recently it went {ends}"
+        if loss.by_ranks:
+            moved = (
+                f"{found.direction} by {size} since {since}, by the ranks of periods. Its means, in which few far "
+                f"periods of the reference count most, went {ends}"
+            )
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)
     others = counted(n_others, "other feature" if named else "feature")

@@ -54,8 +54,9 @@ def result_of_loss(
     reason += f" (standard error of the difference {few_digits(loss.error, 2)})"
     if loss.starts is not None:
         p, at = loss.starts.above(limit)
-        rise, since = loss.starts.difference[at], escaped(loss.starts.since[at])
-        reason += f"; at any look: {with_sign(rise)} since {since}, p of more than the limit = {p:.3g}"
+        rise, since = loss.starts.difference_at(at), escaped(loss.starts.since[at])
+        told = "at any look, by ranks" if loss.by_ranks else "at any look"
+        reason += f"; {told}: {with_sign(rise)} since {since}, p of more than the limit = {p:.3g}"
     # At any look, the loss may have risen by more in the last days of a longer recent window.
     if (loss.change > limit or loss.starts is not None) and loss.p_above(limit) <= level:
         return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")

@@ -81,7 +81,12 @@ class PartOfLoss:
         if self.starts is None:
             return None
         at = min(self.starts.above(), self.starts.below())[1]
-        return self.starts.since[at], float(self.starts.difference[at])
+        return self.starts.since[at], self.starts.difference_at(at)
+
+    @property
+    def by_ranks(self) -> bool:
+        """Whether the ranks of periods are compared, because few of the reference lie far from the others."""
+        return self.starts is not None and self.starts.units is not None
 
     def part_in_words(self, part: float) -> str:
         """Return a part of the change of this loss with its sign; "0" if it is no more than an error of rounding."""

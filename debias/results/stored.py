@@ -440,11 +440,24 @@ def _loss(value: Any, at: str) -> dict[str, Any]:
 def _starts(value: Any, at: str) -> dict[str, Any]:
     names = ("share", "difference", "squares", "variance", "freedom")
     readers: dict[str, Reader] = {"since": texts, **dict.fromkeys(names, numbers), "prior": number}
-    found = record(mapping(value, at), readers, f"{at}.")
+    found = record(mapping(value, at), readers | {"units": _ranked_units}, f"{at}.", optional=("units",))
     if not found["since"] or any(found[name].size != len(found["since"]) for name in names):
         raise Malformed(f"{at} does not have as many numbers as starts")
     if found["prior"] <= 0 or any((found[name] <= 0).any() for name in names if name != "difference"):
         raise Malformed(f"{at} has numbers that are not above 0")
+    if "units" in found and found["units"]["first"].size != len(found["since"]):
+        raise Malformed(f"{at}.units does not have as many first units as starts")
+    return found
+
+
+def _ranked_units(value: Any, at: str) -> dict[str, Any]:
+    readers: dict[str, Reader] = {"before": numbers, "later": numbers, "first": whole_numbers}
+    found = record(mapping(value, at), readers, f"{at}.")
+    before, later, first = found["before"], found["later"], found["first"]
+    if before.size < 2 or (np.diff(before) < 0).any() or before[0] == before[-1]:
+        raise Malformed(f"{at}.before has fewer than two different numbers, or is not in ascending order")
+    if (np.diff(first, prepend=-1) <= 0).any() or (first >= later.size).any():
+        raise Malformed(f"{at}.first is not ascending, or has positions that `later` does not have")
     return found
 
 
@@ -456,9 +469,9 @@ def _any_look(value: Any, at: str) -> dict[str, Any]:
     readers: dict[str, Reader] = {
         **dict.fromkeys(("first", "last"), text_of),
         **dict.fromkeys(("n_periods", "n_starts"), whole),
-        "of_weeks": texts,
+        **dict.fromkeys(("of_weeks", "by_ranks"), texts),
     }
-    return record(mapping(value, at), readers, f"{at}.")
+    return record(mapping(value, at), readers, f"{at}.", optional=("by_ranks",))
 
 
 def _provisional(value: Any, at: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"as in [the study of causes](loss-changes.md)), gets {N_ROWS} rows a day. The first {REFERENCE} days are the "
         f"reference. Every alarm has an error rate of {ALPHA:.0%} over all looks together.",
         f'*Any look*: `looks="any"`; looks on each of the first {DAILY} days, and on every {LATER}th day after that. '
-        "A mean that is not judged, because few days of the reference lie far from the others, raises no alarm. "
+        "Where few days of the reference lie far from the others, the ranks of days are compared. "
         f"*Planned*: the full comparison of the last {RECENT} days, a look each week, {len(WEEKS)} planned looks. "
         "*Before the responses*: the same looks at days whose responses are not known yet. *Control chart*: the mean "
         f"loss of {RECENT} days is more than {CHART_LIMIT:g} standard errors above the reference, a look each week. "

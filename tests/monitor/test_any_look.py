@@ -326,14 +326,73 @@ def test_a_file_that_contradicts_itself_is_refused(changes, wrong, said):
         Changes.from_json(json.dumps(plain))
 
 
+@pytest.fixture(scope="module")
+def odd(model, days, tmp_path_factory):
+    """The same days, after a reference of which one has far larger errors than the others."""
+    history = debias.History(model, tmp_path_factory.mktemp("any") / "odd.history")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        for number in range(N_DAYS):
+            X, y = broken(days, number, fault=REFERENCE + 1)
+            history.add(X, y + 30.0 * (number == 7), at=FIRST + timedelta(number), rows="held-out")
+    return history.changes(**GIVEN)
+
+
+@pytest.mark.thorough
+def test_one_odd_day_of_the_reference_hides_no_rise_of_the_loss(odd):
+    """The mean loss of the reference is larger than that of any later day, but that of most days is smaller."""
+    assert odd.loss.loss.change < 0
+    assert odd.loss.direction == "rose"
+    assert odd.loss.loss.since[1] > 0
+    assert odd.any_look.by_ranks[:2] == ("the loss", "the base")
+    (told,) = [text for text in odd.summary() if text.startswith("At any look hold")]
+    assert "The ranks of units are compared for the loss, the base" in told
+    assert (
+        "rose by 1.61 since 2026-01-21, by the ranks of periods. Its means, in which few far periods"
+        in odd.summary()[0]
+    )
+    rise = odd.loss.loss.since[1]
+    passed, failed = (odd.check({"max_loss_increase": limit}).results[0] for limit in (5.0 * rise, 0.2 * rise))
+    assert (passed.status.name, failed.status.name) == ("PASSED", "FAILED")
+
+
+@pytest.mark.thorough
+def test_a_file_keeps_the_ranked_units(odd):
+    again = Changes.from_json(odd.to_json())
+    assert again.to_json() == odd.to_json()
+    assert again.any_look == odd.any_look
+    starts, read = odd.loss.loss.starts, again.loss.loss.starts
+    for limit in (0.0, 0.3):
+        assert read.above(limit) == starts.above(limit)
+    assert again.loss.loss.since == odd.loss.loss.since
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda units: units.update(before=units["before"][::-1]), "ascending order"),
+        (lambda units: units.update(before=[1.0, 1.0]), "two different numbers"),
+        (lambda units: units.update(first=units["first"][:-1]), "as many first units as starts"),
+        (lambda units: units.update(first=[*units["first"][:-1], 999]), "positions that `later` does not have"),
+        (lambda units: units.update(later=["x"]), "later"),
+    ],
+)
+def test_ranked_units_of_a_file_that_contradict_themselves_are_refused(odd, wrong, said):
+    plain = odd.to_dict()
+    wrong(plain["loss"]["loss"]["starts"]["units"])
+    with pytest.raises(debias.errors.DebiasError, match=said):
+        Changes.from_json(json.dumps(plain))
+
+
 def test_why_a_mean_is_not_judged():
     alternating, slow, constant = np.tile([0.0, 1.0], 20), np.repeat([0.0, 1.0], 20), np.ones(40)
     values = np.column_stack([alternating, slow, constant])
 
-    def reasons(n_periods, n_later=9, values=values):
+    def reasons(n_periods, n_later=9, values=values, rows=1.0):
         before, after = (
-            PeriodValues(each, np.ones(len(each)), np.arange(len(each)) // 7)
-            for each in (values[:n_periods], values[:n_later])
+            PeriodValues(each, np.full(len(each), of_each), np.arange(len(each)) // 7)
+            for each, of_each in ((values[:n_periods], 1.0), (values[:n_later], rows))
         )
         found = evidence_of(before, after, ["x"] * n_later)
         return [None if starts else too_few(found, k) for k, starts in enumerate(found.starts)]
@@ -354,8 +413,9 @@ def test_why_a_mean_is_not_judged():
     assert reasons(60, 7, longer) == [None]
     outlier = np.tile([0.0, 1.0], 20)[:, None]
     outlier[11] = 9.0
-    (told,) = reasons(40, values=outlier)
-    assert told.startswith("few periods of the reference lie far from the others")
+    assert reasons(40, values=outlier) == [None]
+    (told,) = reasons(40, values=outlier, rows=2.0)
+    assert told.startswith("few periods of the reference lie far from the others, so that only the ranks of periods")
 
 
 @pytest.mark.thorough

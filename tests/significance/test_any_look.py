@@ -108,28 +108,104 @@ def test_the_p_value_is_the_smallest_over_all_starts(upward):
     assert 0.5 < since[1] < 2
 
 
-def test_means_with_outliers_in_the_reference_are_not_judged():
-    """Also of another kind: a double exponential distribution is the heaviest that is judged."""
+def with_outlier():
+    """The first of three columns has a day in the reference that lies far from the others."""
     values = without_memory()
     values[30, 0] += 9.0
+    return values
+
+
+def by_ranks(values, n_before, limit=0.0, upward=True):
+    """The p-value of ranks, each rank counted: of a unit of the reference among all others, and of a later one."""
+    before, later = values[:n_before], values[n_before:] - limit
+
+    def rank(value):
+        return (before < value).sum() + (before == value).sum() / 2
+
+    scores = np.array([rank(value) / n_before for value in before])
+    scores = norm.ppf(np.r_[scores, [(rank(value) + 0.5) / (n_before + 1) for value in later]])
+    prior, found = prior_of(1 / n_before, TARGET), []
+    for j in range((len(later) - 1) // 7 + 1):
+        windows = scores[:n_before], scores[n_before + 7 * j :]
+        squares = sum(((each - each.mean()) ** 2).sum() for each in windows)
+        freedom, variance = sum(map(len, windows)) - 2, sum(1 / len(each) for each in windows)
+        t_value = (windows[1].mean() - windows[0].mean()) / np.sqrt(squares / freedom * variance)
+        factor = np.exp(log_bayes_factor(np.array(t_value), freedom, variance, prior, upward))
+        found.append(1 / ((1 / (1 + j / 52) - 1 / (1 + (j + 1) / 52)) * factor))
+    return min(min(found), 1.0)
+
+
+def test_means_with_outliers_in_the_reference_are_judged_by_ranks():
+    """A double exponential distribution has the heaviest tails of means that are compared as they are."""
+    values = np.round(with_outlier(), 1)  # some units are equal
+    values[80:, 0] += 1.5
     found = evidence_of(*split(values))
-    assert [starts is None for starts in found.starts] == found.has_outliers.tolist() == [True, False, False]
-    p, since, names = found.p_values(True)
-    assert np.isnan([p[0], since[0]]).all()
-    assert names[0] == ""
+    assert found.has_outliers.tolist() == found.judged_by_ranks.tolist() == [True, False, False]
+    for upward in (True, False):
+        p, since, _ = found.p_values(upward)
+        np.testing.assert_allclose(p[0], by_ranks(values[:, 0], N_BEFORE, upward=upward))
+    assert p[0] < 0.05
+    starts = found.starts[0]
+    for limit in (0.0, 0.7, -0.3):
+        np.testing.assert_allclose(starts.above(limit)[0], by_ranks(values[:, 0], N_BEFORE, limit))
+    np.testing.assert_allclose(starts.below()[0], by_ranks(-values[:, 0], N_BEFORE))
+    later = values[N_BEFORE + 7 * starts.other()[1] :, 0]
+    np.testing.assert_allclose(since[0], np.median([a - b for a in later for b in values[:N_BEFORE, 0]]))
+
+
+def test_by_ranks_one_far_day_is_no_evidence_and_the_scale_does_not_matter():
+    values = with_outlier()[:, :1]
+    far, higher = values.copy(), values.copy()
+    far[90] += 1e6
+    higher[80:] += 1.5
+    assert p_values(far)[0][0] > 0.5
+    assert p_values(higher)[0][0] < 0.05
+    np.testing.assert_allclose(p_values(np.exp(higher))[0], p_values(higher)[0])
+
+
+@pytest.mark.parametrize(("rows", "is_judged"), [(1.4, True), (1.6, False), (0.7, True), (0.6, False)])
+@pytest.mark.parametrize("since", [N_BEFORE, 80])
+def test_ranks_of_units_of_other_sizes_are_not_compared(rows, is_judged, since):
+    """Means of other numbers of rows have other medians. That of all later days is not enough: days may have grown."""
+    weight = np.where(np.arange(120) >= since, rows, 1.0)
+    weight[[63, 90]] *= 5.0  # single days may have any size
+    values = np.concatenate([with_outlier(), without_memory()[:20]])
+    found = evidence_of(*split(values, weight))
+    assert [starts is not None for starts in found.starts] == [is_judged, True, True]
+    assert np.isnan(found.p_values(True)[0]).tolist() == [not is_judged, False, False]
 
 
 @pytest.mark.slow
-def test_a_rise_of_skewed_means_is_seldom_found_at_any_look():
-    """Days of 60 rows of a lognormal loss: 300 looks at each of 100 series in which nothing changes."""
-    rng, ever, judged = np.random.default_rng(9), [], []
-    for _ in range(100):
-        values = rng.lognormal(0, 1.5, (360, 60)).mean(axis=1)[:, None]
-        found = [evidence_of(*split(values[: 61 + n])) for n in range(0, 300, 5)]
-        judged.append(found[0].starts[0] is not None)
-        ever.append(any(each.p_values(True)[0][0] <= 0.05 for each in found))
-    assert 0 < np.mean(judged) < 1
-    assert np.mean(ever) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+@pytest.mark.parametrize("rows", [60, 42, 84])
+def test_a_change_of_skewed_means_is_seldom_found_at_any_look(rows):
+    """Days of lognormal losses, of 60 rows in the reference: 500 looks at each of 200 series without a change.
+
+    Later days may have other numbers of rows.
+    """
+    n_series, rng = 200, np.random.default_rng(9)
+    before, later = (rng.lognormal(0, 2, (n, n_series, of_day)).mean(axis=2) for n, of_day in ((60, 60), (500, rows)))
+    found, ranked = np.zeros((2, n_series), dtype=bool), 0.0
+    for n in range(10, 501, 5):  # from the first complete week on
+        values, weight = np.concatenate([before, later[:n]]), np.repeat([60.0, rows], [60, n])
+        evidence = evidence_of(*split(values, weight))
+        assert None not in evidence.starts
+        ranked = evidence.judged_by_ranks.mean()
+        found |= np.array([evidence.p_values(upward)[0] <= 0.05 for upward in (True, False)])
+    print(f"{rows} rows: a rise {found[0].mean():.3f}, any change {found[1].mean():.3f}, by ranks {ranked:.2f}")
+    assert (found.mean(axis=1) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_series)).all()
+    assert ranked > 0.5
+
+
+@pytest.mark.slow
+def test_a_rise_of_skewed_means_is_found():
+    """By two standard deviations of a day, and by half of all losses, on the 100th day after the reference."""
+    rng = np.random.default_rng(10)
+    for name, change in (("2 sd", lambda values, sd: values + 2 * sd), ("half", lambda values, sd: 1.5 * values)):
+        values = rng.lognormal(0, 1.5, (N_BEFORE + 160, 100, 60)).mean(axis=2)
+        values[N_BEFORE + 100 :] = change(values[N_BEFORE + 100 :], values.std())
+        late = delays(values, 0.05 / 10) - 100
+        print(f"{name}: median {np.median(late[late > 0]):.0f} days, not in 60: {np.isinf(late).mean():.2f}")
+        assert np.median(late[late > 0]) <= 35
 
 
 def test_weeks_are_the_same_test_of_weekly_means():
