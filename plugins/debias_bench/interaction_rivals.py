@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -41,6 +42,8 @@ DEPTHS = (3, 6)
 COSTLY = ("H statistic, permutations", "iLOCO")
 """Methods that refit many times: only beside the first depth, and on every third data set."""
 EVERY = 3
+OF_THE_DEEPER = 4
+"""So many times as many data sets for the second depth, where fewer methods run, and false pairs are more frequent."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,15 @@ def _pairs(p: int) -> list[tuple[int, int]]:
     return list(combinations(range(p), 2))
 
 
+_of_model: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What was found of the last model, for the methods that differ in verdicts only."""
+
+
 def tested(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, verdicts: tuple[str, ...]) -> Found:
     """Score pairs by z of ``debias.interactions``; those with one of the verdicts are found."""
-    found = debias.interactions(model, *held_out, rows="held-out", error_rate=ALPHA)
+    if model not in _of_model:
+        _of_model[model] = debias.interactions(model, *held_out, rows="held-out", error_rate=ALPHA)
+    found = _of_model[model]
     number = {pair: k for k, pair in enumerate(_pairs(train[0].shape[1]))}
     z, confirmed = np.full(len(number), -np.inf), np.zeros(len(number), dtype=bool)
     for pair, of_pair, verdict in zip(found.pairs.tolist(), found.z, found.verdict, strict=True):
@@ -286,13 +295,20 @@ def measured(design: Design, found: Found, p: int) -> dict[str, float | None]:
 
 
 def _trial(design: Design, depth: int, method: str, number: int) -> dict[str, Any]:
+    model, train, held_out, seed = _fitted(design, depth, number)
+    found = METHODS[method](model, train, held_out, depth, seed)
+    scores = measured(design, found, train[0].shape[1])
+    return {"design": _name(design, depth, method), "repeat": number, "scores": scores}
+
+
+@lru_cache(maxsize=1)
+def _fitted(design: Design, depth: int, number: int) -> tuple[Any, Rows, Rows, int]:
+    """Return a model, its training rows, held-out rows and the seed; the last ones are kept for the next method."""
     rng = np.random.default_rng([*design.name.encode(), number])
     X, y = design.draw(rng, 2 * N_ROWS)
     seed = seed_of(rng)
     train, held_out = (X[:N_ROWS], y[:N_ROWS]), (X[N_ROWS:], y[N_ROWS:])
-    model = _model(depth, seed).fit(*train)
-    found = METHODS[method](model, train, held_out, depth, seed)
-    return {"design": _name(design, depth, method), "repeat": number, "scores": measured(design, found, X.shape[1])}
+    return _model(depth, seed).fit(*train), train, held_out, seed
 
 
 def _name(design: Design, depth: int, method: str) -> str:
@@ -308,9 +324,11 @@ def _cells() -> list[tuple[Design, int, str]]:
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
     from importlib.util import find_spec
 
-    for number in range(repeats):
+    for number in range(OF_THE_DEEPER * repeats):
         for design, depth, method in _cells():
             if (method == "FAST" and find_spec("interpret") is None) or (method in COSTLY and number % EVERY):
+                continue
+            if number >= repeats and depth == DEPTHS[0]:
                 continue
             yield _name(design, depth, method), number, _trial, design, depth, method, number
 
