@@ -10,7 +10,7 @@ import numpy as np
 from debias.results.fields import Malformed, plain_numbers
 from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
-from debias.results.windows import MeanOfPeriods, WindowOfPeriods
+from debias.results.windows import ENOUGH_PERIODS, MeanOfPeriods, WindowOfPeriods, too_few_periods
 from debias.text import counted, escaped, feature_index, listed, percent, with_sign
 
 if TYPE_CHECKING:
@@ -134,7 +134,16 @@ class Provisional:
             return []
         change = mean.after - mean.before
         if np.isnan(mean.p_value):
-            return [f"Provisional: the mean prediction is {with_sign(change)} from that before, which was not tested."]
+            because = (
+                too_few_periods(self.reference.n_periods)
+                if self.reference.n_periods < ENOUGH_PERIODS
+                else "predictions for rows of these periods differ among themselves by more than before, so that few "
+                "rows may be the reason"
+            )
+            return [
+                f"Provisional: the mean prediction is {with_sign(change)} from that before, which was not tested: "
+                f"{because}."
+            ]
         if not mean.changed:
             return [f"Provisional: no change of the mean prediction was detected ({with_sign(change)})."]
         return [f"Provisional: the {mean.name} changed {mean.moved_by}, beyond chance{mean.at_most}."]

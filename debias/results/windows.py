@@ -121,6 +121,11 @@ def why_not_judged(of: str, n_periods: int, warnings: Sequence[str]) -> str:
         return told
     if n_periods >= ENOUGH_PERIODS:
         return "the means of these periods are not known"
+    return too_few_periods(n_periods)
+
+
+def too_few_periods(n_periods: int) -> str:
+    """Return why nothing is judged with so few periods in the reference."""
     verb = "does" if n_periods == 1 else "do"
     return f"{counted(n_periods, 'period')} to compare with {verb} not show how much means vary"
 

@@ -81,17 +81,19 @@ def test_what_is_not_known_is_said():
 
 
 def test_the_mean_prediction_is_told_if_it_is_known():
-    def said(mean):
-        return [
-            text for text in provisional(prediction=mean).summary() if "prediction is" in text or "the mean" in text
-        ]
+    def said(mean, **given):
+        summary = provisional(prediction=mean, **given).summary()
+        return [text for text in summary if "prediction is" in text or "the mean" in text]
 
     mean = provisional().prediction
     assert said(None) == []
     quiet = "Provisional: no change of the mean prediction was detected (+0.05)."
     assert said(replace(mean, changed=False)) == [quiet]
-    unknown = "Provisional: the mean prediction is +0.05 from that before, which was not tested."
-    assert said(replace(mean, changed=False, p_value=np.nan)) == [unknown]
+    unknown, of_few = replace(mean, changed=False, p_value=np.nan), WindowOfPeriods("2026-01-01", "2026-01-07", 7, 700)
+    not_tested = "Provisional: the mean prediction is +0.05 from that before, which was not tested: "
+    (few_rows,), (few_periods,) = said(unknown), said(unknown, reference=of_few)
+    assert few_rows.startswith(f"{not_tested}predictions for rows of these periods differ among themselves by more")
+    assert few_periods == f"{not_tested}7 periods to compare with do not show how much means vary."
     one = provisional(waiting=WindowOfPeriods("2026-02-01", "2026-02-01", 1, 100)).summary()[1]
     assert "1 period without responses (2026-02-01), 100 rows" in one
 
