@@ -261,6 +261,36 @@ def adjusted_by_draws(
     return of_all
 
 
+def p_of_mean_below(
+    t: NDArray[np.float64] | float, freedom: NDArray[np.float64] | float, skewness: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Return one-sided p-values of means below 0, by Student's t corrected for skewness (Hall 1992).
+
+    With a long right tail, samples without values from it have a mean that is too low and a standard error that is too
+    small. The correction is made where it makes the test stricter.
+
+    Parameters
+    ----------
+    t : array or float
+        Means over their standard errors.
+    freedom : array or float
+        Degrees of freedom.
+    skewness : array or float
+        Of the means: that of a unit over the root of their number.
+
+    Returns
+    -------
+    array
+    """
+    from scipy.special import stdtr
+
+    a = np.maximum(skewness, 0.0)
+    known = np.where(np.isfinite(t), t, 0.0)
+    corrected = known + a * known**2 / 3 + a**2 * known**3 / 27 + a / 6
+    p_value: NDArray[np.float64] = stdtr(freedom, np.where(np.isfinite(t), corrected, t))
+    return p_value
+
+
 def log_bayes_factor(
     t: NDArray[np.float64],
     freedom: NDArray[np.float64] | float,

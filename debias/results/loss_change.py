@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from debias.p_values import p_of_mean_below
 from debias.results.any_look import Starts
 from debias.results.fields import Malformed, plain_numbers
 from debias.results.vocabulary import LossKind, LossVerdict
@@ -41,6 +42,8 @@ class PartOfLoss:
         Its degrees of freedom.
     starts : Starts or None
         The evidence of all periods after the reference, with ``looks="any"``. P-values are then those of any look.
+    skewness : float
+        Of the difference of two models: that of a row, or block, over the root of their number.
     """
 
     before: float
@@ -48,6 +51,7 @@ class PartOfLoss:
     error: float
     freedom: float
     starts: Starts | None = None
+    skewness: float = 0.0
 
     @property
     def change(self) -> float:
@@ -61,16 +65,16 @@ class PartOfLoss:
 
     def p_above(self, limit: float) -> float:
         """Return the one-sided p-value of an increase by more than a limit; NaN without a standard error."""
-        from scipy.special import stdtr
-
         if self.starts is not None:
             return self.starts.above(limit)[0]
-        return float(stdtr(self.freedom, (limit - self.change) / self.error))
+        return float(p_of_mean_below((limit - self.change) / self.error, self.freedom, -self.skewness))
 
     @property
     def p_fall(self) -> float:
         """One-sided p-value of a fall; NaN without a standard error."""
-        return 1 - self.p_value if self.starts is None else self.starts.below()[0]
+        if self.starts is not None:
+            return self.starts.below()[0]
+        return float(p_of_mean_below(self.change / self.error, self.freedom, self.skewness))
 
     @property
     def since(self) -> tuple[str, float] | None:

@@ -137,8 +137,7 @@ class ModelComparison(ReportedResult):
     @property
     def p_value(self) -> float:
         """Two-sided p-value of the difference of the losses; NaN if it was not tested."""
-        p = self.loss.p_value
-        return 2 * min(p, 1 - p)
+        return min(2 * min(self.loss.p_value, self.loss.p_fall), 1.0)
 
     def found(self, verdict: ModelVerdict) -> list[int]:
         """Return the positions of the features with a verdict, the largest difference first."""
@@ -253,7 +252,7 @@ class ModelComparison(ReportedResult):
         """Return plain Python values, with a schema version. Numbers that are not known are None."""
         parts = {
             name: dict(
-                zip(OF_PART, plain_numbers(np.array([getattr(part, each) for each in FIELDS_OF_PART])), strict=True)
+                zip(OF_PART, plain_numbers(np.array([getattr(part, each) for each in OF_PART.values()])), strict=True)
             )
             for name, part in (("loss", self.loss), ("base", self.base))
         }
@@ -281,7 +280,7 @@ class ModelComparison(ReportedResult):
         for name in ("kind", "summary"):
             del fields[name]
         for name in ("loss", "base"):
-            fields[name] = PartOfLoss(*(fields[name][each] for each in OF_PART))
+            fields[name] = PartOfLoss(**{OF_PART[each]: number for each, number in fields[name].items()})
         found = cls(**fields)
         n_features, statistics = len(found.feature_names), found.statistics
         if any(values.size != n_features for values in statistics.values()) or len(found.only_in) != n_features:
@@ -356,13 +355,13 @@ class ModelComparison(ReportedResult):
         return check(self, policy)
 
 
-FIELDS_OF_PART = ("before", "after", "error", "freedom")
-OF_PART = ("baseline", "model", "error", "freedom")
-"""Names of the same numbers in JSON."""
+OF_PART = {"baseline": "before", "model": "after", "error": "error", "freedom": "freedom", "skewness": "skewness"}
+"""The numbers of a part by their names in JSON."""
 
 
 def _part(value: Any, at: str) -> dict[str, Any]:
-    return record(mapping(value, at), dict.fromkeys(OF_PART, number_or_missing), f"{at}.")
+    # Earlier versions of debias stored no skewness.
+    return record(mapping(value, at), dict.fromkeys(OF_PART, number_or_missing), f"{at}.", optional=("skewness",))
 
 
 FIELDS = {

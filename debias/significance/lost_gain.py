@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from debias.p_values import p_of_mean_below
 from debias.significance.contributions import effective_number
 from debias.significance.row_test import ROUNDING, row_test
 
@@ -138,8 +139,6 @@ def _errors(deviation: Array) -> Array:
 
 def _lower_tail(mean: Array, deviation: Array) -> Array:
     """Return one-sided p-values of means below 0; deviations are over the number of units."""
-    from scipy.special import stdtr
-
     n, error = len(deviation), _errors(deviation)
     varies = error > 0
     z = np.divide(mean, error, out=np.copysign(np.inf, mean), where=varies)
@@ -147,12 +146,8 @@ def _lower_tail(mean: Array, deviation: Array) -> Array:
     squares = scaled * scaled
     of_squares = [np.einsum("ij,ij->j", squares, each) for each in (scaled, squares)]
     sums = np.stack([scaled.sum(axis=0), squares.sum(axis=0), *of_squares])
-    skewness = np.maximum(sums[2] * np.sqrt(n) * (n / (n - 1)) ** 1.5, 0.0)  # with the standard deviation over n
-    by_root = skewness / np.sqrt(n)
-    known = np.where(np.isfinite(z), z, 0.0)
-    corrected = known + by_root * known**2 / 3 + by_root**2 * known**3 / 27 + by_root / 6
-    p_value: Array = stdtr(np.maximum(effective_number(sums, n) - 1, 1.0), np.where(np.isfinite(z), corrected, z))
-    return p_value
+    skewness = sums[2] * (n / (n - 1)) ** 1.5  # with the standard deviation over n
+    return p_of_mean_below(z, np.maximum(effective_number(sums, n) - 1, 1.0), skewness)
 
 
 def _bound(test: Callable[[Array], Array], estimate: Array, tolerance: float, alpha: float, side: float) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.p_values import holm_of_known
+from debias.p_values import holm_of_known, p_of_mean_below
 from debias.results.loss_change import PartOfLoss
 from debias.results.model_comparison import LEAST_UNITS, ONLY_BASELINE, ONLY_MODEL
 from debias.significance.contributions import POWERS, effective_number
@@ -95,23 +95,24 @@ def compare_models(
     Returns
     -------
     ModelLosses
-        Errors and p-values are NaN with fewer than 10 rows, or blocks. P-values are two-sided, by Student's t.
+        Errors and p-values are NaN with fewer than 10 rows, or blocks. P-values are two-sided, by Student's t,
+        corrected for skewness where this makes them larger.
     """
-    from scipy.special import stdtr
-
     names = tuple(dict.fromkeys((*newer.feature_names, *baseline.feature_names)))
     (old, old_used, in_baseline), (new, new_used, in_model) = baseline.of(names), newer.of(names)
     share = weight / weight.sum()
     difference = np.column_stack([newer.loss - baseline.loss, newer.base - baseline.base, old - new])
     mean = share @ difference
     error, of_weights, n_units = errors_of_mean(difference, weight, blocks)
-    freedom = np.minimum(of_weights, _freedom_of_large(difference, weight, blocks))
+    of_large, skewness = _tails_of_mean(difference, weight, blocks)
+    freedom = np.minimum(of_weights, of_large)
     scale = share @ np.abs(np.column_stack([baseline.loss, newer.loss]))
     error = np.where(error <= ROUNDING * scale.max(), np.nan, error)  # equal up to rounding in all rows
     cost, cost_error = mean[2:], error[2:]
     with np.errstate(invalid="ignore", divide="ignore"):
-        p_value = 2 * stdtr(freedom[2:], -np.abs(cost / cost_error))
-    p_value = np.where(old_used | new_used, p_value, np.nan)
+        t = cost / cost_error
+    p_value = np.fmin(*(p_of_mean_below(side * t, freedom[2:], side * skewness[2:]) for side in (1, -1)))
+    p_value = np.where(old_used | new_used, np.minimum(2 * p_value, 1.0), np.nan)
     adjusted = holm_of_known(p_value)
     statistics = {
         "saved_baseline": share @ old,
@@ -122,7 +123,9 @@ def compare_models(
         "p_adjusted": adjusted,
     }
     loss, base = (
-        PartOfLoss(float(share @ before), float(share @ after), float(error[k]), float(freedom[k]))
+        PartOfLoss(
+            float(share @ before), float(share @ after), float(error[k]), float(freedom[k]), skewness=float(skewness[k])
+        )
         for k, (before, after) in enumerate(((baseline.loss, newer.loss), (baseline.base, newer.base)))
     )
     only_in = np.where(in_model & in_baseline, "", np.where(in_model, ONLY_MODEL, ONLY_BASELINE))
@@ -162,8 +165,8 @@ def _units(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> tu
     return sums / total[:, None], total
 
 
-def _freedom_of_large(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> Array:
-    """Return the effective number of units minus 1, shape (n_values,).
+def _tails_of_mean(values: Array, weight: Array, blocks: NDArray[np.int64] | None) -> tuple[Array, Array]:
+    """Return the effective number of units minus 1, and the skewness of the means, each of shape (n_values,).
 
     Where few units have large values, as the rows of a rare class, a mean is known no better than from these few.
     """
@@ -172,4 +175,6 @@ def _freedom_of_large(values: Array, weight: Array, blocks: NDArray[np.int64] | 
     deviation = share[:, None] * (values - share @ values)
     scaled = deviation / np.maximum(np.abs(deviation).max(axis=0), np.finfo(float).tiny)
     powers = np.array([(scaled**power).sum(axis=0) for power in range(1, POWERS + 1)])
-    return np.maximum(effective_number(powers, weight.size) - 1, 1.0)
+    of_sum = powers[1] ** 1.5
+    skewness = np.divide(powers[2], of_sum, out=np.zeros_like(of_sum), where=of_sum > 0)
+    return np.maximum(effective_number(powers, weight.size) - 1, 1.0), skewness

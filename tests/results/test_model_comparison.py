@@ -126,6 +126,30 @@ def test_json_is_read_back():
         assert again.in_blocks is each.in_blocks
 
 
+def test_skewness_is_read_back_and_older_files_have_none():
+    found = compared()
+    skewed = replace(found, loss=replace(found.loss, skewness=0.2))
+    again = ModelComparison.from_json(skewed.to_json())
+    assert (again.loss.skewness, again.p_value) == (0.2, skewed.p_value)
+    assert skewed.p_value != found.p_value
+    plain = json.loads(found.to_json())
+    for name in ("loss", "base"):
+        del plain[name]["skewness"]
+    assert ModelComparison.from_json(json.dumps(plain)).to_json() == found.to_json()
+
+
+def test_skewness_only_makes_p_values_of_losses_larger():
+    """A long tail of rises hides in a fall, and the other way round; the middle of the distribution stays."""
+    for change in (-0.3, 0.0, 0.3):
+        plain, skewed = (PartOfLoss(1.0, 1.0 + change, 0.1, 9.0, skewness=a) for a in (0.0, 0.3))
+        assert skewed.p_value == plain.p_value
+        assert skewed.p_fall > plain.p_fall
+        other = replace(skewed, skewness=-0.3)
+        assert other.p_fall == plain.p_fall
+        assert other.p_value > plain.p_value
+        assert other.p_above(0.1) > plain.p_above(0.1)
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
