@@ -180,6 +180,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
         assert caught.value.filename == str(tmp_path / "link")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_history_is_not_replaced_by_a_report(way, tmp_path):
     path = tmp_path / "sales.history"

@@ -14,6 +14,7 @@ SAID = "The t-test finds .40 of them in [the tables](results/power.md).\n"
 SOURCE = 'value("power", "p = 100", "correlation", "family-wise")'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", [str(path.relative_to(HERE)) for path in FIGURES["pages"]()])
 def test_the_page_says_what_was_measured(page):
     text = (HERE / page).read_text(encoding="utf-8")

@@ -159,6 +159,7 @@ def test_pooled_p_values_count_the_draws_of_all_features():
     assert min(expected) < 1 / 41  # smaller than the draws of one feature can give
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("law", ["normal", "heavy tails", "skewed"])
 def test_pooled_p_values_keep_the_rate_of_false_discoveries(law):
     """Of equal rows, the first one has any discovery as rarely as Benjamini-Hochberg allows."""

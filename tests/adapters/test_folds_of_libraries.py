@@ -179,6 +179,7 @@ def test_a_search_is_trained_again_on_its_folds_and_says_so(data):
     assert audit.notes[1].startswith("these models were trained again without weights")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["scikit-learn", "lightgbm", "xgboost"])
 def test_a_search_with_weights_is_trained_again_with_them(data, library):
     X, y = data

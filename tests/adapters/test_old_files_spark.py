@@ -67,6 +67,7 @@ def test_columns_output_and_importance_are_those_of_spark(version, name, saved):
     assert member.ensemble.version == version
 
 
+@pytest.mark.thorough
 @NAMES
 @pytest.mark.filterwarnings(FRESH)
 def test_scores_are_of_the_columns_of_the_user(name, saved):

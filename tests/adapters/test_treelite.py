@@ -176,6 +176,7 @@ def test_names_are_those_of_the_rows():
         debias.score(model, csr_matrix(X), y, rows="held-out")
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # some of 20 fresh samples look like training rows
 @pytest.mark.parametrize("name", ["forest of means", "lightgbm", "xgboost"])
 def test_noise_of_many_levels_scores_0(name):

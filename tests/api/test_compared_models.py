@@ -375,6 +375,7 @@ def test_errors_are_those_between_samples():
     assert (np.abs(inside / n - 0.95) <= 4 * np.sqrt(0.05 * 0.95 / n)).all()
 
 
+@pytest.mark.thorough
 def test_models_of_equal_loss_rarely_differ_where_a_class_is_rare():
     """One model is better by .01 in other rows, and worse in the .005 of a rare class, by as much in the mean.
 

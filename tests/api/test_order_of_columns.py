@@ -50,6 +50,7 @@ def fitted(columns, X, y, more=()):
     return model.fit(X[:200], y[:200])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scorer", TESTED)
 def test_scores_are_those_of_the_same_trees_with_columns_in_their_order(scorer, rows):
     X, y = rows

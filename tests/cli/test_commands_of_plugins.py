@@ -142,6 +142,7 @@ def test_what_a_plugin_prints_when_it_is_imported_is_no_output(installed):
     assert (done.stdout, done.stderr) == ("from talks\n", "hello there\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("does", "code", "told"),
     [

@@ -47,6 +47,7 @@ def run(home, *more, train=True, rows="heldout.csv"):
     return CliRunner().invoke(main, ["drop", *map(str, [*given, "--params", home / "params.json", *more])])
 
 
+@pytest.mark.thorough
 @pytest.mark.quick
 def test_it_prints_what_may_be_dropped_and_writes_the_files(files, tmp_path):
     done = run(files, "--json", tmp_path / "drop.json", "--html", tmp_path / "drop.html")
@@ -59,6 +60,7 @@ def test_it_prints_what_may_be_dropped_and_writes_the_files(files, tmp_path):
     assert result.summary()[0] in re.sub(r"\s+", " ", (tmp_path / "drop.html").read_text())
 
 
+@pytest.mark.thorough
 def test_the_certified_model_is_written_in_the_format_of_its_library(files, tmp_path):
     noise = ("--feature", "noise 1", "--feature", "noise 2")
     done = run(files, *noise, "--model-out", tmp_path / "small.ubj")
@@ -85,6 +87,7 @@ def test_no_model_is_written_without_a_certificate_and_a_wrong_suffix_is_told_be
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_other_formats_are_those_of_the_result(files):
     as_json, as_csv = (run(files, "--format", form, "--feature", "noise 1") for form in ("json", "csv"))
     result = debias.Droppable.from_json(as_json.stdout)

@@ -36,6 +36,7 @@ def run(home, *more):
     return CliRunner().invoke(main, ["interactions", *map(str, [*given, *more])])
 
 
+@pytest.mark.thorough
 @pytest.mark.quick
 def test_it_prints_what_is_confirmed_and_writes_the_page(files, tmp_path):
     done = run(files, "--drop", "day", "--html", tmp_path / "page.html")

@@ -262,6 +262,7 @@ def test_a_feature_that_only_a_later_member_divides_is_tested_and_one_of_one_val
     }
 
 
+@pytest.mark.thorough
 def test_folds_of_votes_are_tested(halves):
     (X, y), _ = halves
     splits = [(np.arange(0, 110), np.arange(110, 220)), (np.arange(110, 220), np.arange(0, 110))]

@@ -175,6 +175,7 @@ class TestOrderFreeRecognition:
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: rng.permutation(train))
         assert found.count("refused") >= (4 if "row sampling" in kind else 5), found
 
+    @pytest.mark.thorough
     def test_half_of_the_training_rows_are_never_silent(self, kind, verdicts):
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
@@ -183,6 +184,7 @@ class TestOrderFreeRecognition:
         assert "silent" not in found
         assert found.count("refused") + found.count("warned") >= 2, found
 
+    @pytest.mark.thorough
     def test_de_duplicated_training_rows_are_never_silent(self, kind, verdicts):
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")

@@ -315,6 +315,7 @@ def test_a_single_day_varies_as_a_day_of_a_long_window(forest):
     assert comparison.n_periods == (120, 1)
 
 
+@pytest.mark.thorough
 def test_few_recent_periods_vary_at_least_as_they_differ_where_few_rows_count(forest, monkeypatch):
     monkeypatch.setattr(change, "MANY_ROWS", np.inf)
     rng = np.random.default_rng(5)

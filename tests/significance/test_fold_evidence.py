@@ -304,6 +304,7 @@ def test_the_ratio_is_that_of_the_variances_with_models_that_learn_and_with_fixe
         assert choice.ratio == pytest.approx(1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n_folds", "n_used"), [(5, 5), (50, 1)])
 def test_where_models_choose_few_of_many_features_noise_is_found_no_more_often(n_folds, n_used):
     """Each model uses those of 200 features of noise that go best with the response in its training rows.

@@ -84,6 +84,7 @@ def test_means_weigh_by_the_rows():
     assert found.loss.after == pytest.approx(np.average(of(after)[:, 0], weights=weights[1]))
 
 
+@pytest.mark.thorough
 def test_a_period_of_which_a_sample_was_divided_is_known_as_its_sample_is():
     """The first period has 200,000 rows and the values of 1,000 of them: the mean of the variances is the true one."""
     rng = np.random.default_rng(12)

@@ -34,6 +34,7 @@ def test_the_bounds_by_hand():
     np.testing.assert_allclose([found.estimate[0], found.low[0], found.high[0]], [0.2, *roots], rtol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tolerance", [0.02, 0.1, 0.3])
 def test_the_bound_is_below_the_tolerance_if_and_only_if_the_test_rejects(tolerance):
     sides = []

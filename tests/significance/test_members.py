@@ -333,6 +333,7 @@ def parts_of(whole, X, y, sizes):
     return parts
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("blocks", [None, np.arange(150) // 3])
 def test_the_null_distribution_of_scores_is_made_of_the_contributions_to_the_sum(blocks):
     X, y = rows()
@@ -399,6 +400,7 @@ def test_standard_errors_out_of_bag_are_those_of_blocks():
         np.testing.assert_allclose(getattr(of_parts, name), getattr(of_whole, name), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_folds_of_votes_of_copies_are_folds_of_the_model():
     X, y = rows()
     splits = list(KFold(5).split(X))

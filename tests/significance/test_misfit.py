@@ -64,6 +64,7 @@ def test_by_matrices_of_all_pairs(kind, blocks, ridge, weighted):
     assert Remains(left, basis, weight, block).p_value(x) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["codes", "uneven codes", "numbers"])
 def test_nothing_is_left_of_an_additive_model_that_holds(kind):
     rng, n, low = np.random.default_rng(2), 400, 0
@@ -150,6 +151,7 @@ def test_without_the_check_a_false_pair_is_confirmed(monkeypatch):
     assert found.confirmed == [found.feature_names[:2]]
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # few rows look like others than those of the training
 def test_the_number_of_rows_in_the_error_is_enough():
     """Of columns as in these rows; with groups and missing values, whose functions grow too."""

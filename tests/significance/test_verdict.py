@@ -435,6 +435,7 @@ def test_legitimate_equal_rows_are_not_warned_of(kind):
     assert not audit.tested_scores.details["test"]["blocks"]
 
 
+@pytest.mark.thorough
 def test_the_mirrored_null_needs_many_scores_that_are_not_positive():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 250)), None

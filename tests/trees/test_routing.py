@@ -81,6 +81,7 @@ def categorical(listed, listed_left, missing_left, dtype=np.float64):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(max_examples=100)
 @given(

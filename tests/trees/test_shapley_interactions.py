@@ -150,6 +150,7 @@ def test_interactions_are_those_of_the_shap_package(models, library, kind):
     assert np.abs(theirs[:, 0, 1]).max() > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_interactions_are_those_of_xgboost(models, kind):
     model, X, _ = fitted(models, "xgboost", kind)
