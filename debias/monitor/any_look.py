@@ -27,7 +27,7 @@ from debias.monitor.times import (
     time_text,
 )
 from debias.p_values import holm
-from debias.results.any_look import ANY, NOT_AT_ANY_LOOK, AnyLook
+from debias.results.any_look import ANY, NOT_AT_ANY_LOOK, THE_LOSS, AnyLook
 from debias.results.windows import MeanOfPeriods, not_judged_mean
 from debias.significance.any_look import ENOUGH_UNITS, IN_A_WEEK, Evidence, PeriodValues, evidence_of
 from debias.significance.change import ONE_LOOK, check_settings
@@ -298,7 +298,7 @@ class Judged:
         warnings: list[str] = []
         if loss is not None:
             evidence = _of_losses(periods, windows.weeks, names, read)
-            called = ("the loss", "the base", *loss.feature_names)
+            called = (THE_LOSS, "the base", *loss.feature_names)
             of_weeks += compress(called, evidence.judged_by_weeks)
             by_ranks += compress(called, evidence.judged_by_ranks)
             if evidence.starts[0] is None:
@@ -312,10 +312,13 @@ class Judged:
                     warnings.append(f"what {named} cost is not judged: {too_few(evidence, 2 + unjudged.index(True))}")
                 loss = _loss_at_any_look(loss, evidence, read.used, alpha)
         evidence = _of_means(periods, windows.weeks, names)
-        for told, judged in ((of_weeks, evidence.judged_by_weeks), (by_ranks, evidence.judged_by_ranks)):
-            own = np.split(judged, len(OF))
-            told += [f"the mean {of}" for of, of_outputs in zip(OF, own, strict=True) if of_outputs.any()]
+        of_weeks += [
+            f"the mean {of}"
+            for of, own in zip(OF, np.split(evidence.judged_by_weeks, len(OF)), strict=True)
+            if own.any()
+        ]
         means, reasons = _means_at_any_look(read, windows, evidence, alpha)
+        by_ranks = [f"the {mean.name}" for mean in means if mean.typical_change is not None] + by_ranks
         for mean, reason in zip(means, reasons, strict=True):
             if reason is not None:
                 of_which = "" if mean.output is None else f"of {escaped(mean.output)}, "
@@ -381,7 +384,7 @@ def _means_at_any_look(
 
     Of each the output that changed most; or the first that is not judged, if none changed.
     """
-    p_value, _, since = evidence.p_values(upward=False)
+    p_value, differences, since = evidence.p_values(upward=False)
     n_outputs = p_value.size // len(OF)
     means = [
         (np.array([p.means for p in each]), np.array([p.weight for p in each]))
@@ -404,7 +407,11 @@ def _means_at_any_look(
         start = since[k * n_outputs + output] or None
         name = time_text(read.periods[windows.recent[most]].moment)
         called = names_of_outputs(read.own, n_outputs)[output] if n_outputs > 1 else None
-        found.append(MeanOfPeriods(of, before, recent, p, p <= alpha, name, start, output=called))
+        at = k * n_outputs + output
+        typical = float(differences[at]) if evidence.judged_by_ranks[at] and np.isfinite(p) else None
+        found.append(
+            MeanOfPeriods(of, before, recent, p, p <= alpha, name, start, output=called, typical_change=typical)
+        )
     return tuple(found), reasons
 
 
@@ -420,9 +427,6 @@ def too_few(evidence: Evidence, k: int) -> str:
             return f"{weeks}, and it has {counted(n_weeks, 'complete week')} of {IN_A_WEEK} periods or more: {needed}"
         if not evidence.n_later_weeks:
             return f"{weeks}, and none after the reference is complete so far"
-    if evidence.has_outliers[k]:
-        return (
-            "few periods of the reference lie far from the others, so that only the ranks of periods can be compared, "
-            "and later ones have far more rows, or far fewer. Choose a reference of periods of about as many rows"
-        )
+    if evidence.unknown[k]:
+        return evidence.unknown[k]
     return "it is the same in all periods of the reference"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,12 @@ ANY = "any"
 NOT_AT_ANY_LOOK = "its tests hold for a planned number of looks only, such as 365"
 """Why something is not judged with any number of looks."""
 MOST_NAMED = 5
+THE_LOSS = "the loss"
+"""How `AnyLook` calls the loss."""
+ROUNDING = 1e-9
+"""Differences that are smaller, relative to the largest mean of the reference, are rounding errors."""
+EQUAL = 0.05
+"""Units whose ranks are compared are equal if they differ by less than this part of the spread of the reference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +70,8 @@ class Starts:
     def difference_at(self, start: int) -> float:
         """Return how much larger periods since a start are, in the unit of the mean.
 
-        The difference of the two means; if ranks are compared, the median of the differences of any two units.
+        The difference of the two means. If ranks are compared, the median of the differences of any two units; if that
+        is 0, as it is where most units are equal, that of the two means.
         """
         return float(self.difference[start]) if self.units is None else self.units.typical_difference(start)
 
@@ -73,7 +81,11 @@ class Starts:
 
     def below(self) -> tuple[float, int]:
         """Return the same of a fall."""
-        return self._smallest(-self.difference, self.squares, upward=True)
+        fallen = -self.difference
+        if self.units is not None:
+            # Few far units may have raised the mean: then it is no fall that the others are lower than before.
+            fallen = np.where(self.units.means_rose(), np.minimum(fallen, 0.0), fallen)
+        return self._smallest(fallen, self.squares, upward=True)
 
     def other(self) -> tuple[float, int]:
         """Return the same of any change."""
@@ -109,7 +121,8 @@ class RankedUnits:
 
     The normal score of a unit is the quantile of the normal distribution at its rank among the m units of the
     reference: (rank - 1/2) / m for one of these, and (number below + 1/2) / (m + 1) for a later one. Of equal units,
-    half are below.
+    half are below. Units are equal if they differ by less than a twentieth of what lies between the deciles of the
+    reference: means of counts differ by a little if the numbers of rows do.
 
     Parameters
     ----------
@@ -134,27 +147,69 @@ class RankedUnits:
         """
         from scipy.special import ndtri
 
-        n = self.before.size
-        of_before = ndtri(self._below(self.before) / n)  # half of itself is below it
-        of_later = ndtri((self._below(self.later - limit) + 0.5) / (n + 1))
+        of_before = self.of_reference(self.before)
+        of_later = ndtri((self._below(self.later - limit) + 0.5) / (self.before.size + 1))
         apart = of_later - of_before.mean()
         number, sums, squares = (np.cumsum(apart[::-1] ** power)[::-1][self.first] for power in (0, 1, 2))
         difference = sums / number
         total = ((of_before - of_before.mean()) ** 2).sum() + np.maximum(squares - sums * difference, 0.0)
         return difference, total
 
+    def of_reference(self, units: Array) -> Array:
+        """Return the normal scores of units of the reference, of which half of each is below itself."""
+        from scipy.special import ndtri
+
+        scores: Array = ndtri(self._below(units) / self.before.size)
+        return scores
+
     def typical_difference(self, start: int) -> float:
-        """Return the median of the differences of a unit since a start and one of the reference."""
-        return float(np.median(self.later[self.first[start] :, None] - self.before))
+        """Return the median of the differences of a unit since a start and one of the reference, or that of means."""
+        later = self.later[self.first[start] :]
+        median = float(np.median(later[:, None] - self.before))
+        return median if abs(median) > self._tolerance else float(later.mean() - self.before.mean())
+
+    def means_rose(self) -> NDArray[np.bool_]:
+        """Return for each start whether the mean of the units since then is above that of the reference."""
+        number = self.later.size - self.first
+        rose: NDArray[np.bool_] = np.cumsum(self.later[::-1])[::-1][self.first] / number > self.before.mean()
+        return rose
+
+    def most_equal(self) -> int:
+        """Return the largest number of units of the reference that are equal."""
+        below, up_to = self._places(self.before)
+        return int((up_to - below).max())
+
+    def share_tied(self) -> float:
+        """Return the share of the units of the reference that are equal to another one, up to rounding."""
+        equal = np.diff(self.before) <= self._rounding
+        return float((np.append(equal, False) | np.append(False, equal)).mean())
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return plain Python values."""
         return {"before": plain_numbers(self.before), "later": plain_numbers(self.later), "first": self.first.tolist()}
 
     def _below(self, values: Array) -> Array:
-        below, up_to = (np.searchsorted(self.before, values, side) for side in ("left", "right"))
+        below, up_to = self._places(values)
         number: Array = (below + up_to) / 2
         return number
+
+    def _places(self, values: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many units of the reference are below values, and how many are below or equal."""
+        below = np.searchsorted(self.before, values - self._tolerance, "left")
+        return below, np.searchsorted(self.before, values + self._tolerance, "right")
+
+    @cached_property
+    def _rounding(self) -> float:
+        return ROUNDING * float(np.abs(self.before).max())
+
+    @cached_property
+    def _tolerance(self) -> float:
+        """The largest difference of equal units."""
+        low, high = np.quantile(self.before, [0.1, 0.9])
+        apart = np.abs(self.before - np.median(self.before))
+        others = apart[apart > self._rounding]
+        spread = high - low if high - low > self._rounding else np.median(others) if others.size else 0.0
+        return max(EQUAL * float(spread), self._rounding)
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,8 @@ def _loss(changes: Changes) -> list[str]:
         moved = f"{found.direction} by {size} since {since}; recently it went {ends}"
         if loss.by_ranks:
             moved = (
-                f"{found.direction} by {size} since {since}, by the ranks of periods. Its means, in which few far "
-                f"periods of the reference count most, went {ends}"
+                f"{found.direction} by {size} in a typical period since {since}, by the ranks of periods. Its means, "
+                f"in which few far periods count most, went {ends}"
             )
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)

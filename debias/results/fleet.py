@@ -116,6 +116,7 @@ class Findings:
             change, about = loss.loss.change, f" (standard error {few_digits(loss.loss.error, 2)})"
             if loss.loss.since is not None:
                 change, about = loss.loss.since[1], f" since {escaped(loss.loss.since[0])}"
+                about += ", by the ranks of periods" * loss.loss.by_ranks
             texts.append(f"the {escaped(loss.metric)} rose by {few_digits(change)}{about}")
         if loss is not None and loss.costs_more.size:
             texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
-from debias.results.any_look import ANY
+from debias.results.any_look import ANY, THE_LOSS, RankedUnits
 from debias.results.fields import (
     AGREE,
     Malformed,
@@ -197,6 +197,9 @@ def check_read_changes(changes: Changes, verdict: list[str]) -> None:
         raise Malformed("statistics contradict not_compared_because")
     if (changes.looks == ANY) != (changes.any_look is not None) and changes.compared:
         raise Malformed("any_look contradicts looks")
+    loss, about = changes.loss, changes.any_look
+    if about is not None and loss is not None and (THE_LOSS in about.by_ranks) != loss.loss.by_ranks:
+        raise Malformed("any_look.by_ranks contradicts the units of the loss")
     if verdict != changes.verdict:
         raise Malformed("verdict does not follow from statistics")
 
@@ -401,8 +404,9 @@ def _means(value: Any, at: str) -> list[dict[str, Any]]:
         "most_mean": or_none(number),
         "alone": flag,
         "output": or_none(text_of),
+        "typical_change": or_none(number),
     }
-    of_later_versions = ("since", "most_mean", "alone", "output")
+    of_later_versions = ("since", "most_mean", "alone", "output", "typical_change")
     return [record(mapping(each, at), readers, f"{at}.", optional=of_later_versions) for each in list_of(value, at)]
 
 
@@ -445,8 +449,14 @@ def _starts(value: Any, at: str) -> dict[str, Any]:
         raise Malformed(f"{at} does not have as many numbers as starts")
     if found["prior"] <= 0 or any((found[name] <= 0).any() for name in names if name != "difference"):
         raise Malformed(f"{at} has numbers that are not above 0")
-    if "units" in found and found["units"]["first"].size != len(found["since"]):
-        raise Malformed(f"{at}.units does not have as many first units as starts")
+    if "units" in found:
+        if found["units"]["first"].size != len(found["since"]):
+            raise Malformed(f"{at}.units does not have as many first units as starts")
+        scores = RankedUnits(**found["units"]).scores()
+        if not all(
+            np.allclose(found[name], each) for name, each in zip(("difference", "squares"), scores, strict=True)
+        ):
+            raise Malformed(f"{at} has other differences than those of its units")
     return found
 
 

@@ -58,6 +58,9 @@ class MeanOfPeriods:
         Whether `p_value` is that of the period `most`: the mean of the whole window is not beyond chance.
     output : str or None
         The class, or the response, that the numbers are of; None if there is one.
+    typical_change : float or None
+        With ``looks="any"``, if ranks of periods are compared because few of the reference lie far from the others: the
+        median of the differences of a period since then and one of the reference. None otherwise.
     """
 
     of: str
@@ -70,6 +73,7 @@ class MeanOfPeriods:
     most_mean: float | None = None
     alone: bool = False
     output: str | None = None
+    typical_change: float | None = None
 
     @property
     def name(self) -> str:
@@ -81,7 +85,10 @@ class MeanOfPeriods:
         """The numbers that `p_value` is of: both windows, or the reference and a single period."""
         if not self.alone or self.most_mean is None:
             before, after = told_apart(self.before, self.after)
-            return f"{before} before, {after} recently"
+            means = f"{before} before, {after} recently"
+            if self.typical_change is None:
+                return means
+            return f"{with_sign(self.typical_change)} in a typical period, by ranks; means: {means}"
         before, after = told_apart(self.before, self.most_mean)
         return f"{before} before, {after} in {escaped(self.most)} alone"
 
@@ -93,6 +100,8 @@ class MeanOfPeriods:
     @property
     def moved_by(self) -> str:
         """By how much it moved, in words."""
+        if self.typical_change is not None:
+            return f"by {with_sign(self.typical_change)} in a typical period"
         if not self.alone or self.most_mean is None:
             return f"by {with_sign(self.after - self.before)}"
         return f"by {with_sign(self.most_mean - self.before)} in {escaped(self.most)}"

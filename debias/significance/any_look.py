@@ -19,14 +19,14 @@ evidence then, and many that lie a little higher are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.results.any_look import RankedUnits, Starts
-from debias.significance.period_means import ALIKE, HEAVY, excess_kurtosis
+from debias.results.any_look import ROUNDING, RankedUnits, Starts
+from debias.significance.period_means import ALIKE, excess_kurtosis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +51,23 @@ LEVEL, TARGET = 0.05 / 10 / (STARTS + 1), 30
 """The prior makes the difference that is found at this level after so many periods as small as it can be."""
 LAST_WEEKS = 4
 """Ranks are compared only as long as units of so many last weeks have about as many rows as those of the reference."""
-ROUNDING = 1e-9
-"""Deviations that are smaller, relative to the largest value, are rounding errors."""
+ENOUGH_FOR_TAILS = 14
+"""Of so many units, small and large ones are compared too, and of fewer the median only."""
+TIED, ALIKE_TIES = 0.25, 1.05
+"""If a larger part of the units of the reference have the mean of another one, as those of rare events, the numbers of
+rows must be more alike: they would break the ties."""
+OTHER_SIZES = (
+    "few periods of the reference lie far from the others, so that only the ranks of periods can be compared, and "
+    "later ones have other numbers of rows. Wait for the responses of all their rows, or choose a reference of periods "
+    "of about as many rows"
+)
+FEW_VALUES = (
+    "nearly all periods of the reference have the same mean, so that it does not show how far periods lie by chance. "
+    "Choose a longer reference, or add weeks in place of days"
+)
+HEAVY = 2.0
+"""Excess kurtosis of a reference above which ranks are compared: its effective number of units is a fifth of all then,
+and less power is lost by ranks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +101,8 @@ class Evidence:
         Whether its units are weeks.
     has_outliers : array of bool of shape (n_values,)
         Whether few units of the reference lie far from the others, so that ranks are compared.
+    unknown : sequence of str
+        Why the reference does not show how far the units of a mean lie by chance; "" if it does, or has too few units.
     n_units : tuple of int
         Number of periods of the reference, and of its complete weeks.
     n_later_weeks : int
@@ -95,6 +112,7 @@ class Evidence:
     starts: Sequence[Starts | None]
     of_weeks: NDArray[np.bool_]
     has_outliers: NDArray[np.bool_]
+    unknown: Sequence[str]
     n_units: tuple[int, int]
     n_later_weeks: int
 
@@ -154,11 +172,14 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     -----
     The variance of a unit is taken to be larger by the factor size / weight if its weight is below `size`, the mean of
     the reference. Units of more rows are not taken to vary less: what their rows share does not average out. Heavy
-    tails of the reference count as fewer units. With heavier tails than those of a double exponential distribution,
-    the ranks of the units are compared: otherwise a rise of such losses was found in .24 of 100 streams of 1,000 days,
-    though nothing changed. Means of other numbers of rows have other distributions, so this needs units after the
-    reference, and in the last four weeks, that have about as many rows (a median of 1 / 1.5 to 1.5 times). A mean is
-    not judged if they do not, if the reference has fewer than 8 units, or does not vary.
+    tails of the reference count as fewer units. With an excess kurtosis above 2, the ranks of the units are compared:
+    otherwise a rise of lognormal losses was found in .24 of 100 streams of 1,000 days, though nothing changed. Means
+    of other numbers of rows have other distributions, so this needs units after the reference, and in the last four
+    weeks (at least the last four units), that have about as many rows: the median, and with 14 units the first and the
+    last decile, are 1 / 1.5 to 1.5 times those of the reference. If a quarter of the units of the reference are equal
+    to another one, as means of rare events are, medians must be within 1 / 1.05 to 1.05. A mean is not judged without
+    that, if the reference has fewer than 8 units, does not vary, or if more than half of its units have one mean, and
+    fewer than 8 another one.
 
     Examples
     --------
@@ -173,18 +194,28 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     ([True], ['81'])
     """
     usual = int(np.median(np.unique(before.week, return_counts=True)[1]))
-    weekly = memory_of(before.values) > MEMORY
+    of_periods = _Units.of(before, after, TARGET)
+    memory = memory_of(before.values)
+    if of_periods is not None:
+        for k in np.flatnonzero(of_periods.has_outliers).tolist():  # one far period hides how alike neighbours are
+            memory[k] = memory_of(of_periods.scores(k)[:, None])[0]
+    weekly = memory > MEMORY
     weeks = _joined(before, usual if usual >= IN_A_WEEK else np.inf)
     later_weeks = _joined(after, usual)
-    of_periods = _Units.of(before, after, TARGET)
     of_weeks = _Units.of(weeks, later_weeks, max(TARGET / usual, 1.0)) if weekly.any() else None
+    if of_weeks is not None and of_periods is not None:  # the kurtosis of few weeks does not show far periods
+        of_weeks = replace(of_weeks, has_outliers=of_weeks.varies & (of_weeks.has_outliers | of_periods.has_outliers))
     starts: list[Starts | None] = []
-    has_outliers = np.zeros(weekly.size, dtype=bool)
+    has_outliers, unknown = np.zeros(weekly.size, dtype=bool), [""] * weekly.size
     for k, is_weekly in enumerate(weekly):
         units = of_weeks if is_weekly else of_periods
-        starts.append(None if units is None else units.starts(k, after.week, names))
-        has_outliers[k] = units is not None and units.has_outliers[k]
-    return Evidence(starts, weekly, has_outliers, (len(before.weight), len(weeks.weight)), len(later_weeks.weight))
+        if units is None or not units.varies[k]:
+            starts.append(None)
+            continue
+        has_outliers[k], unknown[k] = units.has_outliers[k], units.unknown(k)
+        starts.append(None if unknown[k] else units.starts(k, after.week, names))
+    n_units = len(before.weight), len(weeks.weight)
+    return Evidence(starts, weekly, has_outliers, unknown, n_units, len(later_weeks.weight))
 
 
 def memory_of(values: Array) -> Array:
@@ -301,21 +332,16 @@ class _Units:
             np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
             n_before + (len(of_after) - first - 2.0)[:, None],
             prior_of(1 / of_before.sum(), target),
-            excess_kurtosis(apart_before) > HEAVY,
+            (excess_kurtosis(apart_before) > HEAVY) & (squares_before > floor),
         )
 
-    def starts(self, k: int, week: Integers, names: Sequence[str]) -> Starts | None:
-        """Return the evidence about one mean; None if it is not judged.
-
-        `week` and `names` are of the periods after the reference.
-        """
-        if not self.varies[k] or (self.has_outliers[k] and not self._are_of_alike_sizes):
-            return None
+    def starts(self, k: int, week: Integers, names: Sequence[str]) -> Starts:
+        """Return the evidence about one mean that varies; `week` and `names` are of the periods after the reference."""
         # A start in a week without units has the same units as the next start with some, and a larger share.
         earliest = np.concatenate([[0], self.week[:-1] + 1])
         since, share = tuple(names[at] for at in np.searchsorted(week, self.week)), shares_of(earliest)
         if self.has_outliers[k]:
-            units = RankedUnits(np.sort(self.before.values[:, k]), self.after.values[:, k], self.first)
+            units = self.ranked(k)
             n_before, n_since = len(units.before), len(units.later) - self.first
             variance = np.asarray(1 / n_before + 1 / n_since, dtype=np.float64)
             freedom = np.asarray(n_before + n_since - 2.0, dtype=np.float64)
@@ -330,10 +356,37 @@ class _Units:
             self.prior,
         )
 
+    def ranked(self, k: int) -> RankedUnits:
+        """Return the units of one mean with outliers."""
+        return RankedUnits(np.sort(self.before.values[:, k]), self.after.values[:, k], self.first)
+
+    def scores(self, k: int) -> Array:
+        """Return the normal scores of the units of the reference in one mean with outliers, in the order of time."""
+        return self.ranked(k).of_reference(self.before.values[:, k])
+
+    def unknown(self, k: int) -> str:
+        """Return why the reference does not show how far the units of one mean lie by chance; "" if it does."""
+        units = self.ranked(k)
+        n_units, most = units.before.size, units.most_equal()
+        if 2 * most > n_units and n_units - most < ENOUGH_UNITS:
+            return FEW_VALUES
+        if not self.has_outliers[k]:
+            return ""
+        middle, tails = self._ratios_of_sizes
+        return OTHER_SIZES if middle > (ALIKE_TIES if units.share_tied() > TIED else ALIKE) or tails > ALIKE else ""
+
     @cached_property
-    def _are_of_alike_sizes(self) -> bool:
-        """Whether units have about as many rows as those of the reference, over all weeks and the last ones."""
-        usual, weight = np.median(self.before.weight), self.after.weight
+    def _ratios_of_sizes(self) -> tuple[float, float]:
+        """The largest ratio of numbers of rows of later units, all and those of the last weeks, to the reference.
+
+        Of their medians; and of their first and last deciles, 1 if there are too few units for these.
+        """
         in_last_weeks = self.after.week > self.after.week[-1] - LAST_WEEKS
-        sizes = np.array([np.median(weight), np.median(weight[in_last_weeks])])
-        return bool((np.maximum(sizes, usual) <= ALIKE * np.minimum(sizes, usual)).all())
+        in_last_weeks[-LAST_WEEKS:] = True  # also of months
+        middle, tails = [1.0], [1.0]
+        for weight in (self.after.weight, self.after.weight[in_last_weeks]):
+            few = min(weight.size, self.before.weight.size) < ENOUGH_FOR_TAILS
+            for at, ratios in ((0.5, middle), *(() if few else ((0.1, tails), (0.9, tails)))):
+                sizes, usual = (float(np.quantile(each, at)) for each in (weight, self.before.weight))
+                ratios.append(max(sizes, usual) / min(sizes, usual))
+        return max(middle), max(tails)

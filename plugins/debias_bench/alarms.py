@@ -134,7 +134,7 @@ def parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "## The parts add up",
         _inexact(trials),
         "[The daily check](days.md) has the response to single features, shifts, new categories and repeated rows on "
-        "24 streams of 120 days; [windows](monitor.md) has their error rates in one look; and "
+        "120 streams of 120 days; [windows](monitor.md) has their error rates in one look; and "
         "[causes](loss-changes.md) has which features are called causes.",
     ]
 

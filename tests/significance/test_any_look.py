@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import nct, norm, t
+from scipy.stats import nct, norm, rankdata, t
 
 from debias.p_values import log_bayes_factor
 from debias.significance.any_look import (
     ENOUGH_UNITS,
+    FEW_VALUES,
     LEVEL,
     MEMORY,
     TARGET,
@@ -108,19 +109,30 @@ def test_the_p_value_is_the_smallest_over_all_starts(upward):
     assert 0.5 < since[1] < 2
 
 
-def with_outlier():
-    """The first of three columns has a day in the reference that lies far from the others."""
-    values = without_memory()
-    values[30, 0] += 9.0
-    return values
+def with_outlier(n_periods=100):
+    """The first of three columns has a day in the reference that lies far from the others, and ranks without memory."""
+    drawn = (days(seed, n_periods) for seed in range(500))
+
+    def scores_of(values):
+        return norm.ppf((rankdata(values[:N_BEFORE, :1], axis=0) - 0.5) / N_BEFORE)
+
+    for values in drawn:
+        values[30, 0] += 9.0
+        if max(memory_of(values[:N_BEFORE]).max(), memory_of(scores_of(values))[0]) < MEMORY - 0.05:
+            return values
+    raise AssertionError
 
 
 def by_ranks(values, n_before, limit=0.0, upward=True):
-    """The p-value of ranks, each rank counted: of a unit of the reference among all others, and of a later one."""
+    """The p-value of ranks, each rank counted: of a unit of the reference among all others, and of a later one.
+
+    Units that differ by less than a twentieth of the distance between the deciles are equal.
+    """
     before, later = values[:n_before], values[n_before:] - limit
+    width = (np.quantile(before, 0.9) - np.quantile(before, 0.1)) / 20
 
     def rank(value):
-        return (before < value).sum() + (before == value).sum() / 2
+        return sum(0.5 if abs(value - each) <= width else float(each < value) for each in before)
 
     scores = np.array([rank(value) / n_before for value in before])
     scores = norm.ppf(np.r_[scores, [(rank(value) + 0.5) / (n_before + 1) for value in later]])
@@ -136,8 +148,8 @@ def by_ranks(values, n_before, limit=0.0, upward=True):
 
 
 def test_means_with_outliers_in_the_reference_are_judged_by_ranks():
-    """A double exponential distribution has the heaviest tails of means that are compared as they are."""
-    values = np.round(with_outlier(), 1)  # some units are equal
+    """Means whose excess kurtosis is below 2 are compared as they are."""
+    values = with_outlier()
     values[80:, 0] += 1.5
     found = evidence_of(*split(values))
     assert found.has_outliers.tolist() == found.judged_by_ranks.tolist() == [True, False, False]
@@ -160,16 +172,67 @@ def test_by_ranks_one_far_day_is_no_evidence_and_the_scale_does_not_matter():
     higher[80:] += 1.5
     assert p_values(far)[0][0] > 0.5
     assert p_values(higher)[0][0] < 0.05
-    np.testing.assert_allclose(p_values(np.exp(higher))[0], p_values(higher)[0])
+    np.testing.assert_allclose(p_values(5.0 + 3.0 * higher)[0], p_values(higher)[0])
+
+
+def test_memory_and_far_days_of_weeks_are_those_of_ranks():
+    """One far day hides how alike neighbours are, and 8 weeks have no large kurtosis."""
+    values = days(0, 130, 1, memory=0.9)
+    values[30] += 60.0
+    assert memory_of(values[:N_BEFORE])[0] < MEMORY
+    found = evidence_of(*split(values))
+    assert (found.of_weeks.tolist(), found.judged_by_ranks.tolist()) == ([True], [True])
+    values[80:] += 6.0
+    weeks = [values[at : at + 7, 0].mean() for at in (*range(0, 56, 7), *range(60, 130, 7))]
+    units = evidence_of(*split(values)).starts[0].units
+    np.testing.assert_allclose(units.before, sorted(weeks[:8]))
+    np.testing.assert_allclose(units.later, weeks[8:])
+
+
+def test_what_a_row_more_or_rounding_changes_is_no_evidence():
+    """Means of rare events of 100 rows, and of 99: events are as frequent. Other means differ by rounding alone."""
+    rng = np.random.default_rng(4)
+    count = rng.binomial(1, 0.25, size=400)
+    count[:N_BEFORE] = rng.permutation(np.repeat([0, 1, 2], [50, 9, 1]))
+    weight = np.where(np.arange(400) < N_BEFORE, 100.0, 99.0)
+    rare = count / weight - 0.0025
+    constant = 0.1 + 1e-17 * rng.integers(-5, 5, size=400) + np.where(np.arange(400) == 30, 5.0, 0.0)
+    found = evidence_of(*split(np.column_stack([rare, constant]), weight))
+    assert found.judged_by_ranks.tolist() == [True, False]
+    assert found.unknown == ["", FEW_VALUES]
+    expected = evidence_of(*split(count[:, None].astype(float))).starts[0]
+    np.testing.assert_allclose(found.starts[0].other()[0], expected.other()[0])
+
+
+def test_a_fall_of_most_units_is_none_if_their_mean_rose():
+    values = with_outlier()[:, :1]
+    values[N_BEFORE:] -= 3.0
+    assert evidence_of(*split(values)).starts[0].below()[0] < 0.05
+    values[N_BEFORE::5] += 90.0  # at least one since each start
+    starts = evidence_of(*split(values)).starts[0]
+    assert starts.below()[0] == 1.0
+    assert starts.other()[0] < 0.05
+
+
+def test_a_reference_of_nearly_equal_means_is_not_judged():
+    for n_other, is_judged in ((7, False), (8, True)):
+        values = np.zeros((100, 1))
+        values[:n_other] = np.arange(1, n_other + 1)[:, None] / 10
+        values[:N_BEFORE] = np.random.default_rng(5).permutation(values[:N_BEFORE])
+        found = evidence_of(*split(values))
+        assert (found.starts[0] is not None) is is_judged
+        assert found.unknown == ["" if is_judged else FEW_VALUES]
 
 
 @pytest.mark.parametrize(("rows", "is_judged"), [(1.4, True), (1.6, False), (0.7, True), (0.6, False)])
-@pytest.mark.parametrize("since", [N_BEFORE, 80])
-def test_ranks_of_units_of_other_sizes_are_not_compared(rows, is_judged, since):
+@pytest.mark.parametrize("later", ["all", "the last weeks", "weekends"])
+def test_ranks_of_units_of_other_sizes_are_not_compared(rows, is_judged, later):
     """Means of other numbers of rows have other medians. That of all later days is not enough: days may have grown."""
-    weight = np.where(np.arange(120) >= since, rows, 1.0)
+    day = np.arange(120)
+    is_other = {"all": day >= N_BEFORE, "the last weeks": day >= 80, "weekends": (day >= N_BEFORE) & (day % 7 >= 5)}
+    weight = np.where(is_other[later], rows, 1.0)
     weight[[63, 90]] *= 5.0  # single days may have any size
-    values = np.concatenate([with_outlier(), without_memory()[:20]])
+    values = with_outlier(120)
     found = evidence_of(*split(values, weight))
     assert [starts is not None for starts in found.starts] == [is_judged, True, True]
     assert np.isnan(found.p_values(True)[0]).tolist() == [not is_judged, False, False]
