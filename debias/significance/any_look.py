@@ -62,10 +62,10 @@ OTHER_SIZES = (
     "of about as many rows"
 )
 FEW_VALUES = (
-    "nearly all periods of the reference have the same mean, so that it does not show how far periods lie by chance. "
-    "Choose a longer reference, or add weeks in place of days"
+    f"most periods of the reference have the same mean, and fewer than {ENOUGH_UNITS} another one, so that it does not "
+    "show how far periods lie by chance. Choose a longer reference, or add weeks in place of days"
 )
-HEAVY = 2.0
+RANKED_ABOVE = 2.0
 """Excess kurtosis of a reference above which ranks are compared: its effective number of units is a fifth of all then,
 and less power is lost by ranks."""
 
@@ -332,7 +332,7 @@ class _Units:
             np.asarray(1 / of_before.sum() + 1 / total[:, 0], dtype=np.float64),
             n_before + (len(of_after) - first - 2.0)[:, None],
             prior_of(1 / of_before.sum(), target),
-            (excess_kurtosis(apart_before) > HEAVY) & (squares_before > floor),
+            (excess_kurtosis(apart_before) > RANKED_ABOVE) & (squares_before > floor),
         )
 
     def starts(self, k: int, week: Integers, names: Sequence[str]) -> Starts:
