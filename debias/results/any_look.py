@@ -30,6 +30,8 @@ THE_LOSS = "the loss"
 """How `AnyLook` calls the loss."""
 ROUNDING = 1e-9
 """Differences that are smaller, relative to the largest mean of the reference, are rounding errors."""
+MOST_PAIRED = 1000
+"""Differences of pairs of units are computed of at most so many units of each window."""
 EQUAL = 0.05
 """Units whose ranks are compared are equal if they differ by less than this part of the spread of the reference."""
 
@@ -163,10 +165,16 @@ class RankedUnits:
         return scores
 
     def typical_difference(self, start: int) -> float:
-        """Return the median of the differences of a unit since a start and one of the reference, or that of means."""
+        """Return the median of the differences of a unit since a start and one of the reference.
+
+        Where most units are equal, it is 0 up to their tolerance: then the difference of the means, if the ranks differ
+        in the same direction.
+        """
         later = self.later[self.first[start] :]
-        median = float(np.median(later[:, None] - self.before))
-        return median if abs(median) > self._tolerance else float(later.mean() - self.before.mean())
+        median = float(np.median(_some(later)[:, None] - _some(self.before)))
+        of_means = float(later.mean() - self.before.mean())
+        agree = of_means * self.scores()[0][start] > 0
+        return of_means if abs(median) <= self._tolerance and agree else median
 
     def means_rose(self) -> NDArray[np.bool_]:
         """Return for each start whether the mean of the units since then is above that of the reference."""
@@ -210,6 +218,11 @@ class RankedUnits:
         others = apart[apart > self._rounding]
         spread = high - low if high - low > self._rounding else np.median(others) if others.size else 0.0
         return max(EQUAL * float(spread), self._rounding)
+
+
+def _some(units: Array) -> Array:
+    """Return units, or quantiles of very many."""
+    return units if units.size <= MOST_PAIRED else np.quantile(units, (np.arange(MOST_PAIRED) + 0.5) / MOST_PAIRED)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import nct, norm, rankdata, t
 
 from debias.p_values import log_bayes_factor
+from debias.results.any_look import RankedUnits
 from debias.significance.any_look import (
     ENOUGH_UNITS,
     FEW_VALUES,
@@ -451,3 +452,17 @@ def test_weekends_raise_no_alarm_and_make_a_rise_take_longer(size, limit, first)
     print(f"weekends by {size}, from day {first}: falsely {share[0]:.4f} and {share[1]:.4f}, {median:.1f} days")
     assert (share <= 0.05).all()
     assert median <= limit
+
+
+def test_the_difference_of_typical_units_needs_no_memory_for_all_pairs():
+    rng = np.random.default_rng(3)
+    before, later = np.sort(rng.lognormal(0, 1, 1500)), rng.lognormal(0.5, 1, 2500)
+    found = RankedUnits(before, later, np.array([0])).typical_difference(0)
+    np.testing.assert_allclose(found, np.median(later[:, None] - before), rtol=0.01)
+
+
+def test_where_most_units_are_equal_the_difference_is_that_of_means_if_it_has_the_sign_of_the_ranks():
+    before, later = np.sort(np.repeat([0.0, 1.0], [50, 10])), np.repeat([0.0, 1.0], [26, 14])
+    np.testing.assert_allclose(RankedUnits(before, later, np.array([0])).typical_difference(0), 14 / 40 - 10 / 60)
+    far = np.append(before[:-1], 100.0)  # the mean fell, and the ranks rose
+    assert RankedUnits(far, later, np.array([0])).typical_difference(0) == 0.0
