@@ -287,7 +287,8 @@ def p_of_mean_below(
     a = np.maximum(skewness, 0.0)
     known = np.where(np.isfinite(t), t, 0.0)
     corrected = known + a * known**2 / 3 + a**2 * known**3 / 27 + a / 6
-    p_value: NDArray[np.float64] = stdtr(freedom, np.where(np.isfinite(t), corrected, t))
+    # Beyond the range in which the correction holds, it would make p-values smaller.
+    p_value: NDArray[np.float64] = stdtr(freedom, np.where(np.isfinite(t), np.maximum(corrected, known), t))
     return p_value
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binom, false_discovery_control
 
 from debias import p_values
@@ -169,3 +170,15 @@ def test_pooled_p_values_keep_the_rate_of_false_discoveries(law):
         rows = u**2 - 1 if law == "skewed" else u
         found += (p_values.false_discovery(p_values.pooled_p_values(rows[0], rows[1:])) <= 0.1).any()
     assert found / 400 <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 400)
+
+
+def test_the_correction_for_skewness_only_makes_p_values_larger():
+    """It is a cubic of t whose third power wins far from 0."""
+    t_values, skewness = np.meshgrid(np.linspace(-30, 30, 241), [0.0, 0.1, 0.5, 1.0, 4.0])
+    plain = stats.t.cdf(t_values, 9)
+    corrected = p_values.p_of_mean_below(t_values, 9.0, skewness)
+    assert (corrected >= plain * (1 - 1e-12)).all()
+    is_near = (np.abs(t_values) < 3) & (skewness > 0) & (skewness <= 1)
+    assert (corrected[is_near] > plain[is_near]).all()
+    np.testing.assert_array_equal(p_values.p_of_mean_below(t_values, 9.0, -skewness), plain)
+    assert np.isnan(p_values.p_of_mean_below(np.nan, 9.0, 0.1))

@@ -32,7 +32,7 @@ ROUNDING = 1e-9
 """Differences that are smaller, relative to the largest mean of the reference, are rounding errors."""
 MOST_PAIRED = 1000
 """Differences of pairs of units are computed of at most so many units of each window."""
-EQUAL = 0.05
+EQUAL = 0.1
 """Units whose ranks are compared are equal if they differ by less than this part of the spread of the reference."""
 
 
@@ -123,8 +123,8 @@ class RankedUnits:
 
     The normal score of a unit is the quantile of the normal distribution at its rank among the m units of the
     reference: (rank - 1/2) / m for one of these, and (number below + 1/2) / (m + 1) for a later one. Of equal units,
-    half are below. Units are equal if they differ by less than a twentieth of what lies between the deciles of the
-    reference: means of counts differ by a little if the numbers of rows do.
+    half are below. Units are equal if they differ by less than a tenth of twice the distance of the median of the
+    reference from its nearer quartile: means of counts differ by a little if the numbers of rows do.
 
     Parameters
     ----------
@@ -167,14 +167,14 @@ class RankedUnits:
     def typical_difference(self, start: int) -> float:
         """Return the median of the differences of a unit since a start and one of the reference.
 
-        Where most units are equal, it is 0 up to their tolerance: then the difference of the means, if the ranks differ
-        in the same direction.
+        The difference of the means, if that median does not have the direction in which the ranks differ, or is 0 up to
+        the tolerance of equal units, and the means have it.
         """
         later = self.later[self.first[start] :]
         median = float(np.median(_some(later)[:, None] - _some(self.before)))
         of_means = float(later.mean() - self.before.mean())
-        agree = of_means * self.scores()[0][start] > 0
-        return of_means if abs(median) <= self._tolerance and agree else median
+        direction = np.sign(self.scores()[0][start])
+        return of_means if direction * median <= self._tolerance and direction * of_means > 0 else median
 
     def means_rose(self) -> NDArray[np.bool_]:
         """Return for each start whether the mean of the units since then is above that of the reference."""
@@ -213,10 +213,12 @@ class RankedUnits:
     @cached_property
     def _tolerance(self) -> float:
         """The largest difference of equal units."""
-        low, high = np.quantile(self.before, [0.1, 0.9])
-        apart = np.abs(self.before - np.median(self.before))
-        others = apart[apart > self._rounding]
-        spread = high - low if high - low > self._rounding else np.median(others) if others.size else 0.0
+        low, middle, high = np.quantile(self.before, [0.25, 0.5, 0.75])
+        spread = 2 * min(middle - low, high - middle)  # up to half of the units may be far on one side
+        if spread <= self._rounding:  # more than a quarter are equal
+            apart = np.abs(self.before - middle)
+            others = apart[apart > self._rounding]
+            spread = np.median(others) / 2 if others.size else 0.0
         return max(EQUAL * float(spread), self._rounding)
 
 

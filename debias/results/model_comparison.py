@@ -293,6 +293,10 @@ class ModelComparison(ReportedResult):
             raise Malformed("statistics has p-values that are no probabilities")
         if (statistics["error"] < 0).any() or min(found.loss.error, found.base.error) < 0:
             raise Malformed("a standard error is below 0")
+        for part in (found.loss, found.base):
+            # The cubes of what adds up to 1 in squares add up to at most 1.
+            if not np.isnan(part.error) and not (part.error > 0 and part.freedom > 0 and abs(part.skewness) <= 1):
+                raise Malformed("a standard error has no degrees of freedom, or no possible skewness")
         parts = found.base.change + float(statistics["cost"].sum())
         scale = sum(map(abs, (found.loss.before, found.loss.after, found.base.before, found.base.after)))
         if not abs(found.loss.change - parts) <= ROUNDING * (scale + np.abs(statistics["cost"]).sum()):

@@ -127,10 +127,10 @@ def with_outlier(n_periods=100):
 def by_ranks(values, n_before, limit=0.0, upward=True):
     """The p-value of ranks, each rank counted: of a unit of the reference among all others, and of a later one.
 
-    Units that differ by less than a twentieth of the distance between the deciles are equal.
+    Units that differ by less than a fifth of the distance of the median from its nearer quartile are equal.
     """
     before, later = values[:n_before], values[n_before:] - limit
-    width = (np.quantile(before, 0.9) - np.quantile(before, 0.1)) / 20
+    width = min(abs(np.quantile(before, at) - np.median(before)) for at in (0.25, 0.75)) / 5
 
     def rank(value):
         return sum(0.5 if abs(value - each) <= width else float(each < value) for each in before)
@@ -466,3 +466,44 @@ def test_where_most_units_are_equal_the_difference_is_that_of_means_if_it_has_th
     np.testing.assert_allclose(RankedUnits(before, later, np.array([0])).typical_difference(0), 14 / 40 - 10 / 60)
     far = np.append(before[:-1], 100.0)  # the mean fell, and the ranks rose
     assert RankedUnits(far, later, np.array([0])).typical_difference(0) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.12])
+def test_many_far_units_do_not_make_the_others_equal(share):
+    """One-sided: they lie at 100 standard deviations of the others, of which later ones are larger."""
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(300, 1))
+    values[rng.permutation(200)[: int(share * 200)]] += 100.0
+    values[250:] += 2.0
+    before, after, names = split(values, n_before=200)
+    found = evidence_of(before, after, names)
+    assert found.unknown == [""]
+    assert found.p_values(True)[0][0] < 1e-4
+
+
+def test_labels_that_are_missing_on_the_last_days_leave_a_mean_judged():
+    weight = np.where(np.arange(120) >= 115, 0.3, 1.0)
+    assert evidence_of(*split(with_outlier(120), weight)).unknown == [""] * 3
+
+
+@pytest.mark.parametrize(("spread", "is_judged"), [(0.0, False), (0.3, True)])
+def test_ties_may_be_broken_by_numbers_of_rows_that_vary_as_ever(spread, is_judged):
+    """Later days have 8 % more rows: no more than chance if days differ by 30 %."""
+    rng = np.random.default_rng(6)
+    count = rng.permutation(np.repeat([0.0, 1.0, 2.0], [49, 10, 1]))
+    values = np.append(count, rng.binomial(1, 0.2, size=28))[:, None]
+    usual, later = (np.exp(spread * norm.ppf(rng.permutation(np.arange(n) + 0.5) / n)) for n in (60, 28))
+    weight = np.append(usual, 1.08 * later)
+    values = np.where(values > 0, values / weight[:, None], 0.0)
+    before, after, names = split(values, weight)
+    assert [each == "" for each in evidence_of(before, after, names).unknown] == [is_judged]
+
+
+def test_the_typical_difference_has_the_direction_of_the_ranks_if_the_means_have_it():
+    """42 % of later units lie far below, and the others at the upper end of the reference."""
+    before = np.sort(np.random.default_rng(2).normal(10, 1, 365))
+    later = np.where(np.arange(730) % 50 < 21, 5.0, np.quantile(before, 0.9))
+    units = RankedUnits(before, later, np.array([0]))
+    assert np.median(later[:, None] - before) > 0
+    assert units.scores()[0][0] < 0
+    np.testing.assert_allclose(units.typical_difference(0), later.mean() - before.mean())
