@@ -72,8 +72,8 @@ class Starts:
     def difference_at(self, start: int) -> float:
         """Return how much larger periods since a start are, in the unit of the mean.
 
-        The difference of the two means. If ranks are compared, the median of the differences of any two units; if that
-        is 0, as it is where most units are equal, that of the two means.
+        The difference of the two means. If ranks are compared, the median of the differences of any two units: 0 if
+        that does not show how they differ, as where most units are equal.
         """
         return float(self.difference[start]) if self.units is None else self.units.typical_difference(start)
 
@@ -167,14 +167,11 @@ class RankedUnits:
     def typical_difference(self, start: int) -> float:
         """Return the median of the differences of a unit since a start and one of the reference.
 
-        The difference of the means, if that median does not have the direction in which the ranks differ, or is 0 up to
-        the tolerance of equal units, and the means have it.
+        0 if it is no larger than the differences of equal units, or has another direction than the ranks.
         """
         later = self.later[self.first[start] :]
         median = float(np.median(_some(later)[:, None] - _some(self.before)))
-        of_means = float(later.mean() - self.before.mean())
-        direction = np.sign(self.scores()[0][start])
-        return of_means if direction * median <= self._tolerance and direction * of_means > 0 else median
+        return median if np.sign(self.scores()[0][start]) * median > self._tolerance else 0.0
 
     def means_rose(self) -> NDArray[np.bool_]:
         """Return for each start whether the mean of the units since then is above that of the reference."""
@@ -188,9 +185,9 @@ class RankedUnits:
         return int((up_to - below).max())
 
     def share_tied(self) -> float:
-        """Return the share of the units of the reference that are equal to another one, up to rounding."""
-        equal = np.diff(self.before) <= self._rounding
-        return float((np.append(equal, False) | np.append(False, equal)).mean())
+        """Return the share of the units of the reference that have the most frequent value, up to rounding."""
+        up_to = np.searchsorted(self.before, self.before + self._rounding, "right")
+        return float((up_to - np.arange(self.before.size)).max() / self.before.size)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return plain Python values."""
@@ -266,7 +263,8 @@ class AnyLook:
             units += (
                 ". The ranks of units are compared for "
                 f"{in_a_row([escaped(name) for name in self.by_ranks], MOST_NAMED)}, because few units of the "
-                "reference lie far from the others; a difference since a start is then the median of those of two units"
+                "reference lie far from the others; a difference since a start is then the median of those of two "
+                "units, and not told if it is 0"
             )
         span = f"{escaped(self.first)} to {escaped(self.last)}" if self.n_periods > 1 else escaped(self.first)
         return [

@@ -130,9 +130,10 @@ def _loss(changes: Changes) -> list[str]:
         size, since = few_digits(abs(loss.since[1])), escaped(loss.since[0])
         moved = f"{found.direction} by {size} since {since}; recently it went {ends}"
         if loss.by_ranks:
+            by = f" by {size}" if loss.since[1] else ""
             moved = (
-                f"{found.direction} by {size} in a typical period since {since}, by the ranks of periods. Its means, "
-                f"in which few far periods count most, went {ends}"
+                f"{found.direction}{by} since {since}, by the ranks of periods. Its means, in which few far periods "
+                f"count most, went {ends}"
             )
     named, cost = [int(k) for k in found.costs_more], found.statistics["cost"]
     n_others = len(found.feature_names) - len(named)

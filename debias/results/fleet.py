@@ -117,7 +117,8 @@ class Findings:
             if loss.loss.since is not None:
                 change, about = loss.loss.since[1], f" since {escaped(loss.loss.since[0])}"
                 about += ", by the ranks of periods" * loss.loss.by_ranks
-            texts.append(f"the {escaped(loss.metric)} rose by {few_digits(change)}{about}")
+            by = "" if loss.loss.by_ranks and not change else f" by {few_digits(change)}"
+            texts.append(f"the {escaped(loss.metric)} rose{by}{about}")
         if loss is not None and loss.costs_more.size:
             texts.append(f"features that cost more than before: {self._named(loss.costs_more, loss.cost_in_words)}")
         if self.residual is not None and self.residual.changed:

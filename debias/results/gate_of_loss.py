@@ -52,15 +52,19 @@ def result_of_loss(
     if np.isnan(loss.error):
         return Result(RULE, GateStatus.NOT_JUDGED, "none", allowed, f"{reason}; {few}")
     reason += f" (standard error of the difference {few_digits(loss.error, 2)})"
+    rose_by_ranks = False
     if loss.starts is not None:
         p, at = loss.starts.above(limit)
         rise, since = loss.starts.difference_at(at), escaped(loss.starts.since[at])
         told = "at any look, by ranks" if loss.by_ranks else "at any look"
-        reason += f"; {told}: {with_sign(rise)} since {since}, p of more than the limit = {p:.3g}"
+        size = "" if loss.by_ranks and not rise else f"{with_sign(rise)} "
+        reason += f"; {told}: {size}since {since}, p of more than the limit = {p:.3g}"
+        rose_by_ranks = loss.by_ranks and loss.starts.difference_at(0) > limit
     # At any look, the loss may have risen by more in the last days of a longer recent window.
     if (loss.change > limit or loss.starts is not None) and loss.p_above(limit) <= level:
         return Result(RULE, GateStatus.FAILED, value, allowed, f"{reason}{causes}")
-    if loss.change <= limit:
+    # Few far periods of the reference may hide that all periods since then are higher.
+    if loss.change <= limit and not rose_by_ranks:
         if lacking is not None:
             return Result(RULE, GateStatus.NOT_JUDGED, value, allowed, f"{reason}; {lacking}")
         return Result(RULE, GateStatus.PASSED, value, allowed, reason)

@@ -255,7 +255,9 @@ class LossChange:
         """Return what a feature costs more, with a blank before it; with ``looks="any"`` since when."""
         if not self.since or self.cost_since is None:
             return f" {with_sign(self.statistics['cost'][k])}"
-        return f" {with_sign(self.cost_since[k])} since {escaped(self.since[k])}"
+        # By ranks, the median of the differences of two periods is 0 if it does not show how they differ.
+        size = f" {with_sign(self.cost_since[k])}" if self.cost_since[k] else ""
+        return f"{size} since {escaped(self.since[k])}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``, the largest cost first.

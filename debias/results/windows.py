@@ -60,7 +60,8 @@ class MeanOfPeriods:
         The class, or the response, that the numbers are of; None if there is one.
     typical_change : float or None
         With ``looks="any"``, if ranks of periods are compared because few of the reference lie far from the others: the
-        median of the differences of a period since then and one of the reference. None otherwise.
+        median of the differences of a period since then and one of the reference, 0 if that does not show how they
+        differ. None otherwise.
     """
 
     of: str
@@ -88,7 +89,7 @@ class MeanOfPeriods:
             means = f"{before} before, {after} recently"
             if self.typical_change is None:
                 return means
-            return f"{with_sign(self.typical_change)} in a typical period, by ranks; means: {means}"
+            return f"{self.moved_by}; means: {means}"
         before, after = told_apart(self.before, self.most_mean)
         return f"{before} before, {after} in {escaped(self.most)} alone"
 
@@ -101,7 +102,8 @@ class MeanOfPeriods:
     def moved_by(self) -> str:
         """By how much it moved, in words."""
         if self.typical_change is not None:
-            return f"by {with_sign(self.typical_change)} in a typical period"
+            by = f"by {with_sign(self.typical_change)} " if self.typical_change else ""
+            return f"{by}by the ranks of periods"
         if not self.alone or self.most_mean is None:
             return f"by {with_sign(self.after - self.before)}"
         return f"by {with_sign(self.most_mean - self.before)} in {escaped(self.most)}"

@@ -54,8 +54,8 @@ LAST_WEEKS = 4
 ENOUGH_FOR_TAILS = 14
 """Of so many units, small and large ones are compared too, and of fewer the median only."""
 TIED, ALIKE_TIES = 0.25, 1.05
-"""If a larger part of the units of the reference have the mean of another one, as those of rare events, the numbers of
-rows must be more alike: they would break the ties."""
+"""If a larger part of the units of the reference have one mean, as those of rare events, the numbers of rows must be
+more alike: they would break the ties."""
 OTHER_SIZES = (
     "few periods of the reference lie far from the others, so that only the ranks of periods can be compared, and "
     "later ones have other numbers of rows. Wait for the responses of all their rows, or choose a reference of periods "
@@ -177,10 +177,10 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     of other numbers of rows have other distributions, so this needs units after the reference, and in the last four
     weeks (at least the last four units), that have about as many rows: the median is 1 / 1.5 to 1.5 times that of the
     reference, and so are the first and the last decile of all units after it, if there are 14. If a quarter of the
-    units of the reference are equal to another one, as means of rare events are, medians must be within 1 / 1.05 to
-    1.05, unless the numbers of rows vary so much that their difference may be chance. A mean is not judged without
-    that, if the reference has fewer than 8 units, does not vary, or if more than half of its units have one mean, and
-    fewer than 8 another one.
+    units of the reference have one mean, as those of rare events, medians must be within 1 / 1.05 to 1.05, unless the
+    numbers of rows vary so much that their difference may be chance. A mean is not judged without that, if the
+    reference has fewer than 8 units, does not vary, or if more than half of its units have one mean, and fewer than 8
+    another one.
 
     Examples
     --------

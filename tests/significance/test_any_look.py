@@ -461,11 +461,11 @@ def test_the_difference_of_typical_units_needs_no_memory_for_all_pairs():
     np.testing.assert_allclose(found, np.median(later[:, None] - before), rtol=0.01)
 
 
-def test_where_most_units_are_equal_the_difference_is_that_of_means_if_it_has_the_sign_of_the_ranks():
+def test_no_difference_is_told_where_most_units_are_equal():
     before, later = np.sort(np.repeat([0.0, 1.0], [50, 10])), np.repeat([0.0, 1.0], [26, 14])
-    np.testing.assert_allclose(RankedUnits(before, later, np.array([0])).typical_difference(0), 14 / 40 - 10 / 60)
-    far = np.append(before[:-1], 100.0)  # the mean fell, and the ranks rose
-    assert RankedUnits(far, later, np.array([0])).typical_difference(0) == 0.0
+    units = RankedUnits(before, later, np.array([0]))
+    assert units.scores()[0][0] > 0
+    assert units.typical_difference(0) == 0.0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.12])
@@ -499,11 +499,11 @@ def test_ties_may_be_broken_by_numbers_of_rows_that_vary_as_ever(spread, is_judg
     assert [each == "" for each in evidence_of(before, after, names).unknown] == [is_judged]
 
 
-def test_the_typical_difference_has_the_direction_of_the_ranks_if_the_means_have_it():
+def test_no_difference_is_told_that_has_another_direction_than_the_ranks():
     """42 % of later units lie far below, and the others at the upper end of the reference."""
     before = np.sort(np.random.default_rng(2).normal(10, 1, 365))
     later = np.where(np.arange(730) % 50 < 21, 5.0, np.quantile(before, 0.9))
     units = RankedUnits(before, later, np.array([0]))
     assert np.median(later[:, None] - before) > 0
     assert units.scores()[0][0] < 0
-    np.testing.assert_allclose(units.typical_difference(0), later.mean() - before.mean())
+    assert units.typical_difference(0) == 0.0
