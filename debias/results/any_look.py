@@ -123,8 +123,9 @@ class RankedUnits:
 
     The normal score of a unit is the quantile of the normal distribution at its rank among the m units of the
     reference: (rank - 1/2) / m for one of these, and (number below + 1/2) / (m + 1) for a later one. Of equal units,
-    half are below. Units are equal if they differ by less than a tenth of twice the distance of the median of the
-    reference from its nearer quartile: means of counts differ by a little if the numbers of rows do.
+    half are below. Units are equal if they differ by less than a fifth of the distance of the median of the reference
+    from its nearer quartile; where that is 0, because more than a quarter are equal, of a quarter of the median
+    distance of the others. Means of counts differ by a little if the numbers of rows do.
 
     Parameters
     ----------
