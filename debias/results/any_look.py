@@ -75,7 +75,9 @@ class Starts:
         The difference of the two means. If ranks are compared, the median of the differences of any two units: 0 if
         that does not show how they differ, as where most units are equal.
         """
-        return float(self.difference[start]) if self.units is None else self.units.typical_difference(start)
+        if self.units is None:
+            return float(self.difference[start])
+        return self.units.typical_difference(start, np.sign(self.difference[start]))
 
     def above(self, limit: float = 0.0) -> tuple[float, int]:
         """Return the p-value, at any look, of a rise by more than a limit, and the position of its start."""
@@ -95,7 +97,9 @@ class Starts:
 
     def _less(self, limit: float) -> tuple[Array, Array]:
         """Return the differences and the squares if the later units were smaller by a limit."""
-        return (self.difference - limit, self.squares) if self.units is None else self.units.scores(limit)
+        if self.units is None or limit == 0.0:
+            return self.difference - limit, self.squares
+        return self.units.scores(limit)
 
     def _smallest(self, difference: Array, squares: Array, upward: bool) -> tuple[float, int]:
         t = difference / np.sqrt(squares / self.freedom * self.variance)
@@ -165,14 +169,15 @@ class RankedUnits:
         scores: Array = ndtri(self._below(units) / self.before.size)
         return scores
 
-    def typical_difference(self, start: int) -> float:
+    def typical_difference(self, start: int, direction: float) -> float:
         """Return the median of the differences of a unit since a start and one of the reference.
 
-        0 if it is no larger than the differences of equal units, or has another direction than the ranks.
+        0 if it is no larger than the differences of equal units, or has another direction than the ranks: `direction`
+        is 1 if they rose, and -1 if they fell.
         """
         later = self.later[self.first[start] :]
         median = float(np.median(_some(later)[:, None] - _some(self.before)))
-        return median if np.sign(self.scores()[0][start]) * median > self._tolerance else 0.0
+        return median if direction * median > self._tolerance else 0.0
 
     def means_rose(self) -> NDArray[np.bool_]:
         """Return for each start whether the mean of the units since then is above that of the reference."""

@@ -199,7 +199,7 @@ def evidence_of(before: PeriodValues, after: PeriodValues, names: Sequence[str])
     memory = memory_of(before.values)
     if of_periods is not None:
         for k in np.flatnonzero(of_periods.has_outliers).tolist():  # one far period hides how alike neighbours are
-            memory[k] = memory_of(of_periods.scores(k)[:, None])[0]
+            memory[k] = memory_of(of_periods.ranked[k].of_reference(before.values[:, [k]]))[0]
     weekly = memory > MEMORY
     weeks = _joined(before, usual if usual >= IN_A_WEEK else np.inf)
     later_weeks = _joined(after, usual)
@@ -342,7 +342,7 @@ class _Units:
         earliest = np.concatenate([[0], self.week[:-1] + 1])
         since, share = tuple(names[at] for at in np.searchsorted(week, self.week)), shares_of(earliest)
         if self.has_outliers[k]:
-            units = self.ranked(k)
+            units = self.ranked[k]
             n_before, n_since = len(units.before), len(units.later) - self.first
             variance = np.asarray(1 / n_before + 1 / n_since, dtype=np.float64)
             freedom = np.asarray(n_before + n_since - 2.0, dtype=np.float64)
@@ -357,17 +357,15 @@ class _Units:
             self.prior,
         )
 
-    def ranked(self, k: int) -> RankedUnits:
-        """Return the units of one mean with outliers."""
-        return RankedUnits(np.sort(self.before.values[:, k]), self.after.values[:, k], self.first)
-
-    def scores(self, k: int) -> Array:
-        """Return the normal scores of the units of the reference in one mean with outliers, in the order of time."""
-        return self.ranked(k).of_reference(self.before.values[:, k])
+    @cached_property
+    def ranked(self) -> list[RankedUnits]:
+        """The units of each mean, for their ranks."""
+        each = zip(np.sort(self.before.values, axis=0).T, self.after.values.T, strict=True)
+        return [RankedUnits(np.ascontiguousarray(before), later, self.first) for before, later in each]
 
     def unknown(self, k: int) -> str:
         """Return why the reference does not show how far the units of one mean lie by chance; "" if it does."""
-        units = self.ranked(k)
+        units = self.ranked[k]
         n_units, most = units.before.size, units.most_equal()
         if 2 * most > n_units and n_units - most < ENOUGH_UNITS:
             return FEW_VALUES

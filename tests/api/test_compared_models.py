@@ -400,7 +400,8 @@ def test_models_of_equal_loss_rarely_differ_where_a_class_is_rare():
 def test_models_of_equal_loss_seldom_differ_where_few_blocks_have_skewed_differences(side):
     """20 days of differences with a lognormal tail: plain t says that the model with the tail is better, or worse.
 
-    Also of one feature, which makes the whole difference. The corrected test still finds more than 5 %.
+    Also of one feature, which makes the whole difference. The corrected test still finds more than 5 %: .062 of these
+    in docs/comparing.md.
     """
     rng, n, n_days = np.random.default_rng(0), 3000, 20
     wrong, of_feature, plain = np.zeros(2), 0, 0
@@ -416,7 +417,8 @@ def test_models_of_equal_loss_seldom_differ_where_few_blocks_have_skewed_differe
         of_feature += found.statistics["p_value"][0] <= 0.05
         plain += 2 * t.sf(abs(loss.change / loss.error), loss.freedom) <= 0.05
     assert wrong.sum() == of_feature
-    assert of_feature / n <= 0.08 < plain / n - 3 * np.sqrt(0.1 * 0.9 / n)
+    limit = 0.062 + 3 * np.sqrt(0.062 * 0.938 / n)
+    assert of_feature / n <= limit < plain / n - 3 * np.sqrt(0.1 * 0.9 / n)
 
 
 def test_rows_of_one_response_are_refused():

@@ -457,7 +457,7 @@ def test_weekends_raise_no_alarm_and_make_a_rise_take_longer(size, limit, first)
 def test_the_difference_of_typical_units_needs_no_memory_for_all_pairs():
     rng = np.random.default_rng(3)
     before, later = np.sort(rng.lognormal(0, 1, 1500)), rng.lognormal(0.5, 1, 2500)
-    found = RankedUnits(before, later, np.array([0])).typical_difference(0)
+    found = RankedUnits(before, later, np.array([0])).typical_difference(0, 1.0)
     np.testing.assert_allclose(found, np.median(later[:, None] - before), rtol=0.01)
 
 
@@ -465,7 +465,7 @@ def test_no_difference_is_told_where_most_units_are_equal():
     before, later = np.sort(np.repeat([0.0, 1.0], [50, 10])), np.repeat([0.0, 1.0], [26, 14])
     units = RankedUnits(before, later, np.array([0]))
     assert units.scores()[0][0] > 0
-    assert units.typical_difference(0) == 0.0
+    assert units.typical_difference(0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.12])
@@ -506,4 +506,4 @@ def test_no_difference_is_told_that_has_another_direction_than_the_ranks():
     units = RankedUnits(before, later, np.array([0]))
     assert np.median(later[:, None] - before) > 0
     assert units.scores()[0][0] < 0
-    assert units.typical_difference(0) == 0.0
+    assert units.typical_difference(0, -1.0) == 0.0
