@@ -22,7 +22,9 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
+from debias.significance.additive_functions import most_rows
 from debias.significance.interactions import test_interactions
+from debias.significance.permutation import seed_of
 from debias.significance.procedure import Procedure
 from debias.text import counted, listed
 from debias.wrong_arguments import explains_wrong_arguments
@@ -156,6 +158,7 @@ def interactions_of(
     evaluated: Rows = prepared.rows
     if evaluated.kind != RowsKind.HELD_OUT:
         raise _seen(evaluated.kind)
+    evaluated = _as_many_as_are_tested(evaluated, prepared.log)
     if evaluated.blocks is not None:
         n_blocks = np.unique(evaluated.blocks[evaluated.weight > 0]).size
         if n_blocks < FEWEST_BLOCKS:
@@ -304,6 +307,18 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         warnings=tuple(prepared.log.texts),
         joint=_drawn(prepared.request.X, rows, names, group, pairs[of_pairs]),
     )
+
+
+def _as_many_as_are_tested(rows: Rows, log: WarningLog) -> Rows:
+    """Return the rows, or some that are drawn at random if they are more than can be tested."""
+    most = most_rows(rows.table.matrix(rows.ensemble))
+    if rows.n_rows <= most:
+        return rows
+    log.add(
+        f"{most:,} of {rows.n_rows:,} rows were drawn at random for this test, whatever their responses, because it "
+        "holds many functions of the columns for each row"
+    )
+    return rows.part(np.sort(np.random.default_rng(seed_of(rows)).permutation(rows.n_rows)[:most]))
 
 
 def _warn_of_few(rows: Rows, log: WarningLog) -> None:

@@ -236,6 +236,38 @@ class Rows(EvaluationRows):
         """Number of rows."""
         return self.table.n_rows
 
+    def part(self, positions: NDArray[np.int64]) -> Rows:
+        """Return some of these rows, which are not out-of-bag rows, as rows of their own.
+
+        Parameters
+        ----------
+        positions : array of int64
+            Ascending.
+        """
+        is_kept = np.zeros(self.n_rows if self.is_kept is None else self.is_kept.size, dtype=bool)
+        is_kept[positions if self.is_kept is None else np.flatnonzero(self.is_kept)[positions]] = True
+        blocks, query = (
+            None if labels is None else np.unique(labels[positions], return_inverse=True)[1]
+            for labels in (self.blocks, self.query)
+        )
+        return Rows(
+            ensemble=self.ensemble,
+            model=self.model,
+            kind=self.kind,
+            provenance=self.provenance,
+            train=self.train,
+            seed=self.seed,
+            n_jobs=self.n_jobs,
+            table=self.table.part(self.ensemble, positions),
+            response=self.response.part(positions),
+            weight=self.weight[positions],
+            blocks=blocks,
+            query=query,
+            needs_sums=self.needs_sums,
+            needs_loss=self.needs_loss,
+            is_kept=is_kept,
+        )
+
     def with_weight(self) -> tuple[Rows, ...]:
         """Return the rows of a batch without those of weight 0, which say nothing; an empty tuple if all are such rows.
 

@@ -5,6 +5,7 @@ The file is long because they share out the rows among them, so that none can be
 
 from __future__ import annotations
 
+import math
 from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ FEW_VALUES = 12
 """In products, columns with at most this many values have an indicator of each, if there are enough rows."""
 ROWS_PER_INDICATOR = 5
 """So many rows for each product of such indicators."""
+MOST_VALUES = 2**24
+"""At most so many rows times additive functions: 128 MB, of which a test holds about 18 at a time."""
 LEAST_CORRELATED = 0.15
 """Where a value is missing, a column with at least this correlation works in its place."""
 ROWS_PER_FUNCTION_OF_MISSING = 5
@@ -110,6 +113,21 @@ def enough_rows(X: NDArray[np.floating[Any]], n_within: int, n_functions: int, m
         return additive(n) + within + n_others <= most_per_row * n
 
     return next(n for n in count(n_rows + 1) if fits(n))
+
+
+def most_rows(X: NDArray[np.floating[Any]]) -> int:
+    """Return how many of these rows may be tested, so that the additive functions have at most `MOST_VALUES` values.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+    """
+    n_rows = len(X)
+    if n_rows * int(FUNCTIONS_PER_ROW * n_rows) <= MOST_VALUES:
+        return n_rows
+    n_functions = sum(_most_of(X[:, j]) for j in range(X.shape[1]))
+    # Of fewer rows there are fewer functions.
+    return min(n_rows, max(MOST_VALUES // max(n_functions, 1), math.isqrt(int(MOST_VALUES / FUNCTIONS_PER_ROW))))
 
 
 def functions_of(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
@@ -423,20 +441,33 @@ def orthonormal(standardised: Array, share: Array) -> Array:
     return _spanning(np.column_stack([np.ones(len(standardised)), standardised]), share)
 
 
-def orthonormal_beside(basis: Array, standardised: Array, share: Array) -> Array:
+def freed(values: Array, basis: Sequence[Array], share: Array) -> Array:
+    """Return what weighted least squares on an orthonormal basis leave of values, shape (n_rows, n_values).
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_values)
+    basis : sequence of arrays of shape (n_rows, n_functions)
+        Parts of a basis, from :func:`orthonormal` and :func:`orthonormal_beside`.
+    share : array of shape (n_rows,)
+    """
+    for part in basis:
+        values = values - part @ (part.T @ (share[:, None] * values))
+    return values
+
+
+def orthonormal_beside(basis: Sequence[Array], standardised: Array, share: Array) -> Array:
     """Return functions that span the given ones together with an orthonormal basis.
 
     Parameters
     ----------
-    basis : array of shape (n_rows, n_basis)
-        From :func:`orthonormal`.
+    basis : sequence of arrays of shape (n_rows, n_functions)
+        As for :func:`freed`.
     standardised : array of shape (n_rows, n_functions)
         From :func:`standardised`.
     share : array of shape (n_rows,)
     """
-    left = standardised
-    for _ in range(2):  # the second time removes what rounding left
-        left = left - basis @ (basis.T @ (share[:, None] * left))
+    left = freed(freed(standardised, basis, share), basis, share)  # the second time removes what rounding left
     return _spanning(left, share)
 
 
@@ -452,9 +483,12 @@ def _spanning(functions: Array, share: Array) -> Array:
     from scipy.linalg import qr
 
     root = np.sqrt(share)[:, None]
-    q, r, _ = qr(functions * root, mode="economic", pivoting=True, check_finite=False)
+    # Without pivots first: that is twice as fast, and the rank is that of a small matrix.
+    q, r = qr(functions * root, mode="economic", overwrite_a=True, check_finite=False)
+    of_r, r, _ = qr(r, mode="economic", pivoting=True, check_finite=False)
     # Functions of variance 1 have a norm of sqrt(n).
-    kept: Array = q[:, np.abs(np.diag(r)) > 1e-7 * np.sqrt(len(share))] / root
+    kept: Array = q @ of_r[:, np.abs(np.diag(r)) > 1e-7 * np.sqrt(len(share))]
+    kept /= root
     return kept
 
 

@@ -30,6 +30,7 @@ from debias.significance.additive_functions import (
     additive_functions,
     enough_rows,
     feature_scores,
+    freed,
     functions_within,
     orthonormal,
     orthonormal_beside,
@@ -337,7 +338,7 @@ class _Sample:
     link: Link
     block: NDArray[np.int64] | None
 
-    def sums(self, direction: Array, left: Array, working: Array, fitted: Array) -> tuple[Array, Array]:
+    def sums(self, direction: Array, left: Array, working: Array, *fitted: Array) -> tuple[Array, Array]:
         """Return sums over rows of products, and their variances, which allow for the fitted functions.
 
         What is left on a row, or block, is divided by the square root of one less its leverage: HC2 of MacKinnon and
@@ -350,19 +351,22 @@ class _Sample:
             What the fit leaves of the response.
         working : array of shape (n_rows,)
             Weights of the least squares that were solved last.
-        fitted : array of shape (n_rows, n_functions)
-            Its product with its transpose, times the weights, is the matrix that projects on what was fitted.
+        *fitted : arrays of shape (n_rows, n_functions)
+            Side by side; their product with its transpose, times the weights, is the matrix that projects on what was
+            fitted.
         """
         products = self.share[:, None] * direction * left
         if self.block is None:
-            leverage = np.minimum(working * np.einsum("ij,ij->i", fitted, fitted), MOST_LEVERAGE)
+            squares = np.sum([np.einsum("ij,ij->i", part, part) for part in fitted], axis=0)
+            leverage = np.minimum(working * squares, MOST_LEVERAGE)
             return products.sum(axis=0), (products**2 / (1 - leverage)[:, None]).sum(axis=0)
         root = np.sqrt(working)[:, None]
         scaled, rest = root * direction, self.share[:, None] * left / root
         variance = np.zeros(direction.shape[1])
         for b in range(int(self.block.max()) + 1):
             at = self.block == b
-            axes, size, _ = np.linalg.svd(root[at] * fitted[at], full_matrices=False)
+            of_block = np.column_stack([part[at] for part in fitted])
+            axes, size, _ = np.linalg.svd(root[at] * of_block, full_matrices=False)
             more = 1 / np.sqrt(1 - np.minimum(size**2, MOST_LEVERAGE)) - 1
             adjusted = rest[at] + axes @ (more[:, None] * (axes.T @ rest[at]))
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
@@ -389,19 +393,35 @@ class _Sample:
 
 
 class _Fit:
-    """An additive model of the response; pairs are tested beside it."""
+    """An additive model of the response; pairs are tested beside it.
 
-    def __init__(self, sample: _Sample, functions: Array) -> None:
+    Parameters
+    ----------
+    sample : _Sample
+    *functions : arrays of shape (n_rows, n_functions)
+        Additive functions, and those of the sets that joined. They stay apart, because the first ones are many.
+    """
+
+    def __init__(self, sample: _Sample, *functions: Array) -> None:
         self.sample, self.functions = sample, functions
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions."""
+        return sum(part.shape[1] for part in self.functions)
 
     def beside(self, functions: Array) -> Self:
         """Return the model with further functions."""
-        return type(self)(self.sample, np.column_stack([self.functions, standardised(functions, self.sample.share)]))
+        return type(self)(self.sample, *self.functions, self.further(standardised(functions, self.sample.share)))
+
+    def further(self, functions: Array) -> Array:
+        """Return standardised functions as they join the model."""
+        return functions
 
     def following(self, functions: Array) -> Self:
         """Return the model with a pair and functions that follow it; without these if there are too few rows."""
         with_all = self.beside(functions)
-        fits = with_all.functions.shape[1] <= MOST_PER_ROW * len(functions)
+        fits = with_all.n_functions <= MOST_PER_ROW * len(functions)
         return with_all if fits else self.beside(functions[:, :1])
 
     def test(self, pairs: Array, similar: Array | None = None) -> Array:
@@ -410,6 +430,7 @@ class _Fit:
         Parameters
         ----------
         pairs : array of shape (n_rows, n_pairs)
+            Freed of the additive functions.
         similar : array of shape (n_rows, n_products), optional
             Products of other pairs, beside which they are tested.
         """
@@ -421,8 +442,8 @@ class _Fit:
 
     def p_apart(self, pair: tuple[int, ...], pairs: Array, place: int, similar_to: SimilarPairs) -> float:
         """Return the p-value of a pair, which is one column of `pairs`, beside the products of similar ones."""
-        n_rows, n_functions = self.functions.shape
-        room = min(n_rows // ROWS_PER_SIMILAR, int(MOST_BESIDE * n_rows) - n_functions)
+        n_rows = len(pairs)
+        room = min(n_rows // ROWS_PER_SIMILAR, int(MOST_BESIDE * n_rows) - self.n_functions)
         similar = similar_to.products(pair, room)
         return np.nan if similar is None else float(self.test(pairs, similar)[3, place])
 
@@ -438,17 +459,13 @@ class _Fit:
 class _LeastSquares(_Fit):
     """The identity link: the functions are orthonormal, and each pair is freed of all others."""
 
-    def beside(self, functions: Array) -> Self:
-        more = orthonormal_beside(self.functions, standardised(functions, self.sample.share), self.sample.share)
-        return type(self)(self.sample, np.column_stack([self.functions, more]))
+    def further(self, functions: Array) -> Array:
+        return orthonormal_beside(self.functions, functions, self.sample.share)
 
     def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
-        basis, share, n_pairs = self.functions, self.sample.share, pairs.shape[1]
-
-        def freed(values: Array) -> Array:
-            return values - basis @ (basis.T @ (share[:, None] * values))
-
-        y, others = freed((self.sample.y - self.sample.offset)[:, None]), freed(np.column_stack([pairs, similar]))
+        share, n_pairs = self.sample.share, pairs.shape[1]
+        y = freed((self.sample.y - self.sample.offset)[:, None], self.functions, share)
+        others = np.column_stack([freed(pairs, self.functions[1:], share), freed(similar, self.functions, share)])
         weighted = share[:, None] * others
         ridge = np.repeat([LEAST_RIDGE, RIDGE_OF_PRODUCTS], [n_pairs, similar.shape[1]])
         inverse = np.linalg.inv(others.T @ weighted + len(share) * np.diag(ridge))
@@ -456,12 +473,13 @@ class _LeastSquares(_Fit):
         direction = others @ (inverse / np.diag(inverse))[:, :n_pairs]
         # What is left of the response without the pair, with everything else as it is.
         left = y - others @ coefficient + direction * coefficient[:n_pairs, 0]
-        fitted = np.column_stack([basis, others @ np.linalg.cholesky(inverse)])
-        return *self.sample.sums(direction, left, share, fitted), self.sample.degrees(fitted.shape[1])
+        of_others = others @ np.linalg.cholesky(inverse)
+        degrees = self.sample.degrees(self.n_functions + of_others.shape[1])
+        return *self.sample.sums(direction, left, share, *self.functions, of_others), degrees
 
     def remains(self) -> Remains:
-        root, basis = np.sqrt(self.sample.share), self.functions
-        fitted, y = root[:, None] * basis, root * (self.sample.y - self.sample.offset)
+        root = np.sqrt(self.sample.share)
+        fitted, y = root[:, None] * np.column_stack(self.functions), root * (self.sample.y - self.sample.offset)
         return Remains(y - fitted @ (fitted.T @ y), fitted, self.sample.share, self.sample.block)
 
 
@@ -481,7 +499,7 @@ class _Ridge(_Fit):
         return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
     def remains(self) -> Remains:
-        functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.functions), 0)))
+        functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.sample.y), 0)))
         root = np.sqrt(working)
         left = np.divide(self.sample.share * (y - mean), root, out=np.zeros_like(root), where=root > 0)
         fitted = root[:, None] * (functions @ np.linalg.cholesky(inverse))
@@ -494,7 +512,7 @@ class _Ridge(_Fit):
         that were solved last, and the inverse of the information.
         """
         sample = self.sample
-        functions = np.column_stack([np.ones(len(more)), self.functions, more])
+        functions = np.column_stack([np.ones(len(more)), *self.functions, more])
         unit, dispersion = sample.unit_and_dispersion()
         ridge = dispersion * np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
         y = sample.y / unit
@@ -541,8 +559,8 @@ def _tested(
         The columns, and the feature of each.
     """
     n, share, result = len(sample.y), sample.share, np.full((5, len(sets)), np.nan)
-    freed = together - basis @ (basis.T @ (share[:, None] * together))
-    variance = np.average(freed**2, axis=0, weights=share)
+    beside_basis = freed(together, [basis], share)
+    variance = np.average(beside_basis**2, axis=0, weights=share)
     varies = variance > 1e-12 * np.maximum(np.average(together**2, axis=0, weights=share), 1e-300)
     is_other = np.array([len(members) == 3 for members in sets], dtype=bool) & ~asked
     # Those that are asked for first, then those that vary most: a choice without the response.
@@ -554,7 +572,7 @@ def _tested(
     if not chosen.size or sample.y.min() == sample.y.max():
         return result, basis.shape[1], {}, unfollowed
     scale = np.sqrt(variance)
-    scaled = np.divide(freed, scale, out=np.zeros_like(freed), where=varies)
+    scaled = np.divide(beside_basis, scale, out=np.zeros_like(together), where=varies)
     similar = {sets[k]: similar_to.named(sets[k]) for k in chosen.tolist() if len(sets[k]) == 2}
     fit: _Fit = _LeastSquares(sample, basis) if sample.link is IDENTITY else _Ridge(sample, functions)
 

@@ -23,6 +23,8 @@ OTHERS_OF_VALUE = 2.0
 """With so many other rows of the same value on average, rows are compared with these."""
 SEED = 0
 """Of the order of rows with equal values."""
+AT_ONCE = 8
+"""So many functions are summed along a column at once: their values of 10,000 rows fit in the cache."""
 
 
 class Remains:
@@ -45,7 +47,7 @@ class Remains:
         inner = fitted.T @ fitted
         # With F the functions, errors leave the residuals I - F F', whose square is I less the product of this and its
         # transpose.
-        self._taken = fitted @ np.linalg.cholesky(2 * np.eye(len(inner)) - inner)
+        self._taken = np.linalg.cholesky(2 * np.eye(len(inner)) - inner).T @ fitted.T
         self._variance = float(left @ left) / max(left.size - float((self._taken**2).sum()), 1.0)
 
     def p_value(self, column: NDArray[np.floating[Any]]) -> float:
@@ -71,57 +73,65 @@ class Remains:
 
         code = np.unique(column, return_inverse=True)[1]  # all missing values are equal
         is_code = (np.bincount(code)[code] - 1).mean() >= OTHERS_OF_VALUE
-        of_pairs = (_sums_of_equal if is_code else _sums_of_neighbours)(code, self._block)
-        root, large = np.sqrt(self._weight)[:, None], self._weight * self._left**2
+        block = np.arange(code.size) if self._block is None else self._block
+        shuffled = np.random.default_rng(SEED).permutation(code.size)  # rows of one value have no order of their own
+        order = np.lexsort((shuffled, block, code) if is_code else (shuffled, code))
+        of_pairs = (_sums_of_equal if is_code else _sums_of_neighbours)(code[order], block[order])
+        left, weight = self._left[order], self._weight[order]
+        root, large, variance = np.sqrt(weight), weight * left**2, self._variance
 
         def products(values: Array) -> Array:
             return root * of_pairs(root * values)
 
-        squared = float(self._weight @ of_pairs(self._weight[:, None])[:, 0])
+        squared = float(weight @ of_pairs(weight))
         if not squared > 0:
             return 1.0
-        along, variance = products(self._taken), self._variance
-        mean = -variance * float((self._taken * along).sum())
-        of_errors = max(squared - float((along**2).sum()), 0.0)
-        of_large = float(large @ of_pairs(large[:, None])[:, 0]) / (variance**2 * squared)
+        trace, squares = 0.0, 0.0
+        for begin in range(0, len(self._taken), AT_ONCE):
+            taken = self._taken[begin : begin + AT_ONCE, order]
+            along = products(taken)
+            trace, squares = trace + float((taken * along).sum()), squares + float((along**2).sum())
+        mean, of_errors = -variance * trace, max(squared - squares, 0.0)
+        of_large = float(large @ of_pairs(large)) / (variance**2 * squared)
         error = variance * float(np.sqrt(2 * of_errors * max(1.0, of_large)))
         if not error > 0:
             return 1.0
-        return float(ndtr((mean - self._left @ products(self._left[:, None])[:, 0]) / error))
+        return float(ndtr((mean - left @ products(left)) / error))
 
 
-def _sums_of_equal(code: NDArray[np.int64], block: NDArray[np.int64] | None) -> Callable[[Array], Array]:
-    """Return a function that sums values over the other rows of the same value."""
-    own = np.arange(code.size) if block is None else np.unique([code, block], axis=1, return_inverse=True)[1].ravel()
+def _sums_of_equal(code: NDArray[np.int64], block: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """Return a function that sums values, in the order of code and block, over rows of the same value and other blocks.
+
+    Values have shape (n_rows,) or (n_functions, n_rows), here and below.
+    """
+    new = np.diff(code, prepend=-1) != 0
+    of_code, of_own = new, new | (np.diff(block, prepend=-1) != 0)
 
     def sums(values: Array) -> Array:
-        return _sums_by(code, values) - (values if block is None else _sums_by(own, values))
+        return _sums_by(of_code, values) - _sums_by(of_own, values)
 
     return sums
 
 
-def _sums_by(code: NDArray[np.int64], values: Array) -> Array:
-    """Return, for each row, the sum over the rows with its code."""
-    order = np.argsort(code, kind="stable")
-    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
-    return np.asarray(np.add.reduceat(values[order], starts)[code], dtype=np.float64)
+def _sums_by(is_first: NDArray[np.bool_], values: Array) -> Array:
+    """Return, for each row, the sum over the rows from the last first one to the next."""
+    sums = np.add.reduceat(values, np.flatnonzero(is_first), axis=-1)
+    return np.asarray(sums[..., np.cumsum(is_first) - 1], dtype=np.float64)
 
 
-def _sums_of_neighbours(code: NDArray[np.int64], block: NDArray[np.int64] | None) -> Callable[[Array], Array]:
-    """Return a function that sums values over the next rows in the order of the column, on both sides."""
-    order = np.lexsort((np.random.default_rng(SEED).permutation(code.size), code))
+def _sums_of_neighbours(_: NDArray[np.int64], block: NDArray[np.int64]) -> Callable[[Array], Array]:
+    """Return a function that sums values over the next rows on both sides that are of other blocks."""
+    steps = range(1, min(NEIGHBOURS, block.size - 1) + 1)
+    apart = [block[:-step] != block[step:] for step in steps]
 
     def sums(values: Array) -> Array:
-        ordered = values[order]
-        found, result = np.zeros_like(ordered), np.empty_like(ordered)
-        for step in range(1, min(NEIGHBOURS, code.size - 1) + 1):
-            low, high = ordered[:-step], ordered[step:]
-            if block is not None:
-                apart = (block[order[:-step]] != block[order[step:]])[:, None]
-                low, high = apart * low, apart * high
-            found[:-step] += high
-            found[step:] += low
-        result[order] = found
-        return result
+        found = np.zeros_like(values)
+        for step, is_apart in zip(steps, apart, strict=True):
+            low, high = values[..., :-step], values[..., step:]
+            if not is_apart.all():
+                low, high = is_apart * low, is_apart * high
+            found[..., :-step] += high
+            found[..., step:] += low
+        return found
 
     return sums

@@ -348,6 +348,45 @@ def test_of_many_pairs_those_that_vary_most_are_held_whatever_the_response(monke
     assert named.tested.tolist() == [True]
 
 
+@pytest.mark.parametrize("blocks", [None, 80])
+def test_of_more_rows_than_can_be_tested_some_are_drawn(monkeypatch, blocks):
+    model, X, y = fitted(*drawn(700))
+    weight = np.ones(500)
+    weight[:40] = 0.0
+    rows = debias.Dataset(X, y, sample_weight=weight, blocks=None if blocks is None else np.arange(500) % blocks)
+    monkeypatch.setattr(additive, "MOST_VALUES", 10_000)  # 200 rows with 50 functions
+    found = debias.interactions(model, rows, random_state=1)
+    assert found.n_rows == 200
+    assert any(text.startswith("200 of 460 rows were drawn at random") for text in found.warnings)
+    # The same result as with these rows passed alone. Pictures have their values of columns.
+    at = np.flatnonzero(X.a.isin(found.joint.columns["a"]))
+    assert at.size == 200
+    assert weight[at].all()
+    alone = debias.interactions(
+        model, debias.Dataset(X.iloc[at], y[at], blocks=None if blocks is None else at % blocks)
+    )
+    assert found.n_blocks == alone.n_blocks
+    pd.testing.assert_frame_equal(found.to_frame(), alone.to_frame())
+    # Which rows are drawn depends on the seed, and not on the response.
+    same, other = (
+        debias.interactions(model, rows.X, response, sample_weight=weight, random_state=seed)
+        for response, seed in ((np.exp(y), 1), (y, 2))
+    )
+    assert np.array_equal(same.joint.columns["a"], found.joint.columns["a"])
+    assert not np.array_equal(other.joint.columns["a"], found.joint.columns["a"])
+
+
+def test_as_many_rows_are_tested_as_their_functions_leave_room_for(monkeypatch):
+    numbers = np.random.default_rng(0).normal(size=(2000, 3))
+    few = (numbers > 0).astype(float)  # one function each
+    assert additive.most_rows(numbers) == 2000
+    monkeypatch.setattr(additive, "MOST_VALUES", 90_000)
+    assert additive.most_rows(numbers) == 600  # 600 x 150, because of so few rows there are fewer than 3 x 60
+    assert additive.most_rows(few) == 2000
+    monkeypatch.setattr(additive, "MOST_VALUES", 180_000)
+    assert additive.most_rows(numbers) == 1000  # 1,000 x 180
+
+
 def test_only_the_pairs_that_vary_most_are_tested():
     X, y = drawn(160)
     found = debias.interactions(*fitted(X, y, 100))
