@@ -16,6 +16,7 @@ from debias.errors import CompositionError, RowsError, nearest
 from debias.hooks.expressions import scorer
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import in_threads
+from debias.positions import evenly_spaced
 from debias.progress import with_progress
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import RowsKind
@@ -50,6 +51,8 @@ ROWS_PER_TRIPLE = 50
 """Pairs are also freed of one triple for every 50 rows, those that vary most,"""
 MOST_IN_TRIPLES = 30
 """of so many features."""
+ROWS_OF_TRIPLES = 1000
+"""How much triples vary, which chooses among them, is found on so many rows: there may be 4,060 of them."""
 FEW_OF_CLASS = 10
 """Of a class with fewer rows, a warning says that hardly anything can be confirmed."""
 FEWEST_BLOCKS = 20
@@ -245,8 +248,8 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
     pairs = np.argwhere(np.triu(meets))
     of_pairs = asked.pairs[pairs[:, 0], pairs[:, 1]]
 
-    def spread_of(sets: Any) -> NDArray[np.float64]:
-        return spreads(ensemble, X, n, group, sets, n_groups, rows.weight)
+    def spread_of(sets: Any, some: Any = slice(None)) -> NDArray[np.float64]:
+        return spreads(ensemble, X[some], n, group, sets, n_groups, rows.weight[some])
 
     spread, most = spread_of(pairs), MOST_VALUES // (rows.n_rows * ensemble.n_outputs)
     # Those that are asked for first, then those that vary most.
@@ -255,7 +258,8 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
     of_features: NDArray[np.float64] = np.bincount(pairs.ravel(), np.repeat(spread, 2), n_groups).astype(np.float64)
     others = _other_triples(meets, of_features, named)
     n_rows = int((rows.weight > 0).sum())
-    others = [others[k] for k in np.argsort(-spread_of(others), kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
+    of_others = spread_of(others, evenly_spaced(rows.n_rows, ROWS_OF_TRIPLES))
+    others = [others[k] for k in np.argsort(-of_others, kind="stable")[: n_rows // ROWS_PER_TRIPLE]]
     sets = [*map(tuple, held.tolist()), *named, *others]
     is_asked = np.array(
         [len(members) == 2 and asked.pairs[members] or members in named for members in sets], dtype=bool

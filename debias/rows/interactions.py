@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+ROWS_AT_ONCE = 32
+"""The kernel follows so many rows at a time."""
 VALUES_AT_ONCE = 2**24
 """Rows times sets times outputs that are in memory at a time, where not all are needed: 128 MB."""
 
@@ -86,12 +88,13 @@ def parts(
     from debias.rows.kernels import interactions as kernels
 
     share, numbered = child_shares(ensemble, n), _numbered(sets, n_groups)
-    part = np.zeros((len(sets), ensemble.n_outputs, len(X)))
+    columns = np.ascontiguousarray(np.pad(X.T, ((0, 0), (0, -len(X) % ROWS_AT_ONCE)), mode="edge"))
+    part = np.zeros((len(sets), ensemble.n_outputs, columns.shape[1]))
     for tree in range(ensemble.n_trees):
         at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
         value, first = ensemble.centred_value[at], int(ensemble.tree_output[tree])
-        kernels.add_parts(X, tree_nodes(ensemble, tree), share[at], value, first, group, *numbered, part)
-    of_rows: Array = np.ascontiguousarray(np.moveaxis(part, 2, 0))
+        kernels.add_parts(columns, tree_nodes(ensemble, tree), share[at], value, first, group, *numbered, part)
+    of_rows: Array = np.ascontiguousarray(np.moveaxis(part[:, :, : len(X)], 2, 0))
     return of_rows / ensemble.n_trees if ensemble.averaged else of_rows
 
 

@@ -15,7 +15,7 @@ Over 500 lines, because both links, the forward steps and the second test are on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -490,35 +490,49 @@ class _Ridge(_Fit):
     freed of one another here: with all of them in the model too many are found.
     """
 
+    _start: Array | None = None
+
+    def beside(self, functions: Array) -> Self:
+        with_more = super().beside(functions)
+        with_more._start = self._fitted_alone[1]
+        return with_more
+
     def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
         sample = self.sample
-        functions, unit, y, mean, working, inverse = self._fitted(similar)
+        fitted = self._fitted(similar, self._fitted_alone[1]) if similar.shape[1] else self._fitted_alone
+        functions, _, unit, y, mean, working, inverse = fitted
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
         left = (y - mean)[:, None]
         total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
         return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
     def remains(self) -> Remains:
-        functions, _, y, mean, working, inverse = self._fitted(np.empty((len(self.sample.y), 0)))
+        functions, _, _, y, mean, working, inverse = self._fitted_alone
         root = np.sqrt(working)
         left = np.divide(self.sample.share * (y - mean), root, out=np.zeros_like(root), where=root > 0)
         fitted = root[:, None] * (functions @ np.linalg.cholesky(inverse))
         return Remains(left, fitted, working, self.sample.block)
 
-    def _fitted(self, more: Array) -> tuple[Array, float, Array, Array, Array, Array]:
-        """Fit the response with further functions.
+    @cached_property
+    def _fitted_alone(self) -> tuple[Array, Array, float, Array, Array, Array, Array]:
+        return self._fitted(np.empty((len(self.sample.y), 0)), self._start)
 
-        Return all functions, the unit of the response, the response in it, its mean, the weights of the least squares
-        that were solved last, and the inverse of the information.
+    def _fitted(self, more: Array, start: Array | None) -> tuple[Array, Array, float, Array, Array, Array, Array]:
+        """Fit the response with further functions, beginning with the coefficients of the first ones.
+
+        Return all functions, their coefficients, the unit of the response, the response in it, its mean, the weights of
+        the least squares that were solved last, and the inverse of the information.
         """
         sample = self.sample
         functions = np.column_stack([np.ones(len(more)), *self.functions, more])
         unit, dispersion = sample.unit_and_dispersion()
         ridge = dispersion * np.repeat([0.0, RIDGE], [1, functions.shape[1] - 1])
         y = sample.y / unit
-        coefficients, inverse = fitted_coefficients(functions, y, sample.share, sample.offset, ridge, sample.link)
+        coefficients, inverse = fitted_coefficients(
+            functions, y, sample.share, sample.offset, ridge, sample.link, start
+        )
         mean = sample.link.mean(sample.offset + functions @ coefficients)
-        return functions, unit, y, mean, sample.share * sample.link.weight(mean), inverse
+        return functions, coefficients, unit, y, mean, sample.share * sample.link.weight(mean), inverse
 
 
 def _tested(

@@ -53,7 +53,13 @@ LINKS = {"logistic": LOGIT, "softmax": LOGIT, "hinge": LOGIT, "exponential": LOG
 
 
 def fitted_coefficients(
-    functions: Array, y: Array, share: Array, offset: Array, ridge: Array, link: Link
+    functions: Array,
+    y: Array,
+    share: Array,
+    offset: Array,
+    ridge: Array,
+    link: Link,
+    start: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return the coefficients of functions, and the inverse of the information, by Newton's method.
 
@@ -70,6 +76,8 @@ def fitted_coefficients(
         What is added to the sum of the functions.
     ridge : array of shape (n_functions,)
     link : Link
+    start : array of shape (n_start,), optional
+        Coefficients of the first functions from which to begin; 0 for the others.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -80,7 +88,10 @@ def fitted_coefficients(
             of_rows = np.logaddexp(0, eta) if link is LOGIT else np.exp(np.clip(eta, -30, 30))
         return float(share @ (of_rows - y * eta) + ridge @ coefficient**2 / 2)
 
-    coefficient, eta = np.zeros(functions.shape[1]), offset.copy()
+    coefficient = np.zeros(functions.shape[1])
+    if start is not None:
+        coefficient[: start.size] = start
+    eta = offset + functions @ coefficient
     before = loss(eta, coefficient)
     for _ in range(ITERATIONS):
         mean = link.mean(eta)

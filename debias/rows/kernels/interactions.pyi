@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 def add_parts(
-    X: NDArray[np.floating[Any]],
+    columns: NDArray[np.floating[Any]],
     nodes: tuple[Any, ...],
     share: NDArray[np.float64],
     value: NDArray[np.float64],

@@ -5,14 +5,14 @@ from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-from debias.trees.kernels.walking cimport Walk, child
+from debias.trees.kernels.walking cimport Walk, go_left
 
 cdef enum:
-    LANES = 32  # rows that are followed at a time
+    LANES = 32  # rows that are followed at a time; ROWS_AT_ONCE of rows/interactions.py
 
 
 def add_parts(
-    const floating[:, ::1] X,
+    const floating[:, ::1] columns,
     tuple nodes,
     const double[::1] share,
     const double[:, ::1] value,
@@ -27,7 +27,8 @@ def add_parts(
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
+    columns : array of shape (n_features, n_rows)
+        The columns of X. The number of rows is a multiple of `LANES`.
     nodes : tuple
         The tree, as :func:`debias.trees.routing.tree_nodes` returns it.
     share : array of shape (n_nodes,)
@@ -55,15 +56,17 @@ def add_parts(
     groups h are above: a_g times the product of all a_h - s_h, and of the shares of the groups that are not in the set.
     """
     cdef Walk tree = Walk(*nodes)
-    cdef int64_t size = value.shape[0], width = value.shape[1], n_rows = X.shape[0]
+    cdef int64_t size = value.shape[0], width = value.shape[1], n_rows = columns.shape[1]
     cdef double[:, ::1] mean = np.array(value)
     cdef int64_t[::1] above = np.full(size, -1, dtype=np.int64), start
     cdef int32_t[::1] number
     cdef double[::1] coefficient
     cdef double[:, ::1] of_way
     cdef int64_t[:, ::1] on_way
-    cdef int64_t at, left, right, c, t, row, n_lanes, lane
+    cdef int64_t at, left, right, c, t, row, lane
     cdef double factor, of_left, of_right
+    cdef const double* second
+    cdef const double* third
     for at in range(size - 1, -1, -1):
         if tree.left[at] >= 0:
             for c in range(width):
@@ -72,38 +75,57 @@ def add_parts(
     # Whether each row of a few goes to a node and agrees with all splits on the group of its parent above.
     cdef double[:, ::1] agrees = np.empty((size, LANES))
     cdef double[:, ::1] step = np.empty((width, LANES))
-    cdef double[::1] product = np.empty(LANES)
+    cdef double[::1] to_left = np.empty(LANES)
     with nogil:
         row = 0
         while row < n_rows:
-            n_lanes = min(<int64_t> LANES, n_rows - row)
             for at in range(size):
                 left, right = tree.left[at], tree.right[at]
                 if left < 0:
                     continue
-                for lane in range(n_lanes):
-                    factor = agrees[above[at], lane] if above[at] >= 0 else 1.0
-                    agrees[left, lane], agrees[right, lane] = 0.0, 0.0
-                    agrees[child(tree, at, X[row + lane, tree.feature[at]]), lane] = factor
+                go_left(tree, at, &columns[tree.feature[at], row], &to_left[0], LANES)
+                _agree(&agrees[left, 0], &agrees[right, 0], &to_left[0], &agrees[above[at], 0] if above[at] >= 0 else NULL)
                 if start[at] == start[at + 1]:
                     continue
                 for c in range(width):
                     of_left, of_right = mean[left, c] - mean[at, c], mean[right, c] - mean[at, c]
-                    for lane in range(n_lanes):
+                    for lane in range(LANES):
                         step[c, lane] = of_left * agrees[left, lane] + of_right * agrees[right, lane]
                 for t in range(start[at], start[at + 1]):
-                    factor = coefficient[t]
-                    for lane in range(n_lanes):
-                        product[lane] = factor
-                    for c in range(2):
-                        if on_way[t, c] >= 0:
-                            factor = of_way[t, c]
-                            for lane in range(n_lanes):
-                                product[lane] *= agrees[on_way[t, c], lane] - factor
+                    second = &agrees[on_way[t, 0], 0] if on_way[t, 0] >= 0 else NULL
+                    third = &agrees[on_way[t, 1], 0] if on_way[t, 1] >= 0 else NULL
                     for c in range(width):
-                        for lane in range(n_lanes):
-                            part[number[t], first + c, row + lane] += product[lane] * step[c, lane]
+                        _add_products(
+                            &part[number[t], first + c, row], &step[c, 0], coefficient[t], second, of_way[t, 0], third, of_way[t, 1]
+                        )
             row += LANES
+
+
+cdef inline void _agree(double* left, double* right, const double* to_left, const double* above) noexcept nogil:
+    """Write which rows agree with a split, and with those on its group above it, if there are any."""
+    cdef int64_t lane
+    if above == NULL:
+        for lane in range(LANES):
+            left[lane], right[lane] = to_left[lane], 1 - to_left[lane]
+    else:
+        for lane in range(LANES):
+            left[lane], right[lane] = above[lane] * to_left[lane], above[lane] * (1 - to_left[lane])
+
+
+cdef inline void _add_products(
+    double* part, const double* step, double coefficient, const double* second, double of_second, const double* third, double of_third
+) noexcept nogil:
+    """Add the coefficient times a - s of the second and the third group, if there are such groups, times the step."""
+    cdef int64_t lane
+    if second == NULL:
+        for lane in range(LANES):
+            part[lane] += coefficient * step[lane]
+    elif third == NULL:
+        for lane in range(LANES):
+            part[lane] += coefficient * (second[lane] - of_second) * step[lane]
+    else:
+        for lane in range(LANES):
+            part[lane] += coefficient * (second[lane] - of_second) * (third[lane] - of_third) * step[lane]
 
 
 cdef tuple _terms(

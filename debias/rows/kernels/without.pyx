@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
-from debias.trees.kernels.walking cimport Walk, child
+from debias.trees.kernels.walking cimport Walk, child, go_left
 
 cdef enum:
     ROWS_AT_ONCE = 256  # their values of a tree of 127 nodes fit in the cache
@@ -159,11 +159,7 @@ def add_effects_at_once(
             for node in range(size):
                 if tree.left[node] >= 0:
                     x = &columns[tree.feature[node], begin]
-                    if tree.plain[node]:
-                        _compare(&to_left[node, 0], x, tree.threshold[node], tree.missing_left[node], n)
-                        continue
-                    for i in range(n):
-                        to_left[node, i] = child(tree, node, x[i]) == tree.left[node]
+                    go_left(tree, node, x, &to_left[node, 0], n)
             for c in range(width):
                 for node in range(size - 1, -1, -1):
                     if tree.left[node] < 0:
@@ -199,12 +195,6 @@ def add_effects_at_once(
                                     steps[begin + i, g, v, first + c] += step[v, below, c]
                         node = below
             begin += n
-
-
-cdef inline void _compare(double* to_left, const floating* x, double threshold, bint missing_left, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        to_left[i] = (x[i] <= threshold) | ((x[i] != x[i]) & missing_left)
 
 
 cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:

@@ -1,5 +1,6 @@
 """The nodes of one tree, for compiled loops that follow rows from the root, one row at a time."""
 
+from cython cimport floating
 from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -32,3 +33,16 @@ cdef inline int64_t child(Walk tree, int64_t node, double x) noexcept nogil:
             tree.listed_left,
         )
     return tree.left[node] if on_left else tree.right[node]
+
+
+cdef inline void go_left(Walk tree, int64_t node, const floating* x, double* to_left, int64_t n) noexcept nogil:
+    """Write 1 for each of n values that goes to the left at a split, 0 for the others."""
+    cdef int64_t i
+    cdef double threshold = tree.threshold[node]
+    cdef bint missing_left = tree.missing_left[node]
+    if tree.plain[node]:
+        for i in range(n):
+            to_left[i] = (x[i] <= threshold) | ((x[i] != x[i]) & missing_left)
+    else:
+        for i in range(n):
+            to_left[i] = child(tree, node, x[i]) == tree.left[node]
