@@ -38,12 +38,12 @@ DRAWS = 19
 """Refits of the null hypothesis of the H statistic: the largest of 20 is found at 5 %."""
 POINTS = 30
 """Rows at which partial dependence is computed and over which it is averaged."""
-DEPTHS = (3, 6)
+MODELS = ("XGBoost, depth 3", "XGBoost, depth 6", "forest")
 COSTLY = ("H statistic, permutations", "iLOCO")
-"""Methods that refit many times: only beside the first depth, and on every third data set."""
+"""Methods that refit many times: only beside the first model, and on every third data set."""
 EVERY = 3
-OF_THE_DEEPER = 4
-"""So many times as many data sets for the second depth, where fewer methods run, and false pairs are more frequent."""
+OF_THE_OTHERS = 4
+"""So many times as many data sets for the other models, where fewer methods run, and false pairs are more frequent."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,15 @@ def designs() -> list[Design]:
     ]
 
 
-def _model(depth: int, seed: int) -> Any:
+def _model(name: str, seed: int) -> Any:
+    if name == "forest":
+        from sklearn.ensemble import RandomForestRegressor
+
+        return RandomForestRegressor(min_samples_leaf=5, max_features=1 / 3, random_state=seed, n_jobs=1)
+    return _boosted(int(name.rpartition(" ")[2]), seed)
+
+
+def _boosted(depth: int, seed: int) -> Any:
     from xgboost import XGBRegressor
 
     return XGBRegressor(n_estimators=100, learning_rate=0.1, max_depth=depth, random_state=seed, n_jobs=1)
@@ -146,7 +154,7 @@ _of_model: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """What was found of the last model, for the methods that differ in verdicts only."""
 
 
-def tested(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, verdicts: tuple[str, ...]) -> Found:
+def tested(model: Any, train: Rows, held_out: Rows, name: str, seed: int, verdicts: tuple[str, ...]) -> Found:
     """Score pairs by z of ``debias.interactions``; those with one of the verdicts are found."""
     if model not in _of_model:
         _of_model[model] = debias.interactions(model, *held_out, rows="held-out", error_rate=ALPHA)
@@ -159,7 +167,7 @@ def tested(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, verdi
     return z, confirmed
 
 
-def shap_ranked(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, unseen: bool = False) -> Found:
+def shap_ranked(model: Any, train: Rows, held_out: Rows, name: str, seed: int, unseen: bool = False) -> Found:
     """Score pairs by the size of SHAP interactions on training rows, or by their covariance with unseen responses."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="these are scores on training rows")  # so is it meant
@@ -174,7 +182,7 @@ def shap_ranked(model: Any, train: Rows, held_out: Rows, depth: int, seed: int, 
     return score, None
 
 
-def h_statistic(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Found:
+def h_statistic(model: Any, train: Rows, held_out: Rows, name: str, seed: int) -> Found:
     """Score pairs by H of Friedman and Popescu (2008), and test them as they propose, with refits under the null.
 
     The null distribution: responses are those of an additive model (trees of depth 1) plus permuted residuals, the
@@ -185,11 +193,11 @@ def h_statistic(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) 
     X, y = train
     points = held_out[0][:POINTS]
     observed = h_of_pairs(model.predict, points)
-    additive = _model(1, seed).set_params(n_estimators=300).fit(X, y).predict(X)
+    additive = _boosted(1, seed).set_params(n_estimators=300).fit(X, y).predict(X)
     residuals = y - additive
     null = np.array(
         [
-            h_of_pairs(_model(depth, seed).fit(X, additive + rng.permutation(residuals)).predict, points)
+            h_of_pairs(_model(name, seed).fit(X, additive + rng.permutation(residuals)).predict, points)
             for _ in range(DRAWS)
         ]
     )
@@ -221,7 +229,7 @@ def h_of_pairs(predict: Callable[[Array], Array], points: Array) -> Array:
     return h
 
 
-def iloco(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Found:
+def iloco(model: Any, train: Rows, held_out: Rows, name: str, seed: int) -> Found:
     """Score pairs by iLOCO (Little, Zheng and Allen 2025, arXiv 2502.06661), with data splitting and squared error.
 
     The loss that refits without one column, and without the other, add, less what a refit without both adds: mean over
@@ -234,7 +242,7 @@ def iloco(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Fou
 
     def loss(columns: tuple[int, ...]) -> Array:
         kept = [k for k in range(p) if k not in columns]
-        fitted = _model(depth, seed).fit(X[:, kept], y)
+        fitted = _model(name, seed).fit(X[:, kept], y)
         return np.asarray((y_new - fitted.predict(X_new[:, kept])) ** 2, dtype=np.float64)
 
     full, alone = loss(()), [loss((k,)) for k in range(p)]
@@ -243,7 +251,7 @@ def iloco(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Fou
     return scores.mean(axis=1), p_values.holm(ndtr(-z)) <= ALPHA
 
 
-def fast(model: Any, train: Rows, held_out: Rows, depth: int, seed: int) -> Found:
+def fast(model: Any, train: Rows, held_out: Rows, name: str, seed: int) -> Found:
     """Score pairs by FAST (Lou and others 2013), as the package interpret computes it beside an additive EBM."""
     from interpret.glassbox import ExplainableBoostingRegressor
     from interpret.utils import measure_interactions
@@ -294,57 +302,57 @@ def measured(design: Design, found: Found, p: int) -> dict[str, float | None]:
     return result
 
 
-def _trial(design: Design, depth: int, method: str, number: int) -> dict[str, Any]:
-    model, train, held_out, seed = _fitted(design, depth, number)
-    found = METHODS[method](model, train, held_out, depth, seed)
+def _trial(design: Design, name: str, method: str, number: int) -> dict[str, Any]:
+    model, train, held_out, seed = _fitted(design, name, number)
+    found = METHODS[method](model, train, held_out, name, seed)
     scores = measured(design, found, train[0].shape[1])
-    return {"design": _name(design, depth, method), "repeat": number, "scores": scores}
+    return {"design": _name(design, name, method), "repeat": number, "scores": scores}
 
 
 @lru_cache(maxsize=1)
-def _fitted(design: Design, depth: int, number: int) -> tuple[Any, Rows, Rows, int]:
+def _fitted(design: Design, name: str, number: int) -> tuple[Any, Rows, Rows, int]:
     """Return a model, its training rows, held-out rows and the seed; the last ones are kept for the next method."""
     rng = np.random.default_rng([*design.name.encode(), number])
     X, y = design.draw(rng, 2 * N_ROWS)
     seed = seed_of(rng)
     train, held_out = (X[:N_ROWS], y[:N_ROWS]), (X[N_ROWS:], y[N_ROWS:])
-    return _model(depth, seed).fit(*train), train, held_out, seed
+    return _model(name, seed).fit(*train), train, held_out, seed
 
 
-def _name(design: Design, depth: int, method: str) -> str:
-    return f"{design.name}; {depth}; {method}"
+def _name(design: Design, model: str, method: str) -> str:
+    return f"{design.name}; {model}; {method}"
 
 
-def _cells() -> list[tuple[Design, int, str]]:
-    cells = [(design, depth, method) for depth in DEPTHS for design in designs() for method in METHODS]
+def _cells() -> list[tuple[Design, str, str]]:
+    cells = [(design, name, method) for name in MODELS for design in designs() for method in METHODS]
     # FAST does not depend on the model.
-    return [cell for cell in cells if cell[2] not in (*COSTLY, "FAST") or cell[1] == DEPTHS[0]]
+    return [cell for cell in cells if cell[2] not in (*COSTLY, "FAST") or cell[1] == MODELS[0]]
 
 
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
     from importlib.util import find_spec
 
-    for number in range(OF_THE_DEEPER * repeats):
-        for design, depth, method in _cells():
+    for number in range(OF_THE_OTHERS * repeats):
+        for design, name, method in _cells():
             if (method == "FAST" and find_spec("interpret") is None) or (method in COSTLY and number % EVERY):
                 continue
-            if number >= repeats and depth == DEPTHS[0]:
+            if number >= repeats and name == MODELS[0]:
                 continue
-            yield _name(design, depth, method), number, _trial, design, depth, method, number
+            yield _name(design, name, method), number, _trial, design, name, method, number
 
 
 def _estimates(
     trials: list[dict[str, Any]],
-) -> list[tuple[Design, int, str, int, dict[str, tuple[float, float] | None]]]:
+) -> list[tuple[Design, str, str, int, dict[str, tuple[float, float] | None]]]:
     of_cell: dict[str, list[dict[str, Any]]] = {}
     for trial in trials:
         of_cell.setdefault(trial["design"], []).append(trial["scores"])
     estimates = []
-    for design, depth, method in _cells():
-        of_sets = of_cell.get(_name(design, depth, method), [])
+    for design, name, method in _cells():
+        of_sets = of_cell.get(_name(design, name, method), [])
         means = {name: _mean([scores[name] for scores in of_sets if scores[name] is not None]) for name in NAMES}
         if of_sets and any(mean is not None for mean in means.values()):
-            estimates.append((design, depth, method, len(of_sets), means))
+            estimates.append((design, name, method, len(of_sets), means))
     return estimates
 
 
@@ -361,18 +369,19 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
     lines = [
         [
             design.name,
-            str(depth),
+            model,
             method,
             str(n),
             *("-" if mean is None else with_error(mean) for mean in means.values()),
         ]
-        for design, depth, method, n, means in _estimates(trials)
+        for design, model, method, n, means in _estimates(trials)
     ]
     return [
         "# Which methods find the pairs that work together?",
-        f"`debias bench interaction-rivals`: {N_ROWS:,} training rows, {N_ROWS:,} held-out rows, XGBoost with 100 "
-        "trees of the given depth. *AUC*: how often a pair that works together has a higher score than one that does "
-        "not. "
+        f"`debias bench interaction-rivals`: {N_ROWS:,} training rows, {N_ROWS:,} held-out rows, models of 100 trees: "
+        "XGBoost with a rate of .1, and a random forest with leaves of 5 rows or more, a third of the columns at each "
+        f"split, and {OF_THE_OTHERS} times as many data sets for depth 6 and the forest. "
+        "*AUC*: how often a pair that works together has a higher score than one that does not. "
         "*First K*: the share of the K pairs that work together which are among the K highest scores: it needs their "
         "number, which is not known in practice. *Found*: the share that is found at a family-wise error rate of "
         f"{ALPHA:.0%}, and *any false*: the share of sets in which another pair is found, of methods that have a test. "
@@ -381,20 +390,20 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         f"{POINTS} rows, tested by {DRAWS} refits to additive responses with permuted residuals, standardised and "
         "compared with the largest of all pairs. iLOCO (Little, Zheng and Allen 2025) is with data splitting, squared "
         "error and Holm. Both refit many times, and are run on every third data set. FAST is that of the package "
-        "interpret beside an additive EBM; it ranks pairs for a model to come, and so does not depend on the depth. In "
+        "interpret beside an additive EBM; it ranks pairs for a model to come, and so does not depend on the model. In "
         "Friedman 2 and 3 the pairs of the fourth column have too small interactions to count. In AICO two pairs that "
         "count as false resemble its product of X1 and X2: X9 depends on X2, and X6 on X1. *Diamonds*: seven real "
         "columns, of which four are nearly the same, with a response of ours with two products.",
         f"*Written by the runner; {machine_line()}.*",
-        markdown_table(["design", "depth", "method", "sets", *NAMES.values()], lines, texts=(0, 2)),
+        markdown_table(["design", "model", "method", "sets", *NAMES.values()], lines, texts=(0, 1, 2)),
     ]
 
 
 def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"design": design.name, "depth": depth, "method": method, "sets": n, "quantity": name}
+        {"design": design.name, "model": model, "method": method, "sets": n, "quantity": name}
         | {"mean": mean[0], "standard_error": mean[1]}
-        for design, depth, method, n, means in _estimates(trials)
+        for design, model, method, n, means in _estimates(trials)
         for name, mean in means.items()
         if mean is not None
     ]

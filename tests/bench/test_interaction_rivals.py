@@ -37,11 +37,11 @@ def test_iloco_adds_up_losses_of_refits(monkeypatch):
         def predict(self, X):
             return X.sum(axis=1)
 
-    monkeypatch.setattr(interaction_rivals, "_model", lambda depth, seed: Means())
+    monkeypatch.setattr(interaction_rivals, "_model", lambda name, seed: Means())
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     y = X.sum(axis=1)
-    score, found = iloco(None, (X, y), (X, y), 3, 0)
+    score, found = iloco(None, (X, y), (X, y), "", 0)
     # Without j the loss is x_j^2, without both (x_j + x_k)^2: x_j^2 + x_k^2 - (x_j + x_k)^2 = -2 x_j x_k.
     expected = [(-2 * X[:, j] * X[:, k]).mean() for j, k in _pairs(3)]
     np.testing.assert_allclose(score, expected, atol=1e-12)
@@ -55,7 +55,7 @@ def test_fast_ranks_a_product_first():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 4))
     y = X[:, 0] + 2 * X[:, 1] * X[:, 3] + rng.normal(size=600)
-    score, found = interaction_rivals.fast(None, (X, y), (X, y), 3, 0)
+    score, found = interaction_rivals.fast(None, (X, y), (X, y), "", 0)
     assert found is None
     assert _pairs(4)[int(score.argmax())] == (1, 3)
 
@@ -88,11 +88,17 @@ def test_designs_draw_rows_of_known_pairs(design):
 def test_a_run_writes_a_page(tmp_path, monkeypatch):
     kept = [design for design in designs() if design.name == "product, correlation 0.5"]
     monkeypatch.setattr(interaction_rivals, "designs", lambda: kept)
-    monkeypatch.setattr(interaction_rivals, "DEPTHS", (3,))
+    monkeypatch.setattr(interaction_rivals, "MODELS", ("XGBoost, depth 3", "forest"))
+    monkeypatch.setattr(interaction_rivals, "OF_THE_OTHERS", 2)
     monkeypatch.setattr(interaction_rivals, "N_ROWS", 400)
     monkeypatch.setattr(interaction_rivals, "DRAWS", 3)
     page = interaction_rivals.run(tmp_path, Console(file=io.StringIO()), repeats=1)
-    assert "| product, correlation 0.5 | 3 | debias.interactions | 1 | " in page
+    assert "| product, correlation 0.5 | XGBoost, depth 3 | debias.interactions | 1 | " in page
+    assert "| product, correlation 0.5 | forest | debias.interactions | 2 | " in page
     table = pd.read_csv(tmp_path / "interaction-rivals.csv")
     assert set(table["quantity"]) == {"auc", "first", "found", "false"}
-    assert {"H statistic, permutations", "iLOCO"} <= set(table["method"])
+    costly = table.query("method in ('H statistic, permutations', 'iLOCO')")
+    assert {*zip(costly["method"], costly["model"], strict=True)} == {
+        ("H statistic, permutations", "XGBoost, depth 3"),
+        ("iLOCO", "XGBoost, depth 3"),
+    }
