@@ -24,7 +24,7 @@ from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
 from debias.significance.additive_functions import most_rows
-from debias.significance.interactions import test_interactions
+from debias.significance.interactions import refuse_responses_without_mean, test_interactions
 from debias.significance.permutation import seed_of
 from debias.significance.procedure import Procedure
 from debias.text import counted, listed
@@ -155,6 +155,7 @@ def interactions_of(
     assert procedure is not None
     if not is_one(request.members):
         raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.interactions")
+    refuse_responses_without_mean(request.members[0].ensemble)
     if request.rows == RowsKind.TRAIN:
         raise _seen(request.rows)
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])

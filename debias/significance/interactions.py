@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from debias.rows.rows import Rows
     from debias.significance.links import Link
+    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
 
@@ -297,22 +298,29 @@ def responses(rows: Rows) -> tuple[Array, Link]:
         The response has no mean of its own on each row: survival times, ranks, the user's own objective.
     """
     ensemble, response = rows.ensemble, rows.response
-    objective = ensemble.objective
+    refuse_responses_without_mean(ensemble)
     if response.codes is not None:
         return np.eye(max(ensemble.n_outputs, 2))[response.codes][:, -ensemble.n_outputs :], LOGIT
     if ensemble.averaged:
-        if response.values is None or objective.compares_rows:
-            raise CompositionError("interactions are tested for numbers, classes and counts, not for survival times")
+        assert response.values is not None
         return response.values, IDENTITY
-    if objective.compares_rows or not objective.has_loss or response.target is None:
+    target = response.target
+    assert target is not None
+    if target.shape[1] != ensemble.n_outputs:
+        target = np.broadcast_to(target[:, :1], (len(target), ensemble.n_outputs))
+    return target, LINKS.get(ensemble.objective.name, IDENTITY)
+
+
+def refuse_responses_without_mean(ensemble: TreeEnsemble) -> None:
+    """Raise a CompositionError if the response has no mean of its own on each row: see :func:`responses`."""
+    objective = ensemble.objective
+    if ensemble.averaged and objective.compares_rows:
+        raise CompositionError("interactions are tested for numbers, classes and counts, not for survival times")
+    if not ensemble.averaged and (objective.compares_rows or not objective.has_loss):
         raise CompositionError(
             "interactions are tested where each row has a response and a loss of its own: not for rankers, survival "
             "models, models of a distribution and objectives of the user"
         )
-    target = response.target
-    if target.shape[1] != ensemble.n_outputs:
-        target = np.broadcast_to(target[:, :1], (len(target), ensemble.n_outputs))
-    return target, LINKS.get(objective.name, IDENTITY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -446,6 +446,8 @@ def test_what_is_not_covered_is_refused():
     ranks = np.clip(np.round(y), 0, 3).astype(int)
     ranker = XGBRanker(n_estimators=5, n_jobs=1).fit(X, ranks, qid=np.arange(len(y)) // 10)
     with pytest.raises(CompositionError, match="not for rankers"):
+        debias.interactions(ranker, X, ranks)  # before anything is asked of the rows
+    with pytest.raises(CompositionError, match="not for rankers"):
         debias.interactions(ranker, debias.Dataset(X, ranks, qid=np.arange(len(y)) // 10), rows="held-out")
 
 
