@@ -113,9 +113,9 @@ class LossCause:
     feature : str
     kind : LossKind
         "values": all costs are as they would be in the reference if this feature had its recent values there, at
-        random or in the order of its own. "effect": no cost differs from the reference if the response to this feature
-        had not changed. "values or effect": both hold, so the data do not tell. "neither alone": neither holds, as
-        after a drift or two faults.
+        random in all rows or in a part of them, or in the order of its own. "effect": no cost differs from the
+        reference if the response to this feature had not changed. "values or effect": both hold, so the data do not
+        tell. "neither alone": neither holds, as after a drift or two faults.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference of the costs, for the values and for the effect.
         The kind holds if it is above the level.

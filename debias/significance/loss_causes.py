@@ -138,6 +138,7 @@ class Steps:
         share = after.weight / after.weight.sum()
         # One draw for each feature, so that a feature is broken in the same way at each step.
         self.drawn = [rng.choice(share.size, before.weight.size, p=share) for _ in grouping.names]
+        self._lots = [rng.random(before.weight.size) for _ in grouping.names]
         self._causes: dict[int, LossCause] = {}
 
     @classmethod
@@ -188,11 +189,11 @@ class Steps:
         return self._causes[feature]
 
     def _cause(self, feature: int) -> LossCause:
-        smallest = []
-        for pair in (self.broken([feature]), self.moved(feature), self.mended([feature], [])):
+        smallest, broken = [], self.broken([feature])
+        for pair in (broken, self.moved(feature), self.partly_broken(feature, broken), self.mended([feature], [])):
             p = self._p_values(pair)[1]
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
-        of_each = max(smallest[:2]), smallest[2]
+        of_each = max(smallest[:3]), smallest[3]
         values, effect = (p > self._level for p in of_each)
         kind = {
             (True, False): LossKind.VALUES,
@@ -242,6 +243,30 @@ class Steps:
         for feature in features:
             columns = np.flatnonzero(self._grouping.index == feature)
             X[:, columns] = after.rows.X[np.ix_(self.drawn[feature], columns)]
+        return self._with_reference(X), self.losses[1]
+
+    def partly_broken(
+        self, feature: int, broken: tuple[PeriodLosses, PeriodLosses]
+    ) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference with a feature broken in a part of the rows, and the recent window.
+
+        As after a join that gives some rows the values of others, which is like a weaker effect. The part is such that
+        the feature costs as much as in the recent window.
+
+        Parameters
+        ----------
+        feature : int
+        broken : (PeriodLosses, PeriodLosses)
+            The windows with the feature broken in all rows of the reference.
+        """
+        (intact, recent), (in_all, _) = (
+            [float(mean[2 + feature]) for mean in estimates(pair, self._grouping)[0]] for pair in (self.losses, broken)
+        )
+        part = (recent - intact) / (in_all - intact) if in_all != intact else 0.0
+        before, after = self._windows
+        X, some = before.rows.X.copy(), np.flatnonzero(self._lots[feature] < part)
+        columns = np.flatnonzero(self._grouping.index == feature)
+        X[np.ix_(some, columns)] = after.rows.X[np.ix_(self.drawn[feature][some], columns)]
         return self._with_reference(X), self.losses[1]
 
     def moved(self, feature: int) -> tuple[PeriodLosses, PeriodLosses]:
