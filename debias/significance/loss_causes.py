@@ -138,7 +138,7 @@ class Steps:
         share = after.weight / after.weight.sum()
         # One draw for each feature, so that a feature is broken in the same way at each step.
         self.drawn = [rng.choice(share.size, before.weight.size, p=share) for _ in grouping.names]
-        self._lots = [rng.random(before.weight.size) for _ in grouping.names]
+        self.lots = [rng.random(before.weight.size) for _ in grouping.names]
         self._causes: dict[int, LossCause] = {}
 
     @classmethod
@@ -264,7 +264,7 @@ class Steps:
         )
         part = (recent - intact) / (in_all - intact) if in_all != intact else 0.0
         before, after = self._windows
-        X, some = before.rows.X.copy(), np.flatnonzero(self._lots[feature] < part)
+        X, some = before.rows.X.copy(), np.flatnonzero(self.lots[feature] < part)
         columns = np.flatnonzero(self._grouping.index == feature)
         X[np.ix_(some, columns)] = after.rows.X[np.ix_(self.drawn[feature][some], columns)]
         return self._with_reference(X), self.losses[1]

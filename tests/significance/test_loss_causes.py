@@ -63,6 +63,9 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
         X, y = drawn(rng, N_ROWS, effect, level=1.5 if recent and fault and "level" in fault else 0.0)
         if recent and fault and ("values" in fault or fault == "both"):
             X[:, 0] = rng.permutation(X[:, 0])
+        if recent and fault == "mixed":
+            some = rng.permutation(N_ROWS)[: N_ROWS // 2]
+            X[some, 0] = X[rng.permutation(some), 0]
         if recent and fault and "offset" in fault:
             X[:, 0] += 1.5
         if recent and fault == "unit":
@@ -193,6 +196,41 @@ def test_a_moved_reference_has_the_recent_quantiles_in_its_own_order():
     X[:, 0] = recent[np.minimum((quantile * recent.size).astype(int), recent.size - 1)]
     parts = parts_of(found, type(before.rows)(X, before.rows.y, before.rows.start))
     np.testing.assert_allclose(saved(steps.moved(0)[0])[0], means(before, parts.saved), atol=1e-9)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["numbers", "forest"])
+def test_values_of_other_rows_in_half_of_the_rows_are_not_told_as_a_weaker_effect(kind):
+    loss = searched(kind, "mixed")
+    assert loss.causes[0].feature == "a"
+    assert loss.causes[0].kind in ("values", "values or effect")
+
+
+@pytest.mark.thorough
+def test_a_partly_broken_reference_costs_as_much_as_the_recent_rows():
+    found = periods("numbers", "mixed")
+    before, after = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
+    broken = steps.broken([0])
+    partly, recent = steps.partly_broken(0, broken)
+    assert recent is steps.losses[1]
+
+    def cost(losses):
+        """What the feature costs: less than nothing if it saves. Periods have equal weights here."""
+        return -saved(losses)[0][:, 0].mean()
+
+    (intact, now), in_all = map(cost, steps.losses), cost(broken[0])
+    part = (now - intact) / (in_all - intact)
+    assert 0.3 < part < 0.7
+    X, some = before.rows.X.copy(), steps.lots[0] < part
+    X[some, 0] = after.rows.X[steps.drawn[0][some], 0]
+    parts = parts_of(found, type(before.rows)(X, before.rows.y, before.rows.start))
+    np.testing.assert_allclose(saved(partly)[0], means(before, parts.saved), atol=1e-12)
+    # It costs as much, up to the draw of the rows: each differs with probability `part`.
+    X[:, 0] = after.rows.X[steps.drawn[0], 0]
+    of_rows = (parts_of(found, type(before.rows)(x, before.rows.y, before.rows.start)) for x in (before.rows.X, X))
+    differs = np.subtract(*(each.saved[:, 0] for each in of_rows))
+    assert abs(cost(partly) - now) < 4 * np.sqrt(part * (1 - part) * (differs**2).sum()) / len(X)
 
 
 @pytest.mark.thorough
