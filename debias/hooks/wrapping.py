@@ -109,6 +109,9 @@ class Inner:
         categories a list, or None if it does not keep them. Returns the same of the columns of the outer model: those
         that `transform` knows as categories, and those that it passes on unchanged. Tables in text are read by these
         labels. Without it nothing is known of the columns that are transformed.
+    reweights : bool
+        Whether the outer model trained this model with weights of its own, such as how often it drew each row. If the
+        user passes no weights, rows then count alike.
     note_of_margin : str, or None
         A warning for readers of the scores if the output of this model is a margin, as that of boosted classifiers is,
         and the outer model adds up the probabilities that are computed from it.
@@ -127,6 +130,7 @@ class Inner:
     predicts: Callable[[Any], NDArray[np.float64]] | None = None
     supervised: Callable[[Any, Any], Supervised | None] | None = None
     labels: Callable[[Labels], Labels] | None = None
+    reweights: bool = False
     note_of_margin: str | None = None
 
 

@@ -66,7 +66,7 @@ class Member:
         Why the rows that the model was grown on are not rows of X.
     feature_names : tuple of str, or None
         Names of the columns of the model, for a model that stores none.
-    training_order, tuned_on_unseen, predicts
+    training_order, tuned_on_unseen, predicts, reweights
         As in :class:`debias.hooks.wrapping.Inner`.
     positions : array of int64, or None
         Positions of the rows among those of the user, if they are only the training rows that the model has not seen.
@@ -95,6 +95,7 @@ class Member:
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
     predicts: Callable[[Any], NDArray[np.float64]] | None = None
+    reweights: bool = False
     positions: NDArray[np.int64] | None = None
     asked_for_y: tuple[Callable[[], Supervised | None], ...] = ()
     whole: Predictions | None = None
@@ -311,6 +312,7 @@ def unwrap(
                     training_order=inner.training_order or member.training_order,
                     tuned_on_unseen=inner.tuned_on_unseen or member.tuned_on_unseen,
                     predicts=member.predicts if member.path else inner.predicts,
+                    reweights=inner.reweights or member.reweights,
                     positions=member.positions if positions is None else positions,
                     asked_for_y=(*_asks(inner, inner_X, inner_y), *member.asked_for_y),
                     whole=unwrapped.whole,

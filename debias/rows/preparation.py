@@ -103,6 +103,8 @@ def prepare(
         values if values is None or member.positions is None else np.asarray(values)[member.positions]
         for values in (request.sample_weight, request.base_margin, request.blocks, request.qid)
     )
+    if sample_weight is None and member.reweights and ensemble.averaged:
+        sample_weight = np.ones(table.n_rows)
     weight = _weights(sample_weight, table.n_rows)
     query = encode_queries(qid, ensemble, table.n_rows)
     response = encode(member.y, ensemble, table.n_rows, log, base_margin, weight, query)

@@ -899,6 +899,22 @@ def test_a_bag_of_boosted_models_is_the_mean_of_its_members(named):
     assert audit.performance.value == pytest.approx(bag.score(X[200:], y[200:]))
 
 
+def test_training_rows_of_a_bag_of_forests_count_alike():
+    """The bag gives each forest weights, how often it drew each row: the user has none to pass."""
+    X, y = numeric()
+    bag = BaggingRegressor(RandomForestRegressor(8, random_state=0), 3, random_state=0).fit(X, y)
+    scores = debias.score(bag, X, y)
+    assert scores.rows == "oob"
+    of_members = [debias.score(each, X, y, sample_weight=np.ones(len(y))).values for each in bag.estimators_]
+    np.testing.assert_allclose(scores.values, np.mean(of_members, axis=0), rtol=1e-10)
+    # Weights of the user's own count, and are asked for by a forest that the user weighted.
+    with pytest.warns(debias.DebiasWarning, match="trained with other weights"):
+        weighted = debias.score(bag, X, y, sample_weight=np.where(y > y.mean(), 3.0, 1.0), rows="oob")
+    assert not np.allclose(weighted.values, scores.values)
+    with pytest.raises(debias.ProvenanceError, match="was trained with sample_weight, and these training rows"):
+        debias.score(bag.estimators_[0], X, y)
+
+
 def test_a_bag_of_classifiers_takes_labels_and_refuses_others():
     X, labels = numeric(classes=True)
     y = (labels == "yes").astype(int)

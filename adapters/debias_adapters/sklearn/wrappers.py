@@ -322,6 +322,7 @@ def _bag(model: Any) -> Unwrapped | None:
                 response=response,
                 columns=columns,
                 feature_names=tuple(names[k] for k in columns),
+                reweights=True,
             )
         )
     note = f"scores are means over {len(inner)} members"
