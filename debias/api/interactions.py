@@ -23,10 +23,9 @@ from debias.results.vocabulary import RowsKind
 from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
 from debias.rows.without import child_shares, effects
-from debias.significance.additive_functions import most_rows
 from debias.significance.interactions import refuse_responses_without_mean, test_interactions
-from debias.significance.permutation import seed_of
 from debias.significance.procedure import Procedure
+from debias.significance.tested_rows import MOST_IN_TRIPLES, ROWS_PER_TRIPLE, rows_to_test
 from debias.text import counted, listed
 from debias.wrong_arguments import explains_wrong_arguments
 
@@ -44,13 +43,9 @@ if TYPE_CHECKING:
     from debias.significance.procedure import ErrorRate
     from debias.warning_log import WarningLog
 
-MOST_VALUES = 2**26
-"""Rows times interactions times outputs that are held in memory: 512 MB, a few times. If the model uses more pairs,
+MOST_VALUES = 2**24
+"""Rows times interactions times outputs that are held in memory: 128 MB, a few times. If the model uses more pairs,
 those that vary most are held, and the others are one part of the output."""
-ROWS_PER_TRIPLE = 50
-"""Pairs are also freed of one triple for every 50 rows, those that vary most,"""
-MOST_IN_TRIPLES = 30
-"""of so many features."""
 ROWS_OF_TRIPLES = 1000
 """How much triples vary, which chooses among them, is found on so many rows: there may be 4,060 of them."""
 FEW_OF_CLASS = 10
@@ -162,7 +157,6 @@ def interactions_of(
     evaluated: Rows = prepared.rows
     if evaluated.kind != RowsKind.HELD_OUT:
         raise _seen(evaluated.kind)
-    evaluated = _as_many_as_are_tested(evaluated, prepared.log)
     if evaluated.blocks is not None:
         n_blocks = np.unique(evaluated.blocks[evaluated.weight > 0]).size
         if n_blocks < FEWEST_BLOCKS:
@@ -244,9 +238,12 @@ def _names_of(item: Any) -> tuple[Any, ...]:
 
 def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told_apart: float) -> Interactions:
     ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
+    meets = pairs_on_paths(ensemble, group, len(names))
+    pairs, n_passed = np.argwhere(np.triu(meets)), int((rows.weight > 0).sum())
+    drawn = rows_to_test(rows, group, len(pairs))
+    if drawn is not None:
+        rows = rows.part(drawn)
     X, n, n_groups, seed = rows.table.matrix(ensemble), rows.node_sums.n, len(names), prepared.request.seed
-    meets = pairs_on_paths(ensemble, group, n_groups)
-    pairs = np.argwhere(np.triu(meets))
     of_pairs = asked.pairs[pairs[:, 0], pairs[:, 1]]
 
     def spread_of(sets: Any, some: Any = slice(None)) -> NDArray[np.float64]:
@@ -294,6 +291,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         spread=np.append(spread[of_pairs], spread_of(named)),
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=n_rows,
+        n_passed=n_passed,
         n_functions=test.n_functions,
         about=tuple(np.array([*test.about, ""], dtype=object)[at].tolist()) if any(test.about) else (),
         unfollowed=tuple(names[k] for k in np.unique(group[test.unfollowed]).tolist()),
@@ -312,18 +310,6 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         warnings=tuple(prepared.log.texts),
         joint=_drawn(prepared.request.X, rows, names, group, pairs[of_pairs]),
     )
-
-
-def _as_many_as_are_tested(rows: Rows, log: WarningLog) -> Rows:
-    """Return the rows, or some that are drawn at random if they are more than can be tested."""
-    most = most_rows(rows.table.matrix(rows.ensemble))
-    if rows.n_rows <= most:
-        return rows
-    log.add(
-        f"{most:,} of {rows.n_rows:,} rows were drawn at random for this test, whatever their responses, because it "
-        "holds many functions of the columns for each row"
-    )
-    return rows.part(np.sort(np.random.default_rng(seed_of(rows)).permutation(rows.n_rows)[:most]))
 
 
 def _warn_of_few(rows: Rows, log: WarningLog) -> None:

@@ -90,6 +90,7 @@ def combined_interactions(found: Mapping[str, Interactions], correlation: NDArra
         total=mean("total"),
         n_asked=first.n_asked,
         n_rows=sum(each.n_rows for each in told or folds),
+        n_passed=sum(each.n_passed or each.n_rows for each in told or folds),
         n_functions=max(each.n_functions for each in folds),
         unfollowed=tuple(name for name in first.feature_names if any(name in each.unfollowed for each in folds)),
         n_blocks=_sum_of_blocks(told or folds),

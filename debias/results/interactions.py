@@ -114,6 +114,10 @@ class Interactions(ReportedResult):
     n_asked : int
         Number of pairs and triples that were asked for.
     n_rows : int
+        Number of rows that were tested.
+    n_passed : int or None
+        Number of rows that they were drawn from, where there were too many; `n_rows` if all were tested. None in files
+        of earlier versions.
     n_functions : int
         Number of additive functions; the largest one, if there are several classes or responses.
     about : tuple of str
@@ -156,6 +160,7 @@ class Interactions(ReportedResult):
     n_rows: int
     n_functions: int
     triples: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    n_passed: int | None = None
     about: tuple[str, ...] = ()
     unfollowed: tuple[str, ...] = ()
     n_blocks: int | None = None
@@ -333,7 +338,7 @@ class Interactions(ReportedResult):
 
     def summary(self) -> list[str]:
         """Return the result in sentences: what is confirmed, what was tested and how, and what cannot be told."""
-        sentences = [self.headline]
+        sentences = [self.headline, *self.of_drawn_rows]
         n_tested, n_untested = int(self.tested.sum()), int((~self.tested).sum())
         unclear = self.confirmed_or_similar
         no_room = {self.sets[k] for k in np.flatnonzero(np.isnan(self.p_apart)).tolist()}
@@ -388,11 +393,22 @@ class Interactions(ReportedResult):
                 f"The model does not use the features of {apart} together on any path "
                 "of a tree. Nothing is said about them."
             )
+        may_be = "may still be there" if self.of_drawn_rows else "may be found with more rows"
         sentences.append(
-            "An interaction that the model does not use cannot be found here, and one that is not confirmed may be "
-            "found with more rows."
+            f"An interaction that the model does not use cannot be found here, and one that is not confirmed {may_be}."
         )
         return [*sentences, *self.warnings]
+
+    @property
+    def of_drawn_rows(self) -> list[str]:
+        """A sentence if only some of the rows that were passed were tested; otherwise empty."""
+        if self.n_passed is None or self.n_passed == self.n_rows:
+            return []
+        kept = ", more of rare classes" if self.settings.get("scale") == "log odds" else ""
+        return [
+            f"The test used {self.n_rows:,} of {self.n_passed:,} rows, drawn at random{kept}: with more rows it would "
+            "take too much memory and time. Shares are those of the drawn rows, and random_state chooses them."
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version. What was not tested is None."""
@@ -409,7 +425,7 @@ class Interactions(ReportedResult):
             **arrays,
             **{
                 name: getattr(self, name)
-                for name in ("n_asked", "n_rows", "n_functions", "n_blocks", "n_folds", "error", "alpha")
+                for name in ("n_asked", "n_rows", "n_passed", "n_functions", "n_blocks", "n_folds", "error", "alpha")
             },
             **{
                 name: None if (values := getattr(self, name)) is None else values.tolist()
@@ -424,7 +440,9 @@ class Interactions(ReportedResult):
     def _read(cls, plain: dict[str, Any]) -> Interactions:
         if plain.get("kind") != KIND:
             raise Malformed("it has another kind")
-        fields = record(without_version(plain, "interactions"), FIELDS, "", optional=("about", "unfollowed"))
+        fields = record(
+            without_version(plain, "interactions"), FIELDS, "", optional=("n_passed", "about", "unfollowed")
+        )
         del fields["kind"]
         sets = [*fields["pairs"].tolist(), *fields["triples"].tolist()]
         fields["similar"] = tuple(tuple(map(tuple, pairs.tolist())) for pairs in fields["similar"])
@@ -438,7 +456,7 @@ class Interactions(ReportedResult):
             raise Malformed("tested_folds or confirmed_folds contradicts n_folds")
         if fields["error"] not in p_values.ADJUSTMENTS or not 0 < fields["alpha"] < 1:
             raise Malformed("error or alpha is not an error rate")
-        fields = {"about": (), "unfollowed": ()} | fields  # earlier versions wrote none
+        fields = {"n_passed": None, "about": (), "unfollowed": ()} | fields  # earlier versions wrote none
         if len(fields["about"]) not in (0, len(sets)):
             raise Malformed(f"about does not have {len(sets)} entries")
         if not set(fields["unfollowed"]) <= set(fields["feature_names"]):
@@ -543,7 +561,7 @@ FIELDS = {
     **dict.fromkeys(ARRAYS, or_missing),
     **dict.fromkeys(("n_asked", "n_rows", "n_functions"), whole),
     **dict.fromkeys(("about", "unfollowed"), texts),
-    **dict.fromkeys(("n_blocks", "n_folds"), or_none(whole)),
+    **dict.fromkeys(("n_passed", "n_blocks", "n_folds"), or_none(whole)),
     **dict.fromkeys(("tested_folds", "confirmed_folds"), or_none(whole_numbers)),
     "error": text_of,
     "alpha": number,

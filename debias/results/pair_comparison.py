@@ -134,7 +134,7 @@ class PairComparison(BaseResult):
 
     def summary(self) -> list[str]:
         """Return in sentences where the two disagree, and what each says."""
-        sentences = [self.headline]
+        sentences = [self.headline, *(() if self.tested is None else self.tested.of_drawn_rows)]
         differ = self.disagreements
         of_verdict = {verdict: differ[differ["verdict"] == verdict.value] for verdict in Confirmation}
         for verdict, say in (

@@ -119,7 +119,8 @@ def spreads(
     -------
     array of shape (n_sets,)
     """
-    n_at_once, share = max(1, VALUES_AT_ONCE // max(1, len(sets) * ensemble.n_outputs)), weight / weight.sum()
+    n_blocks = VALUES_AT_ONCE // max(1, len(sets) * ensemble.n_outputs) // ROWS_AT_ONCE
+    n_at_once, share = max(1, n_blocks) * ROWS_AT_ONCE, weight / weight.sum()
     mean, square = np.zeros((2, len(sets), ensemble.n_outputs))
     for begin in range(0, len(X) if len(sets) else 0, n_at_once):
         some = slice(begin, begin + n_at_once)

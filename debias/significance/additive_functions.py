@@ -5,7 +5,6 @@ The file is long because they share out the rows among them, so that none can be
 
 from __future__ import annotations
 
-import math
 from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +38,6 @@ FEW_VALUES = 12
 """In products, columns with at most this many values have an indicator of each, if there are enough rows."""
 ROWS_PER_INDICATOR = 5
 """So many rows for each product of such indicators."""
-MOST_VALUES = 2**24
-"""At most so many rows times additive functions: 128 MB, of which a test holds about 18 at a time."""
 LEAST_CORRELATED = 0.15
 """Where a value is missing, a column with at least this correlation works in its place."""
 ROWS_PER_FUNCTION_OF_MISSING = 5
@@ -80,7 +77,7 @@ def additive_functions(
     n_rows, n_columns = X.shape
     most = _shared_out(
         int(FUNCTIONS_PER_ROW * n_rows),
-        np.array([_most_of(X[:, j]) for j in range(n_columns)]),
+        np.array([most_of(np.unique(X[:, j]).size, n_rows) for j in range(n_columns)]),
         np.ones(n_columns) if size is None else size,
     )
     return np.column_stack([functions_of(X[:, j], bool(categorical[j]), int(most[j])) for j in range(n_columns)])
@@ -115,19 +112,12 @@ def enough_rows(X: NDArray[np.floating[Any]], n_within: int, n_functions: int, m
     return next(n for n in count(n_rows + 1) if fits(n))
 
 
-def most_rows(X: NDArray[np.floating[Any]]) -> int:
-    """Return how many of these rows may be tested, so that the additive functions have at most `MOST_VALUES` values.
+def most_of(n_values: int, n_rows: int) -> int:
+    """Return the largest number of functions of a column that are not the constant; 0 if it does not vary.
 
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_columns)
+    All missing values count as one.
     """
-    n_rows = len(X)
-    if n_rows * int(FUNCTIONS_PER_ROW * n_rows) <= MOST_VALUES:
-        return n_rows
-    n_functions = sum(_most_of(X[:, j]) for j in range(X.shape[1]))
-    # Of fewer rows there are fewer functions.
-    return min(n_rows, max(MOST_VALUES // max(n_functions, 1), math.isqrt(int(MOST_VALUES / FUNCTIONS_PER_ROW))))
+    return n_values - 1 if n_values * ROWS_PER_VALUE <= n_rows else min(n_values - 1, MOST_PER_COLUMN)
 
 
 def functions_of(column: NDArray[np.floating[Any]], is_category: bool, most: int) -> Array:
@@ -490,12 +480,6 @@ def _spanning(functions: Array, share: Array) -> Array:
     kept: Array = q @ of_r[:, np.abs(np.diag(r)) > 1e-7 * np.sqrt(len(share))]
     kept /= root
     return kept
-
-
-def _most_of(column: NDArray[np.floating[Any]]) -> int:
-    """Return the largest number of functions of a column that are not the constant; 0 if it does not vary."""
-    n_values = np.unique(column).size  # all missing values count as one
-    return n_values - 1 if n_values * ROWS_PER_VALUE <= column.size else min(n_values - 1, MOST_PER_COLUMN)
 
 
 def _shared_out(n_functions: int, most: NDArray[np.int64], size: Array) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
 from debias.significance import additive_functions as additive
 from debias.significance import interactions as of_test
+from debias.significance import tested_rows
 from debias.significance.additive_functions import (
     MissingValues,
     SimilarPairs,
@@ -29,6 +30,7 @@ from debias.significance.additive_functions import (
     standardised,
 )
 from debias.significance.links import IDENTITY, LOG, LOGIT, fitted_coefficients
+from debias.significance.tested_rows import _most_rows, _of_classes
 
 
 def drawn(n=400, rho=0.5, product=1.5, seed=0):
@@ -354,37 +356,88 @@ def test_of_more_rows_than_can_be_tested_some_are_drawn(monkeypatch, blocks):
     weight = np.ones(500)
     weight[:40] = 0.0
     rows = debias.Dataset(X, y, sample_weight=weight, blocks=None if blocks is None else np.arange(500) % blocks)
-    monkeypatch.setattr(additive, "MOST_VALUES", 10_000)  # 200 rows with 50 functions
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 15_000)
     found = debias.interactions(model, rows, random_state=1)
-    assert found.n_rows == 200
-    assert any(text.startswith("200 of 460 rows were drawn at random") for text in found.warnings)
+    assert 100 < found.n_rows < 300
+    assert found.n_passed == 460
+    assert f"The test used {found.n_rows} of 460 rows, drawn at random: with more rows" in found.summary()[1]
+    assert "one that is not confirmed may still be there." in " ".join(found.summary())
+    assert Interactions.from_json(found.to_json()).summary() == found.summary()
     # The same result as with these rows passed alone. Pictures have their values of columns.
     at = np.flatnonzero(X.a.isin(found.joint.columns["a"]))
-    assert at.size == 200
+    assert at.size == found.n_rows
     assert weight[at].all()
-    alone = debias.interactions(
-        model, debias.Dataset(X.iloc[at], y[at], blocks=None if blocks is None else at % blocks)
-    )
-    assert found.n_blocks == alone.n_blocks
+    of_drawn = debias.Dataset(X.iloc[at], y[at], blocks=None if blocks is None else at % blocks)
+    alone = debias.interactions(model, of_drawn)
+    assert alone.of_drawn_rows == []
+    assert found.n_blocks == alone.n_blocks == blocks
     pd.testing.assert_frame_equal(found.to_frame(), alone.to_frame())
     # Which rows are drawn depends on the seed, and not on the response.
     same, other = (
         debias.interactions(model, rows.X, response, sample_weight=weight, random_state=seed)
         for response, seed in ((np.exp(y), 1), (y, 2))
     )
-    assert np.array_equal(same.joint.columns["a"], found.joint.columns["a"])
-    assert not np.array_equal(other.joint.columns["a"], found.joint.columns["a"])
+    if blocks is None:
+        assert np.array_equal(same.joint.columns["a"], found.joint.columns["a"])
+    assert not np.array_equal(other.joint.columns["a"], same.joint.columns["a"])
+    compared = debias.compare(model, rows, of="pairs", random_state=1)
+    assert found.of_drawn_rows[0] in compared.summary()
 
 
-def test_as_many_rows_are_tested_as_their_functions_leave_room_for(monkeypatch):
-    numbers = np.random.default_rng(0).normal(size=(2000, 3))
-    few = (numbers > 0).astype(float)  # one function each
-    assert additive.most_rows(numbers) == 2000
-    monkeypatch.setattr(additive, "MOST_VALUES", 90_000)
-    assert additive.most_rows(numbers) == 600  # 600 x 150, because of so few rows there are fewer than 3 x 60
-    assert additive.most_rows(few) == 2000
-    monkeypatch.setattr(additive, "MOST_VALUES", 180_000)
-    assert additive.most_rows(numbers) == 1000  # 1,000 x 180
+def test_one_row_of_each_block_is_drawn_first(monkeypatch):
+    model, X, y = fitted(*drawn(700))
+    block = np.minimum(np.arange(500), 30)  # one of 470 rows
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 15_000)
+    assert debias.interactions(model, debias.Dataset(X, y, blocks=block)).n_blocks == 31
+
+
+def test_rare_classes_keep_more_rows_and_each_comparison_has_room(monkeypatch):
+    X, y = drawn(3000)
+    label = np.digitize(y, np.quantile(y, [0.55, 0.97]))  # 55, 42 and 3 %
+    model, X, label = fitted(X, label, kind=XGBClassifier, n_train=600)
+    counts = np.bincount(label)
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 60_000)
+    found, given = given_to_the_test(monkeypatch, lambda: debias.interactions(model, X, label))
+    kept = np.bincount(given[0].response.codes)
+    assert kept[2] == counts[2]
+    assert kept[1] < counts[1]
+    comparison = kept[0] + kept[1]
+    assert 0.4 < kept[0] / comparison < 0.6
+    assert comparison * found.n_functions <= 60_000
+    assert "drawn at random, more of rare classes: with more rows" in found.summary()[1]
+    assert _of_classes(np.array([900, 100]), 1000).tolist() == [900, 100]
+    assert _of_classes(np.array([990, 10]), 500).tolist() == [490, 10]
+    assert _of_classes(np.array([700, 300]), 500).tolist() == [350, 150]
+    assert _of_classes(np.array([9000, 1000]), 500).tolist() == [375, 125]
+    assert _of_classes(np.array([400, 400, 400, 10]), 500).tolist() == [250, 250, 250, 10]
+    assert _of_classes(np.array([5000]), 500).tolist() == [500]
+
+
+def given_columns(n, kind, n_columns=6):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, n_columns))
+    if kind == "binary":
+        return (X > 0).astype(float)
+    if kind == "5,000 values":
+        return np.floor(5000 * rng.random((n, n_columns)))
+    if kind == "missing":
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("kind", ["numbers", "binary", "5,000 values", "missing"])
+def test_more_rows_are_never_fewer_tested_rows_and_their_functions_have_room(monkeypatch, kind):
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 200_000)
+    n_tested = [_most_rows(given_columns(n, kind), np.arange(6), 15) for n in (200, 1000, 3000, 21_000, 40_000)]
+    assert n_tested[0] == 200
+    assert n_tested == sorted(n_tested)
+    X = given_columns(40_000, kind)[: n_tested[-1]]
+    n_functions = additive_functions(X, np.zeros(6, bool)).shape[1] + 15 + min(len(X) // 50, 20)
+    assert 50_000 < len(X) * n_functions <= 200_000
+    # Functions of all columns always have room.
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 100)
+    assert _most_rows(X, np.arange(6), 15) == 72
+    assert _most_rows(X, np.arange(6) // 2, 3) == 90
 
 
 def test_only_the_pairs_that_vary_most_are_tested():
