@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from debias.significance.procedure import ErrorRate
     from debias.warning_log import WarningLog
 
-MOST_VALUES = 2**24
-"""Rows times interactions times outputs that are held in memory: 128 MB, a few times. If the model uses more pairs,
+MOST_VALUES = 2**25
+"""Rows times interactions times outputs that are held in memory: 256 MB, a few times. If the model uses more pairs,
 those that vary most are held, and the others are one part of the output."""
 ROWS_OF_TRIPLES = 1000
 """How much triples vary, which chooses among them, is found on so many rows: there may be 4,060 of them."""
@@ -78,8 +78,8 @@ def interactions(
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, groups, level, random_state, n_jobs
-        As for :func:`score`. The rows must be held-out rows in memory. Rows of a block depend on one another; 20 blocks
-        or more are needed. A group is one feature.
+        As for :func:`score`. The rows must be held-out rows in memory; of very many, some are drawn at random, and the
+        summary says so. Rows of a block depend on one another; 20 blocks or more are needed. A group is one feature.
     features : iterable of str or of tuples of str, optional
         Test the pairs of these features; of all features by default. Tuples name what is tested: ``("a", "b")`` is this
         pair, and ``("a", "b", "c")`` what the three features do together and no two of them.
