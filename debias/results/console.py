@@ -328,13 +328,14 @@ def short_clusters(found: Clusters) -> str:
 def short_interactions(found: Interactions) -> str:
     """Return what is confirmed, and the first pairs."""
     of = f"Interactions of {escaped(str(found.settings.get('model')))}"
-    return _short([of, found.headline], found.to_table(MOST), len(found.sets), LONGEST_RULE)
+    return _short([of, found.headline, *found.of_drawn_rows], found.to_table(MOST), len(found.sets), LONGEST_RULE)
 
 
 def short_pairs(comparison: PairComparison) -> str:
     """Return where SHAP interactions and the test disagree, and the first pairs."""
     of = f"Pairs of features of {escaped(str(comparison.settings.get('model')))}"
-    return _short([of, comparison.headline], comparison.to_table(MOST), len(comparison.pairs), LONGEST_RULE)
+    lines = [of, comparison.headline, *(() if comparison.tested is None else comparison.tested.of_drawn_rows)]
+    return _short(lines, comparison.to_table(MOST), len(comparison.pairs), LONGEST_RULE)
 
 
 def short_models(comparison: ModelComparison) -> str:

@@ -382,6 +382,8 @@ def test_of_more_rows_than_can_be_tested_some_are_drawn(monkeypatch, blocks):
     assert not np.array_equal(other.joint.columns["a"], same.joint.columns["a"])
     compared = debias.compare(model, rows, of="pairs", random_state=1)
     assert found.of_drawn_rows[0] in compared.summary()
+    for result in (found, compared):
+        assert f"The test used {found.n_rows} of 460 rows, drawn at random:" in " ".join(str(result).split())
 
 
 def test_one_row_of_each_block_is_drawn_first(monkeypatch):
