@@ -210,7 +210,7 @@ def _of_training_rows(audit: Audit, *, named: bool) -> str:
     them = "them" if named else "the rows"
     part = part_like_training(provenance)
     return (
-        f", if none of {them} is a training row" if part is None else f", but {part} of {them} look like training rows"
+        f", if none of {them} is a training row" if part is None else f", but {part} of {them} may be training rows"
     )
 
 

@@ -219,7 +219,7 @@ def nested_is_true(found, told):
                 "detail": f"about 42% of these rows are training rows, {AS_ESTIMATED}",
                 "training_share": 0.42,
             },
-            "assumed held-out rows, but about 42% of them look like training rows.",
+            "assumed held-out rows, but about 42% of them may be training rows.",
         ),
         ({"status": "stated by the user"}, "assumed held-out rows, but they look like training rows."),
     ],
