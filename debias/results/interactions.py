@@ -333,7 +333,7 @@ class Interactions(ReportedResult):
             return ", but the rows look like training rows"
         part = part_like_training(self.provenance)
         if part is not None:
-            return f", but {part} of the rows may be training rows"
+            return f", but {part}"
         return ", if none of the rows is a training row" if status in UNPROVEN else ""
 
     def summary(self) -> list[str]:

@@ -208,18 +208,18 @@ def _of_training_rows(audit: Audit, *, named: bool) -> str:
     if like_training:
         return f", but {'they' if named else 'the rows'} look like training rows"
     them = "them" if named else "the rows"
-    part = part_like_training(provenance)
-    return (
-        f", if none of {them} is a training row" if part is None else f", but {part} of {them} may be training rows"
-    )
+    part = part_like_training(provenance, them)
+    return f", if none of {them} is a training row" if part is None else f", but {part}"
 
 
-def part_like_training(provenance: Mapping[str, Any]) -> str | None:
-    """Return how much of the rows looks like training rows: "about 42%"; None if no part is known to."""
-    share = provenance.get("training_share")
-    if share is None or AS_ESTIMATED not in str(provenance.get("detail")):
+def part_like_training(provenance: Mapping[str, Any], them: str = "the rows") -> str | None:
+    """Return that a part of the rows looks like training rows, or may be some, as a clause; None if no part does."""
+    share, detail = provenance.get("training_share"), str(provenance.get("detail"))
+    if share is None or AS_ESTIMATED not in detail:
         return None
-    return f"{'at least ' * provenance['detail'].startswith('at least')}about {share:.0%}"
+    at_least = "at least " * detail.startswith("at least")
+    verb = "look like" if " are training rows" in detail else "may be"
+    return f"{at_least}about {share:.0%} of {them} {verb} training rows"
 
 
 def test_description(audit: Audit) -> str:

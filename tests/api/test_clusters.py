@@ -213,13 +213,16 @@ def nested_is_true(found, told):
     [
         ({"status": "proven held-out"}, "held-out rows."),
         ({"status": "cannot be told"}, "assumed held-out rows, if none of them is a training row."),
-        (
-            {
-                "status": "cannot be told",
-                "detail": f"about 42% of these rows are training rows, {AS_ESTIMATED}",
-                "training_share": 0.42,
-            },
-            "assumed held-out rows, but about 42% of them may be training rows.",
+        *(
+            (
+                {
+                    "status": "cannot be told",
+                    "detail": f"about 42% of these rows {are} training rows, {AS_ESTIMATED}",
+                    "training_share": 0.42,
+                },
+                f"assumed held-out rows, but about 42% of them {verb} training rows.",
+            )
+            for are, verb in (("are", "look like"), ("may be", "may be"))
         ),
         ({"status": "stated by the user"}, "assumed held-out rows, but they look like training rows."),
     ],

@@ -263,7 +263,8 @@ def condition_of(scores, them="them", they="they", it="it"):
         return None
     share = scores.provenance.get("training_share")
     if scores.n_rows > 1 and share is not None:
-        return f", but about {share:.0%} of {them} may be training rows"
+        verb = "look like" if " are training rows" in scores.provenance["detail"] else "may be"
+        return f", but about {share:.0%} of {them} {verb} training rows"
     if scores.provenance["status"] == "cannot be told":
         return f", if {it} is not a training row" if scores.n_rows == 1 else f", if none of {them} is a training row"
     return f", but {it} looks like a training row" if scores.n_rows == 1 else f", but {they} look like training rows"
