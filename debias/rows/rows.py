@@ -250,22 +250,18 @@ class Rows(EvaluationRows):
             None if labels is None else np.unique(labels[positions], return_inverse=True)[1]
             for labels in (self.blocks, self.query)
         )
-        return Rows(
-            ensemble=self.ensemble,
-            model=self.model,
-            kind=self.kind,
-            provenance=self.provenance,
-            train=self.train,
-            seed=self.seed,
-            n_jobs=self.n_jobs,
+        return replace(
+            self,
             table=self.table.part(self.ensemble, positions),
             response=self.response.part(positions),
             weight=self.weight[positions],
+            data=None,
             blocks=blocks,
             query=query,
-            needs_sums=self.needs_sums,
-            needs_loss=self.needs_loss,
+            shared=None,
             is_kept=is_kept,
+            _effects=None,
+            _used_columns=None,
         )
 
     def with_weight(self) -> tuple[Rows, ...]:

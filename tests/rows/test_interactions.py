@@ -78,3 +78,21 @@ def test_stumps_have_no_interactions_and_only_features_on_a_path_have(models):
     meets = pairs_on_paths(one_tree, each, 5)
     assert 0 < meets.sum() / 2 < len(pairs)
     np.testing.assert_array_equal(found.any(axis=(0, 2)), meets[tuple(np.transpose(pairs))])
+
+
+def test_a_part_does_not_depend_on_the_rows_that_are_followed_with_it(models):
+    """Rows are followed 32 at a time. The definition is tested on 24."""
+    X, y = drawn("regression")
+    ensemble = debias.plugin.extract(models("xgboost", n_estimators=5, max_depth=5).fit(X, y))
+    reached, X = evaluation_weight(ensemble, X, np.ones(len(X))), X.astype(ensemble.routing_dtype)
+    found = parts(ensemble, X, reached, GROUP, SETS, 4)
+    for begin, end in ((0, 1), (1, 32), (3, 35), (40, 73), (7, 72), (100, 160), (5, 5)):
+        np.testing.assert_array_equal(parts(ensemble, X[begin:end], reached, GROUP, SETS, 4), found[begin:end])
+
+
+def test_the_kernel_follows_as_many_rows_as_the_caller_fills(models, monkeypatch):
+    X, y = drawn("regression")
+    ensemble = debias.plugin.extract(models("xgboost", n_estimators=2).fit(X, y))
+    monkeypatch.setattr("debias.rows.interactions.ROWS_AT_ONCE", 3)
+    with pytest.raises(ValueError, match="must be a multiple of 32, not 33"):
+        computed(ensemble, X[:33], np.ones(33), SETS)

@@ -8,7 +8,7 @@ import numpy as np
 from debias.trees.kernels.walking cimport Walk, go_left
 
 cdef enum:
-    LANES = 32  # rows that are followed at a time; ROWS_AT_ONCE of rows/interactions.py
+    LANES = 32  # rows that are followed at a time
 
 
 def add_parts(
@@ -67,6 +67,8 @@ def add_parts(
     cdef double factor, of_left, of_right
     cdef const double* second
     cdef const double* third
+    if n_rows % LANES:
+        raise ValueError(f"the number of rows must be a multiple of {LANES}, not {n_rows}")
     for at in range(size - 1, -1, -1):
         if tree.left[at] >= 0:
             for c in range(width):
