@@ -13,7 +13,7 @@ from debias.errors import ProvenanceError
 from debias.models.extraction import verify_prediction
 from debias.results.vocabulary import RowsKind
 from debias.rows.fold_proof import held_out
-from debias.rows.provenance import Provenance, check_kind, known_bags, of_resampled, resolve
+from debias.rows.provenance import Provenance, check_kind, known_bags, of_resampled, resolve, stored_weights
 from debias.rows.shared_rows import SharedRows, row_digests
 from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted, why_not_redrawn
 
@@ -199,10 +199,22 @@ class StatedByUser(Claim):
         try:
             kind, in_bag, provenance = resolve(*given)
         except ProvenanceError as error:
-            raise why_not_redrawn(member) or error from None
+            raise why_not_redrawn(member) or _weights_not_kept(rows, member) or error from None
         if kind == RowsKind.OOB and member.supervised:
             provenance = as_out_of_bag_for_trees(member, stated, provenance, log)
         return Proven(kind, in_bag, provenance)
+
+
+def _weights_not_kept(rows: EncodedRows, member: Member) -> ProvenanceError | None:
+    """Return the error for rows whose bags depend on weights that the outer model made and the model does not keep."""
+    if not member.reweights or not rows.ensemble.averaged or stored_weights(rows.model).rows is not None:
+        return None
+    inside = type(rows.model).__name__
+    return ProvenanceError(
+        f"these may be training rows, and none can be proven to be out of bag: the model around this {inside} gave it "
+        f"weights in training, and this {inside} does not keep them (scikit-learn keeps them since 1.9). Pass rows the "
+        "model has not seen, with rows='held-out', or train the model again with a newer scikit-learn"
+    )
 
 
 def claim_of(

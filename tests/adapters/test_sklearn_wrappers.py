@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import sklearn
 from lightgbm import LGBMRegressor
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -899,6 +900,10 @@ def test_a_bag_of_boosted_models_is_the_mean_of_its_members(named):
     assert audit.performance.value == pytest.approx(bag.score(X[200:], y[200:]))
 
 
+@pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
+    reason="forests keep the weights of a bag since scikit-learn 1.9",
+)
 def test_training_rows_of_a_bag_of_forests_count_alike():
     """The bag gives each forest weights, how often it drew each row: the user has none to pass."""
     X, y = numeric()
@@ -913,6 +918,18 @@ def test_training_rows_of_a_bag_of_forests_count_alike():
     assert not np.allclose(weighted.values, scores.values)
     with pytest.raises(debias.ProvenanceError, match="was trained with sample_weight, and these training rows"):
         debias.score(bag.estimators_[0], X, y)
+
+
+@pytest.mark.parametrize("rows", ["auto", "oob"])
+def test_training_rows_of_a_bag_of_forests_without_their_weights_are_refused_with_the_reason(rows):
+    """As before scikit-learn 1.9, and in models that it saved: the bags cannot be drawn again."""
+    X, y = numeric()
+    bag = BaggingRegressor(RandomForestRegressor(8, random_state=0), 3, random_state=0).fit(X[:200], y[:200])
+    for forest in bag.estimators_:
+        vars(forest).pop("_sample_weight", None)
+    with pytest.raises(debias.ProvenanceError, match="weights in training, .* does not keep them"):
+        debias.score(bag, X[:200], y[:200], rows=rows)
+    assert debias.score(bag, X[200:], y[200:]).rows == "held-out"
 
 
 def test_a_bag_of_classifiers_takes_labels_and_refuses_others():
