@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.api.evaluation import combined, refuse_features, refuse_what_is_no_list, score_refits
+from debias.api.interactions_hint import pairs_in_details
 from debias.api.members import joint_evidence, one_by_one, with_joint_test
 from debias.api.prepared import Prepared, prepared_members
 from debias.api.row_facts import Fingerprints
@@ -173,7 +174,8 @@ def audit(
     Returns
     -------
     Audit
-        ``audit.to_frame()`` has the numbers, ``audit.summary()`` the sentences.
+        ``audit.to_frame()`` has the numbers, ``audit.summary()`` the sentences. Of many held-out rows it also names
+        pairs of features that work together, if a few of these rows confirm them (docs/interactions.md).
 
     Raises
     ------
@@ -424,6 +426,8 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     of_tested = _without_untestable([prepared], of_tested, n_values, prepared.log)
     if not plan.together:
         of_tested = replace(of_tested, details={**of_tested.details, **facts.details(of_tested)})
+    if of_tested.selected is not None and plan.procedure is not None and prepared.request.fold is None:
+        of_tested = replace(of_tested, details=of_tested.details | pairs_in_details(prepared, plan.procedure))
     scores[plan.tested.name] = of_tested
 
     if DEPENDENCE in scores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data.groups import Grouping
     from debias.data.user_rows import Dataset
     from debias.random_state import RandomState
     from debias.results.joint_effects import JointEffects
@@ -166,12 +167,13 @@ def interactions_of(
             )
     if told_apart is None:  # with the family-wise error rate, pairs that are confirmed join the model of the test
         told_apart = 0.0 if procedure.error == "fwer" else procedure.alpha
-    return _tested(prepared, evaluated, _Asked.of(prepared.grouping.names, features, with_), procedure, told_apart)
+    asked = Asked.of(prepared.grouping.names, features, with_)
+    return _of_prepared(prepared, evaluated, asked, procedure, told_apart)
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What was asked for.
+class Asked:
+    """Which interactions are asked for.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ class _Asked:
     triples: list[tuple[int, ...]]
 
     @classmethod
-    def of(cls, names: tuple[str, ...], features: Any, with_: str | None) -> _Asked:
+    def of(cls, names: tuple[str, ...], features: Any = None, with_: str | None = None) -> Asked:
         """Return the pairs and triples that `features` and `with_` name; see :func:`interactions`."""
         if isinstance(features, str):
             raise RowsError(f"features must be a list of two names or more: use with_={features!r} for its pairs")
@@ -236,14 +238,51 @@ def _names_of(item: Any) -> tuple[Any, ...]:
     return tuple(item)
 
 
-def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told_apart: float) -> Interactions:
-    ensemble, names, group = rows.ensemble, prepared.grouping.names, prepared.grouping.index
-    meets = pairs_on_paths(ensemble, group, len(names))
-    pairs, n_passed = np.argwhere(np.triu(meets)), int((rows.weight > 0).sum())
-    drawn = rows_to_test(rows, group, len(pairs))
+def _of_prepared(prepared: Any, passed: Rows, asked: Asked, procedure: Procedure, told_apart: float) -> Interactions:
+    """Return the tested interactions of rows, with what is told of these and drawn."""
+    grouping, log, rows = prepared.grouping, prepared.log, passed
+    meets = pairs_on_paths(passed.ensemble, grouping.index, len(grouping.names))
+    drawn = rows_to_test(passed, grouping.index, int(np.triu(meets).sum()))
     if drawn is not None:
-        rows = rows.part(drawn)
-    X, n, n_groups, seed = rows.table.matrix(ensemble), rows.node_sums.n, len(names), prepared.request.seed
+        rows = passed.part(drawn)
+    found = tested_on(rows, grouping, meets, asked, procedure, told_apart, prepared.request.seed)
+    _warn_of_few(rows, log)
+    return replace(
+        found,
+        n_passed=int((passed.weight > 0).sum()),
+        warnings=tuple(log.texts),
+        joint=_drawn(prepared.request.X, rows, grouping.names, grouping.index, found.pairs),
+    )
+
+
+def tested_on(
+    rows: Rows,
+    grouping: Grouping,
+    meets: NDArray[np.bool_],
+    asked: Asked,
+    procedure: Procedure,
+    told_apart: float,
+    seed: int | None,
+) -> Interactions:
+    """Return the interactions that are asked for, tested on all of the given rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Held-out rows, not too many (:func:`debias.significance.tested_rows.rows_to_test`).
+    grouping : Grouping
+    meets : array of bool of shape (n_features, n_features)
+        From :func:`debias.rows.interactions.pairs_on_paths`.
+    asked : Asked
+    procedure : Procedure
+        The error rate.
+    told_apart : float
+        As for :func:`debias.significance.interactions.test_interactions`.
+    seed : int or None
+        That of the request, for the settings.
+    """
+    ensemble, names, group, pairs = rows.ensemble, grouping.names, grouping.index, np.argwhere(np.triu(meets))
+    X, n, n_groups = rows.table.matrix(ensemble), rows.node_sums.n, len(names)
     of_pairs = asked.pairs[pairs[:, 0], pairs[:, 1]]
 
     def spread_of(sets: Any, some: Any = slice(None)) -> NDArray[np.float64]:
@@ -273,7 +312,6 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         procedure.alpha,
         told_apart,
     )
-    _warn_of_few(rows, prepared.log)
     place = {members: k for k, members in enumerate(sets)}
     at = np.array(
         [place.get(members, -1) for members in (*map(tuple, pairs[of_pairs].tolist()), *named)], dtype=np.int64
@@ -291,7 +329,7 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
         spread=np.append(spread[of_pairs], spread_of(named)),
         n_asked=int(asked.pairs.sum()) + len(asked.triples),
         n_rows=n_rows,
-        n_passed=n_passed,
+        n_passed=n_rows,
         n_functions=test.n_functions,
         about=tuple(np.array([*test.about, ""], dtype=object)[at].tolist()) if any(test.about) else (),
         unfollowed=tuple(names[k] for k in np.unique(group[test.unfollowed]).tolist()),
@@ -307,8 +345,6 @@ def _tested(prepared: Any, rows: Rows, asked: _Asked, procedure: Procedure, told
             "seed": seed,
             **({} if test.scale is None else {"scale": test.scale}),
         },
-        warnings=tuple(prepared.log.texts),
-        joint=_drawn(prepared.request.X, rows, names, group, pairs[of_pairs]),
     )
 
 

@@ -23,6 +23,7 @@ from debias.results.vocabulary import (
     EXPLAINED_ALONE,
     GROUPS_OF_ROWS,
     LIKE_TRAINING,
+    PAIRS,
     PROVEN_HELD_OUT,
     TWINS,
     UNPROVEN,
@@ -38,6 +39,7 @@ from debias.text import (
     escaped,
     listed,
     name_in_text,
+    named_together,
     none_is,
     p_value_in_words,
     percent,
@@ -104,6 +106,7 @@ def summary(audit: Audit) -> list[str]:
         *of_unused(audit),
         *to_look_at(audit),
         *_losing(audit),
+        *_work_together(audit),
         *_before_a_selection(audit),
     ]
     return [*what_matters, test_summary(audit), *_dependence(audit), *rows]
@@ -334,6 +337,28 @@ def _no_splits(unused: Sequence[str], of: str) -> list[str]:
     them = "it" if len(unused) == 1 else "them"
     named = enumerated(unused, MOST_IN_HEADLINE, "or")
     return [f"No tree of {of} splits on {named}. A model that is trained again may use {them}."]
+
+
+def _work_together(audit: Audit) -> list[str]:
+    """Return which features work together, if some of the rows confirm it."""
+    found = audit.tested_scores.details.get(PAIRS)
+    if found is None:
+        return []
+    pairs = found["pairs"]
+    named = [named_together([*map(name_in_text, each["features"])]) + _of_pair(each) for each in pairs[:MOST_NAMED]]
+    more = f", and {counted(len(pairs) - MOST_NAMED, 'more pair')}" if len(pairs) > MOST_NAMED else ""
+    scale = "" if found["scale"] is None else f" to the {found['scale']}"
+    return [
+        f"Features that work together: {listed(named)}{more}. On {found['n_rows']:,} of these rows, drawn at random, "
+        "the response confirms what the model does with them together, beyond functions of single columns that add up"
+        f"{scale}{condition(audit, named=True)}. debias.interactions tests all pairs, on more rows."
+    ]
+
+
+def _of_pair(pair: Mapping[str, Any]) -> str:
+    """Return how much of the output needs both features of a pair."""
+    about = f" for {escaped(pair['about'])}" if pair["about"] else ""
+    return "" if pair["share"] is None else f" ({percent(pair['share'])} of what the model explains{about})"
 
 
 def _twins(audit: Audit) -> list[str]:

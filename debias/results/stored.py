@@ -43,7 +43,7 @@ from debias.results.folds_loss import FoldsLoss
 from debias.results.performance import NearDuplicates, Performance, Recalibration
 from debias.results.rest import check_rest
 from debias.results.untested import FEATURES, tell_nothing
-from debias.results.vocabulary import EXPLAINED_ALONE, TWINS, UNUSED, RowsKind, Verdict
+from debias.results.vocabulary import EXPLAINED_ALONE, PAIRS, TWINS, UNUSED, RowsKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,6 +305,16 @@ def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
         NearDuplicates(**record(mapping(plain, f"{at}[{k}]"), readers, f"{at}[{k}]."))
         for k, plain in enumerate(list_of(value, at))
     )
+
+
+def _pairs_that_work_together(value: Any, at: str) -> list[dict[str, Any]]:
+    readers: dict[str, Reader] = {
+        "features": texts,
+        "share": or_none(number),
+        "p_adjusted": number,
+        "about": text_of,
+    }
+    return [record(mapping(plain, f"{at}[{k}]"), readers, f"{at}[{k}].") for k, plain in enumerate(list_of(value, at))]
 
 
 def _performance(value: Any, at: str) -> Performance:
@@ -589,6 +599,13 @@ OF_PERFORMANCE: dict[str, Reader] = {
     "better_than_constant": _anything,
 }
 """of the performance,"""
+OF_PAIRS_IN_DETAILS: dict[str, Reader] = {
+    "n_rows": whole,
+    "alpha": number,
+    "scale": or_none(text_of),
+    "pairs": _pairs_that_work_together,
+}
+"""of the pairs that work together, in the details of the tested scores,"""
 OF_AUDIT: dict[str, Reader] = {
     "reported": or_none(numbers),
     "reported_kind": text_of,
@@ -744,6 +761,7 @@ def check_audit(audit: Audit) -> None:
     _check_alone(tested, at)
     _check_twins(tested, at)
     _check_unused(tested, at)
+    _check_pairs(tested, at)
     _check_near_duplicates(audit)
     if audit.performance is not None:
         audit.performance.check()
@@ -825,6 +843,25 @@ def _check_unused(tested: Scores, at: str) -> None:
     is_list = isinstance(unused, list) and all(isinstance(name, str) for name in unused)
     if not is_list or not set(unused) <= set(tested.feature_names) or len(set(unused)) < len(unused):
         raise DebiasError(f"{at}.details.{UNUSED} is not a list of features, each of them once")
+
+
+def _check_pairs(tested: Scores, at: str) -> None:
+    """Raise unless the pairs that work together are of two known features each, found at the error rate."""
+    if PAIRS not in tested.details:
+        return
+    try:
+        named = f"{at}.details.{PAIRS}"
+        found = record(mapping(tested.details[PAIRS], named), OF_PAIRS_IN_DETAILS, f"{named}.")
+    except Malformed as error:
+        raise DebiasError(str(error)) from None
+    pairs = {frozenset(each["features"]) for each in found["pairs"]}
+    are_pairs = all(len(pair) == 2 and pair <= set(tested.feature_names) for pair in pairs)
+    if not pairs or not are_pairs or len(pairs) < len(found["pairs"]):
+        raise DebiasError(f"{named} does not have pairs of features, each of them once")
+    if any(not 0 <= each["p_adjusted"] <= found["alpha"] for each in found["pairs"]):
+        raise DebiasError(f"{named} has a pair that is not confirmed at its error rate")
+    if not 1 <= found["n_rows"] <= (tested.n_rows or 0):
+        raise DebiasError(f"{named} has more rows than the audit, or none")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

@@ -50,9 +50,17 @@ def rows_to_test(rows: Rows, group: NDArray[np.int64], n_pairs: int) -> NDArray[
     n_pairs : int
         Number of pairs that the model uses.
     """
+    return drawn_rows(rows, _most_rows(rows.table.matrix(rows.ensemble), group, n_pairs))
+
+
+def drawn_rows(rows: Rows, most: int) -> NDArray[np.int64] | None:
+    """Return positions of rows drawn at random, `most` for the comparison of a class with the most frequent one.
+
+    None if there are no more rows; else as for :func:`rows_to_test`.
+    """
     codes = rows.response.codes
     of_classes = np.array([rows.n_rows]) if codes is None else np.bincount(codes)
-    wanted = _of_classes(of_classes, _most_rows(rows.table.matrix(rows.ensemble), group, n_pairs))
+    wanted = _of_classes(of_classes, most)
     if (wanted == of_classes).all():
         return None
     order = np.random.default_rng(seed_of(rows)).permutation(rows.n_rows)

@@ -38,6 +38,7 @@ def drawn(seed):
         scores = replace(scores, details={**scores.details, **_explained_alone(seed, scores), **_rest(seed, scores)})
         scores = replace(scores, details={**scores.details, **_twins(np.random.default_rng([seed, 5]), scores)})
         scores = replace(scores, details={**scores.details, **_unused(np.random.default_rng([seed, 7]), scores, z)})
+        scores = replace(scores, details={**scores.details, **_pairs(np.random.default_rng([seed, 8]), scores)})
     if seed % 7 == 0:
         alike = f"consecutive {'blocks' if seed % 2 else 'rows'} are alike: they have similar responses and similar f0"
         scores = replace(scores, warnings=(*scores.warnings, alike))
@@ -70,6 +71,26 @@ def _twins(rng, scores):
         sets.append({"features": [names[k] for k in taken], "correlation": float(rng.choice([0.951, 0.994, 0.996, 1]))})
         names = [name for k, name in enumerate(names) if k not in taken]
     return {"unconfirmed_twins": sets} if sets else {}
+
+
+def _pairs(rng, scores):
+    """Return random pairs that some of the rows confirm; nothing if there are none, as in most audits."""
+    n_features, pairs = len(scores.feature_names), []
+    if scores.rows != "held-out" or n_features < 2 or rng.random() < 0.3:
+        return {}
+    classes, names = rng.random() < 0.3, rng.permutation(scores.feature_names).tolist()
+    for one, other in zip(names[: 2 * int(rng.choice([1, 2, 3, 4, 6])) : 2], names[1::2], strict=False):
+        share, p_adjusted = rng.choice([0.0003, 0.04, 0.215]), float(rng.choice([1e-300, 0.003, 0.05]))
+        pairs.append(
+            {
+                "features": [one, other],
+                "share": None if rng.random() < 0.1 else float(share),
+                "p_adjusted": p_adjusted,
+                "about": str(rng.choice(["b against a", "c against a"])) if classes else "",
+            }
+        )
+    scale, n_rows = "log odds" if classes else None, int(rng.integers(1, scores.n_rows + 1))
+    return {"pairs_that_work_together": {"n_rows": n_rows, "alpha": 0.05, "scale": scale, "pairs": pairs}}
 
 
 def _unused(rng, scores, z):
