@@ -55,6 +55,8 @@ class RowsNeeded:
         Whether rows were in blocks.
     critical : float
         The z above which a feature with `effect` is found.
+    out_of_bag : bool
+        Whether the rows of the audit are out-of-bag rows: others then make another model.
     """
 
     effect: float
@@ -64,6 +66,7 @@ class RowsNeeded:
     n_rows: int
     blocks: bool
     critical: float
+    out_of_bag: bool = False
 
     def __str__(self) -> str:
         unit = "blocks" if self.blocks else "rows"
@@ -72,9 +75,14 @@ class RowsNeeded:
             if self.least_effect < 1
             else "no effect is"
         )
+        fewer = (
+            " A forest of fewer rows than these learns less, so that it needs more for a strong effect."
+            if self.out_of_bag and self.rows < self.n_rows
+            else ""
+        )
         return (
             f"With these {self.n_rows:,} {unit} {least} found with probability {self.power:g}; for "
-            f"{_percent(self.effect)} you need about {rounded_up(self.rows, DIGITS):,} {unit}."
+            f"{_percent(self.effect)} you need about {rounded_up(self.rows, DIGITS):,} {unit}.{fewer}"
         )
 
 
@@ -122,6 +130,7 @@ def rows_needed(audit: Audit, effect: float, power: float) -> RowsNeeded:
         n_rows=n,
         blocks=bool(test["blocks"]),
         critical=needed_z(effect) - quantile,
+        out_of_bag=scores.rows == RowsKind.OOB,
     )
 
 

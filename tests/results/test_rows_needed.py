@@ -68,6 +68,14 @@ def test_the_plan_is_a_sentence():
     assert str(audited(blocks=True).rows_needed(0.0001, power=0.9)).endswith("0.010% you need about 2,400,000 blocks.")
 
 
+def test_a_plan_of_fewer_out_of_bag_rows_says_that_the_forest_learns_less():
+    fewer = " A forest of fewer rows than these learns less, so that it needs more for a strong effect."
+    for rows, effect, told in (("oob", 0.1, True), ("oob", 0.01, False), ("held-out", 0.1, False)):
+        plan = audited(rows=rows).rows_needed(effect)
+        assert (plan.rows < N) == (effect == 0.1)
+        assert str(plan).endswith(fewer if told else " rows.")
+
+
 def test_a_strong_effect_has_the_slope_of_the_features_beside_it():
     """Slopes of .8, and of 3.2 for the strongest: above the median, slopes are interpolated."""
     audit = audited()
