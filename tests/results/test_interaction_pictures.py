@@ -37,6 +37,17 @@ def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
+def test_rows_of_long_names_show_a_part_of_both():
+    names = ("age", "household_income_after_tax", "number_of_days_since_payment", "b")
+    axes = replace(found(), feature_names=names, joint=None).plot()
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(labels) == 3
+    for label in labels:
+        for text in label.split(" with "):
+            assert text in ("age", "b") or (text[:6] in ("househ", "number") and "…" in text)
+            assert len(text) <= 15
+
+
 def test_a_matrix_has_a_cell_and_a_mark_for_each_pair():
     result = found()
     axes = result.plot("matrix")

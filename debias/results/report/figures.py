@@ -36,6 +36,8 @@ MOST_DRAWN = 30
 """A picture shows at most this many features unless the caller says otherwise."""
 HIGHEST = 10
 """A picture shows this many of the features that the model reports highest."""
+LONGEST_TOGETHER = 30
+"""The names of features that work together have so many characters in one line."""
 UNSEEN = "the same on unseen rows"
 """Names the reported importance that is computed again on the evaluation rows."""
 FEW = 2
@@ -463,8 +465,12 @@ def draw_interactions(found: Interactions, axes: Any, most: int = MOST_DRAWN) ->
     place, labels = np.arange(len(drawn)), {each: each.text for each in Confirmation}
     draw_by_verdict(axes, drawn["verdict"].to_numpy(dtype=object), place, (at - reach, at + reach), at, labels)
     axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
-    name_rows(axes, [named_together(each) for each in drawn.index], n_left, "with smaller shares")
-    axes.set_xlabel("share, with the 95% interval of each pair alone")
+    names = sorted({name for members in drawn.index for name in members if name})
+    longest = LONGEST_TOGETHER // max(drawn.index.nlevels, 1)
+    shown = dict(zip(names, shortened_apart(names, longest), strict=True)) | {"": ""}
+    labels_of_rows = [named_together([shown[name] for name in members]) for members in drawn.index]
+    name_rows(axes, labels_of_rows, n_left, "with smaller shares", LONGEST_TOGETHER + LONGEST)
+    axes.set_xlabel("share and 95% interval of each pair alone")
     _percent(axes.xaxis)
 
 
@@ -643,9 +649,9 @@ def _names(audit: Audit, features: NDArray[np.int64], longest: int = LONGEST) ->
     return shortened_apart([audit.tested_scores.feature_names[k] for k in features], longest)
 
 
-def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:
+def name_rows(axes: Any, names: list[str], n_left: int, about_left: str, longest: int = LONGEST) -> None:
     """Name the rows, with a last row about the features that are left out."""
-    labels = shortened_apart(names) + [f"+{n_left:,} more"] * bool(n_left)
+    labels = shortened_apart(names, longest) + [f"+{n_left:,} more"] * bool(n_left)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     if n_left:
