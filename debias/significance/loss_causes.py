@@ -48,6 +48,11 @@ ROWS_PER_FUNCTION = 20
 """So many rows of the smaller window for each of them, and for each other feature that is fitted beside them."""
 WITH_LINK = ("logistic", "softmax", "poisson", "gamma", "tweedie")
 """Objectives with a link whose slope is linear in the response. A class is taken beside all others."""
+WITH_SHIFT = ("absolute_error", "quantile", "expectile", "huber", "pseudo_huber", "fair")
+"""Objectives whose slope depends on the difference of response and output, and is not linear in it."""
+MAY_HAVE_MOVED = 0.25
+"""A feature must cost more than the level explains, unless the p-value of a move of the level is larger than this: few
+rows of a rare class show little of it."""
 LEAST_SHARE = 0.001
 """A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
@@ -166,7 +171,7 @@ class Steps:
         while open_.any() and len(found) < MOST_CAUSES:
             worst = np.where(tested, statistics["p_value"], 1.0)
             pairs = [self.broken(found)] if found else []
-            if found or self.level_moved:
+            if found or self._p_of_level <= MAY_HAVE_MOVED:
                 pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
                 p = self._p_values(pair)[0]
@@ -294,18 +299,23 @@ class Steps:
         Shapley values alone do not describe the response: neighbours have a part of those of a feature, so what they
         leave out would be blamed on the neighbours. Features `beside` keep the change of the response to them.
         """
-        recent = self._lines[1]
-        costs, functions = np.zeros(recent.phi.shape[:2]), self._functions(features)
-        for output in range(recent.phi.shape[2]):
+        recent, functions = self._lines[1], self._functions(features)
+        excess = np.empty_like(recent.slope)
+        for output in range(excess.shape[1]):
             phi = np.vstack([self._grouping.sum_columns(line.phi[:, :, output]) for line in self._lines])
             own = np.column_stack([np.ones(len(phi)), phi[:, features], functions])
-            costs += recent.phi[:, :, output] * self._excess(own, phi[:, beside], output)[:, None]
-        return self.losses[0], _losses_of(self._windows[1], recent, costs)
+            excess[:, output] = self._excess(own, phi[:, beside], output)
+        if self._ensemble.objective.name in WITH_SHIFT:
+            ends, measure = recent.ends, recent.ends.measure
+            as_before = mean_slope(measure.objective, measure.target - excess, ends.first, ends.last)
+            excess = recent.slope - measure.factor * as_before
+        return self.losses[0], _losses_of(self._windows[1], recent, recent.saved(excess))
 
     def _excess(self, own: Array, others: Array, output: int) -> Array:
         """Return by how much the means of recent responses are above what they were before, by functions of features.
 
-        On the scale of the slope of the loss, shape (n_recent_rows,).
+        On the scale of the slope of the loss, or of the response if the objective is `WITH_SHIFT`, shape
+        (n_recent_rows,).
 
         Parameters
         ----------
@@ -338,6 +348,9 @@ class Steps:
         ends = [line.ends for line in self._lines]
         surprise = np.vstack([each.slope - each.expected for each in ends])
         measure, is_share = ends[0].measure, self._ensemble.averaged and self._ensemble.is_classifier
+        if measure.objective.name in WITH_SHIFT:
+            apart = np.vstack([each.measure.target - each.last for each in ends])
+            return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in apart.T]
         if not is_share and measure.objective.name not in WITH_LINK:
             return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in surprise.T]
         link = LOGIT if is_share else LINKS[measure.objective.name]
@@ -363,15 +376,20 @@ class Steps:
 
         If only the predictions moved, a column may be broken.
         """
-        n_outputs = self._ensemble.n_outputs
+        return self._p_of_level <= self._level
+
+    @cached_property
+    def _p_of_level(self) -> float:
+        """The smallest adjusted p-value over outputs that the mean response moved like this."""
+        n_outputs, smallest = self._ensemble.n_outputs, 1.0
         for output in range(n_outputs):
             shifts = [
                 self._shift(tuple(values[:, output] for values in of_both))
                 for of_both in ([line.surprise for line in self._lines], [window.rows.y for window in self._windows])
             ]
-            if all(p * n_outputs <= self._level for _, p in shifts) and shifts[0][0] * shifts[1][0] > 0:
-                return True
-        return False
+            if shifts[0][0] * shifts[1][0] > 0:
+                smallest = min(smallest, n_outputs * max(p for _, p in shifts))
+        return smallest
 
     def _shift(self, values: tuple[Array, ...]) -> tuple[float, float]:
         """Return the difference of the means of two windows, and its two-sided p-value; 1 if it is not known."""

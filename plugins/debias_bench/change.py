@@ -33,6 +33,7 @@ N_FEATURES = 8
 N_TRAINING_ROWS = 2000
 ALPHA = 0.05
 MODELS = ("XGBoost", "XGBoost, classes", "forest")
+ABSOLUTE_ERROR = "XGBoost, absolute error"
 INTERACTIONS = "interactions"
 MANY = 60
 """Settings with more periods than this are simulated last."""
@@ -262,7 +263,7 @@ def _response(
 
 
 def fitted(model: str, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Any:
-    """Return a model of a kind, one of MODELS, trained on these rows."""
+    """Return a model of a kind, one of MODELS or ABSOLUTE_ERROR, trained on these rows."""
     if model == "forest":
         from sklearn.ensemble import RandomForestRegressor
 
@@ -270,7 +271,9 @@ def fitted(model: str, X: NDArray[np.float64], y: NDArray[np.float64], seed: int
     from xgboost import XGBClassifier, XGBRegressor
 
     kind = XGBClassifier if model == "XGBoost, classes" else XGBRegressor
-    return kind(n_estimators=60, max_depth=3, learning_rate=0.15, n_jobs=1, random_state=seed).fit(X, y)
+    objective = {"objective": "reg:absoluteerror"} if model == ABSOLUTE_ERROR else {}
+    settings = {"n_estimators": 60, "max_depth": 3, "learning_rate": 0.15, "n_jobs": 1, "random_state": seed}
+    return kind(**settings, **objective).fit(X, y)
 
 
 def _trial(setting: Setting, model: str, repeat: int) -> dict[str, Any]:

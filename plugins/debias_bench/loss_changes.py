@@ -20,7 +20,8 @@ from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
 from debias.significance.change import compare_windows, groups_of
 from debias.significance.loss_causes import KeptWindow, with_causes
-from debias_bench.change import MODELS, fitted, rates_of
+from debias_bench.change import ABSOLUTE_ERROR, fitted, rates_of
+from debias_bench.change import MODELS as MODELS_OF_MEANS
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, with_error
 from debias_bench.runner import machine_line
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+MODELS = (*MODELS_OF_MEANS, ABSOLUTE_ERROR)
 N_FEATURES = 8
 N_TRAINING_ROWS = 2000
 BEFORE, AFTER, N_ROWS = 30, 10, 200

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from debias_bench import loss_changes
-from debias_bench.change import MODELS
-from debias_bench.loss_changes import EFFECTS, NOTHING, VALUES, Setting, drawn, outcome, response, settings
+from debias_bench.loss_changes import EFFECTS, MODELS, NOTHING, VALUES, Setting, drawn, outcome, response, settings
 
 RNG = np.random.default_rng
 

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from lightgbm import LGBMRegressor
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.ensemble import (
@@ -27,7 +28,13 @@ from debias.significance.loss_causes import MOST_FUNCTIONS, KeptWindow, Steps, w
 
 NAMES = ("a", "twin", "b", "noise")
 GROUPING = Grouping.of(None, NAMES)
+LEVELS = {"level down": -1.5}
 N_BEFORE, N_AFTER, N_ROWS = 14, 10, 80
+LGBM_SETTINGS = {
+    "absolute error": {"objective": "mae"},
+    "quantile": {"objective": "quantile", "alpha": 0.8},
+    "huber": {"objective": "huber"},
+}
 
 
 def drawn(rng, n, effect=1.0, level=0.0):
@@ -48,6 +55,9 @@ def fitted(kind):
         objective = {"poisson": "count:poisson"}.get(kind, f"reg:{kind}")
         settings = {"n_estimators": 40, "max_depth": 3, "n_jobs": 1, "random_state": 0, "objective": objective}
         return XGBRegressor(**settings).fit(X, np.exp(y / 2))
+    if kind in LGBM_SETTINGS:
+        settings = {"n_estimators": 60, "num_leaves": 8, "verbose": -1, "n_jobs": 1} | LGBM_SETTINGS[kind]
+        return LGBMRegressor(**settings).fit(X, y)
     if kind == "forest":
         return RandomForestRegressor(20, max_depth=7, random_state=0).fit(X, y)
     return GradientBoostingRegressor(n_estimators=60, random_state=0).fit(X, y)
@@ -60,7 +70,7 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
         effect = {"effect": 0.0, "sign": -1.0}.get(fault, 1.0) if recent else 1.0
-        X, y = drawn(rng, N_ROWS, effect, level=1.5 if recent and fault and "level" in fault else 0.0)
+        X, y = drawn(rng, N_ROWS, effect, level=LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0)
         if recent and fault and ("values" in fault or fault == "both"):
             X[:, 0] = rng.permutation(X[:, 0])
         if recent and fault == "mixed":
@@ -166,14 +176,32 @@ def test_a_response_with_a_link_is_that_of_the_rows_and_of_the_model(kind):
     np.testing.assert_allclose(unit * 0.01 * known, grown, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes", "gamma"])
+@pytest.mark.parametrize(("p_value", "asked"), [(0.2, True), (0.3, False)])
+def test_a_feature_must_cost_more_than_a_level_that_may_have_moved(monkeypatch, p_value, asked):
+    found = periods("classes", "sign")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    assert not steps.level_moved
+    freed, mended = [], steps.mended
+    monkeypatch.setattr(
+        steps, "mended", lambda features, beside: (freed.append(features[:]), mended(features, beside))[1]
+    )
+    monkeypatch.setattr(steps, "_p_of_level", p_value)
+    steps.found(change(found))
+    assert (freed[0] == []) == asked
+
+
+@pytest.mark.parametrize(
+    "kind", ["numbers", "classes", "forest of classes", "gamma", "absolute error", "quantile", "huber"]
+)
 def test_no_feature_is_the_cause_of_a_level_that_moved(kind):
-    loss = searched(kind, "level")
+    loss = searched(kind, "level down" if kind == "quantile" else "level")
     assert loss.loss.p_value <= loss.level
     assert loss.level_moved
     assert loss.causes == ()
     assert set(loss.explained) == {loss.feature_names[k] for k in loss.costs_more}
-    assert kind == "numbers" or loss.explained  # log odds that move by the same cost more where classes are unsure
+    assert (
+        kind == "numbers" or kind in LGBM_SETTINGS or loss.explained
+    )  # log odds that move by the same cost more where classes are unsure
     assert not searched(kind, None).level_moved
 
 
@@ -329,6 +357,30 @@ def test_a_mended_window_is_that_of_responses_without_the_change(beside):
     assert excess.std() > 1.0
     np.testing.assert_allclose(saved(mended)[0], parts_without(steps, excess), atol=1e-7)
     np.testing.assert_allclose(saved(mended)[1], saved(steps.losses[1])[1], atol=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", list(LGBM_SETTINGS))
+def test_a_mended_window_of_slopes_that_are_not_linear_has_other_responses(kind):
+    """The parts of the loss of rows with responses less their change, by ridge regression of the residuals."""
+    found = periods(kind, "effect")
+    before, after = windows(found)
+    ensemble = found[0].ensemble
+    steps = Steps.of(change(found), ensemble, GROUPING, before, after)
+    _, mended = steps.mended([0], [1])
+    known, n_own = known_of(steps, 0, [1])
+    unit, n_before = known.std(axis=0), before.weight.size
+    residual = np.concatenate([w.rows.y[:, 0] - fitted(kind).predict(w.rows.X) for w in (before, after)])
+    change_of = []
+    for window, at in ((before, slice(None, n_before)), (after, slice(n_before, None))):
+        weight = window.weight / window.weight.mean()
+        ridge = Ridge(alpha=1.0, tol=1e-12).fit(known[at] / unit, residual[at], sample_weight=weight)
+        change_of.append(ridge.intercept_ + (known[n_before:] / unit)[:, :n_own] @ ridge.coef_[:n_own])
+    excess = change_of[1] - change_of[0]
+    assert excess.std() > 0.5
+    y = after.rows.y[:, 0] - excess
+    parts = loss_parts(ensemble, after.rows.X.astype(ensemble.routing_dtype), encode(y, ensemble, y.size))
+    np.testing.assert_allclose(saved(mended)[0], means(after, parts.saved), atol=1e-6)
 
 
 @pytest.mark.thorough
