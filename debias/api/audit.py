@@ -427,7 +427,9 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
     if not plan.together:
         of_tested = replace(of_tested, details={**of_tested.details, **facts.details(of_tested)})
     if of_tested.selected is not None and plan.procedure is not None and prepared.request.fold is None:
-        of_tested = replace(of_tested, details=of_tested.details | pairs_in_details(prepared, plan.procedure))
+        of_tested = replace(
+            of_tested, details=of_tested.details | pairs_in_details(prepared, of_tested, plan.procedure)
+        )
     scores[plan.tested.name] = of_tested
 
     if DEPENDENCE in scores:

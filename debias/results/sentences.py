@@ -345,20 +345,18 @@ def _work_together(audit: Audit) -> list[str]:
     if found is None:
         return []
     pairs = found["pairs"]
-    named = [named_together([*map(name_in_text, each["features"])]) + _of_pair(each) for each in pairs[:MOST_NAMED]]
+    named = [
+        named_together([*map(name_in_text, each["features"])])
+        + (f" (for {escaped(each['about'])})" if each["about"] else "")
+        for each in pairs[:MOST_NAMED]
+    ]
     more = f", and {counted(len(pairs) - MOST_NAMED, 'more pair')}" if len(pairs) > MOST_NAMED else ""
     scale = "" if found["scale"] is None else f" to the {found['scale']}"
     return [
-        f"Features that work together: {listed(named)}{more}. On {found['n_rows']:,} of these rows, drawn at random, "
-        "the response confirms what the model does with them together, beyond functions of single columns that add up"
-        f"{scale}{condition(audit, named=True)}. debias.interactions tests all pairs, on more rows."
+        f"Interactions, confirmed on {found['n_rows']:,} of these rows, drawn at random: {listed(named)}{more}. What "
+        "the model does with both features of such a pair holds beyond functions of single columns that add up"
+        f"{scale}. debias.interactions tests all pairs on more rows, and says how much they explain."
     ]
-
-
-def _of_pair(pair: Mapping[str, Any]) -> str:
-    """Return how much of the output needs both features of a pair."""
-    about = f" for {escaped(pair['about'])}" if pair["about"] else ""
-    return "" if pair["share"] is None else f" ({percent(pair['share'])} of what the model explains{about})"
 
 
 def _twins(audit: Audit) -> list[str]:

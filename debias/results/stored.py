@@ -310,7 +310,6 @@ def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
 def _pairs_that_work_together(value: Any, at: str) -> list[dict[str, Any]]:
     readers: dict[str, Reader] = {
         "features": texts,
-        "share": or_none(number),
         "p_adjusted": number,
         "about": text_of,
     }

@@ -2,7 +2,7 @@
 
 It is Tukey's (1949) one degree of freedom for non-additivity, with the direction from the model. The response and the
 part of the output that needs both features and no other are freed of additive functions of all columns and of the other
-interactions by least squares; the mean of their product is tested, one-sided, with standard errors that allow for the
+interactions by least squares; the sum of their product is tested, one-sided, with standard errors that allow for the
 many functions (HC2, MacKinnon and White 1985). For classes and counts it is a score test in an additive model with the
 logistic or the log link.
 
@@ -82,8 +82,9 @@ class InteractionTest:
     Parameters
     ----------
     score : array
-        Mean over rows of the interaction times the response, both freed of everything else. NaN if not tested. Of
-        several responses, or classes against the most frequent one: that with the smallest p-value, here and below.
+        Interaction times the response, both freed of everything else: the sum over rows, divided by how many rows the
+        functions leave (n less their number), so that its mean is that of many rows. NaN if not tested. Of several
+        responses, or classes against the most frequent one: that with the smallest p-value, here and below.
     standard_error : array
     z : array
     p_value : array
@@ -444,7 +445,11 @@ class _Fit:
         """
         from scipy.special import stdtr
 
-        total, squares, degrees = self.scores(pairs, np.empty((len(pairs), 0)) if similar is None else similar)
+        scores = self.scores(pairs, np.empty((len(pairs), 0)) if similar is None else similar)
+        total, squares, degrees, n_fitted = scores
+        # Of what is left of a product, the fitted functions took their part of the rows.
+        unbiased = len(pairs) / (len(pairs) - n_fitted)
+        total, squares = total * unbiased, squares * unbiased**2
         z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
         return np.stack([total, squares, z, stdtr(degrees, -z)])
 
@@ -455,8 +460,8 @@ class _Fit:
         similar = similar_to.products(pair, room)
         return np.nan if similar is None else float(self.test(pairs, similar)[3, place])
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
-        """Return sums over rows for pairs, their variances, and the degrees of freedom."""
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
+        """Return sums over rows for pairs, their variances, the degrees of freedom, and the number of functions."""
         raise NotImplementedError
 
     def remains(self) -> Remains:
@@ -470,7 +475,7 @@ class _LeastSquares(_Fit):
     def further(self, functions: Array) -> Array:
         return orthonormal_beside(self.functions, functions, self.sample.share)
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
         share, n_pairs = self.sample.share, pairs.shape[1]
         y = freed((self.sample.y - self.sample.offset)[:, None], self.functions, share)
         others = np.column_stack([freed(pairs, self.functions[1:], share), freed(similar, self.functions, share)])
@@ -482,8 +487,9 @@ class _LeastSquares(_Fit):
         # What is left of the response without the pair, with everything else as it is.
         left = y - others @ coefficient + direction * coefficient[:n_pairs, 0]
         of_others = others @ np.linalg.cholesky(inverse)
-        degrees = self.sample.degrees(self.n_functions + of_others.shape[1])
-        return *self.sample.sums(direction, left, share, *self.functions, of_others), degrees
+        n_fitted = self.n_functions + of_others.shape[1]
+        sums = self.sample.sums(direction, left, share, *self.functions, of_others)
+        return *sums, self.sample.degrees(n_fitted), n_fitted - 1
 
     def remains(self) -> Remains:
         root = np.sqrt(self.sample.share)
@@ -505,14 +511,15 @@ class _Ridge(_Fit):
         with_more._start = self._fitted_alone[1]
         return with_more
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
         sample = self.sample
         fitted = self._fitted(similar, self._fitted_alone[1]) if similar.shape[1] else self._fitted_alone
         functions, _, unit, y, mean, working, inverse = fitted
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
         left = (y - mean)[:, None]
         total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
-        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
+        n_fitted = float(np.einsum("ij,jk,ik,i->", functions, inverse, functions, working, optimize=True))
+        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1), n_fitted
 
     def remains(self) -> Remains:
         functions, _, _, y, mean, working, inverse = self._fitted_alone

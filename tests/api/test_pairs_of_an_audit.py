@@ -12,9 +12,10 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.api import audit as of_audits
 from debias.api import interactions_hint
+from debias.results.sentences import units_alike
 
 N_TRAIN = 1000
-HINT = "Features that work together"
+HINT = "Interactions, confirmed on"
 KEY = "pairs_that_work_together"
 
 
@@ -31,7 +32,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def rows():
-    X, y = drawn(N_TRAIN + 15_000)
+    X, y = drawn(N_TRAIN + 24_000)
     return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])
 
 
@@ -61,9 +62,10 @@ def test_a_pair_is_named_as_the_interactions_of_the_same_rows_are(booster, rows,
     assert (found["n_rows"], found["alpha"], found["scale"]) == (300, 0.05, None)
     assert (pair["features"], pair["about"]) == (["a", "b"], "")
     assert pair["p_adjusted"] == pytest.approx(alone.p_adjusted[at], rel=1e-9)
-    assert pair["share"] == pytest.approx(alone.share[at], rel=1e-9)
     (sentence,) = hints(audit)
-    assert sentence.startswith(f"{HINT}: a with b ({100 * pair['share']:.1f}% of what the model explains). On 300 of")
+    assert sentence.startswith(
+        "Interactions, confirmed on 300 of these rows, drawn at random: a with b. What the model "
+    )
     assert debias.Audit.from_json(audit.to_json()).summary() == audit.summary()
 
 
@@ -83,7 +85,7 @@ def test_one_row_less_than_enough_is_silent(booster, rows):
 
 
 def test_an_additive_truth_is_silent():
-    X, y = drawn(N_TRAIN + 15_000, product=0.0)
+    X, y = drawn(N_TRAIN + 24_000, product=0.0)
     model = small().fit(X[:N_TRAIN], y[:N_TRAIN])
     audit = debias.audit(model, X[N_TRAIN:], y[N_TRAIN:])
     assert not hints(audit)
@@ -91,13 +93,20 @@ def test_an_additive_truth_is_silent():
 
 
 def test_classes_need_more_rows_and_tell_their_scale():
-    X, y = drawn(N_TRAIN + 30_000, product=2.0)
+    X, y = drawn(N_TRAIN + 48_000, product=2.0)
     model = XGBClassifier(n_estimators=30, max_depth=3, n_jobs=1).fit(X[:N_TRAIN], y[:N_TRAIN] > 0)
     X, y = X[N_TRAIN:], y[N_TRAIN:] > 0
-    assert not hints(debias.audit(model, X[:20_000], y[:20_000]))
+    assert not hints(debias.audit(model, X[:47_000], y[:47_000]))
     (sentence,) = hints(debias.audit(model, X, y))
     assert "a with b" in sentence
     assert "functions of single columns that add up to the log odds" in sentence
+
+
+def test_large_trees_need_more_rows(rows):
+    (X, y), held_out = rows
+    for max_depth, told in ((6, True), (None, False)):
+        forest = RandomForestRegressor(10, max_depth=max_depth, random_state=0).fit(X, y)
+        assert bool(hints(debias.audit(forest, *held_out))) == told
 
 
 def test_the_error_rate_is_that_of_the_audit(booster, rows):
@@ -117,12 +126,30 @@ def test_what_was_not_tested_is_silent(booster, rows, arguments):
     assert not hints(debias.audit(booster, *rows[1], **arguments))
 
 
-def test_few_blocks_and_batches_are_silent(booster, rows):
+def test_blocks_and_batches_are_silent(booster, rows):
+    """The model may know the blocks, as of patients who have rows of both kinds; and their test takes longer."""
     X, y = rows[1]
-    for n_blocks, told in ((10, False), (100, True)):
-        blocks = np.arange(len(X)) % n_blocks
-        assert bool(hints(debias.audit(booster, debias.Dataset(X, y, blocks=blocks)))) == told
+    assert not hints(debias.audit(booster, debias.Dataset(X, y, blocks=np.arange(len(X)) % 100)))
     assert not hints(debias.audit(booster, [(X[:8000], y[:8000]), (X[8000:], y[8000:])]))
+
+
+@pytest.mark.filterwarnings("ignore:.*(training rows|may be training|weights):debias.DebiasWarning")
+def test_rows_that_may_be_training_rows_are_silent(rows):
+    X, y = rows[1]
+    model = small().fit(X, y)
+    audit = debias.audit(model, X, y, rows="held-out")
+    assert audit.tested_scores.unproven_because is not None
+    assert not hints(audit)
+
+
+@pytest.mark.filterwarnings("ignore:.* are alike:debias.DebiasWarning")
+@pytest.mark.filterwarnings("ignore:.* repeat the values:debias.DebiasWarning")
+def test_rows_that_are_alike_are_silent(booster, rows):
+    X, y = (values[:6000] for values in rows[1])
+    X, y = pd.concat([X] * 4), pd.concat([y] * 4)  # each row four times
+    audit = debias.audit(booster, X, y)
+    assert units_alike(audit.warnings) == "rows"
+    assert not hints(audit)
 
 
 def test_sums_of_models_leaf_lines_and_out_of_bag_rows_are_silent(rows):
@@ -145,7 +172,7 @@ def test_a_file_with_a_pair_that_cannot_be_is_refused(booster, rows):
         ({"pairs": [{**found["pairs"][0], "features": ["a", "z"]}]}, "pairs of features, each of them once"),
         ({"pairs": found["pairs"] * 2}, "pairs of features, each of them once"),
         ({"pairs": [{**found["pairs"][0], "p_adjusted": 0.06}]}, "not confirmed at its error rate"),
-        ({"n_rows": 15_001}, "more rows than the audit"),
+        ({"n_rows": 24_001}, "more rows than the audit"),
         ({"n_rows": "many"}, "n_rows"),
     ):
         scores = replace(audit.tested_scores, details={**audit.tested_scores.details, KEY: {**found, **wrong}})

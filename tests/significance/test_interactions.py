@@ -62,7 +62,10 @@ def size_of_parts(alone, together, sets):
 
 
 def by_least_squares(y, direction, others, block=None, fitted_too=None):
-    """Mean product, its standard error (HC2, CR2) and z of y and a direction, both freed of all other functions."""
+    """Score, standard error (HC2, CR2) and z of y and a direction, both freed of all other functions.
+
+    The score is the sum of products over the rows that the functions leave: its mean is that of many rows.
+    """
 
     def rest(values):
         return values - others @ np.linalg.lstsq(others, values, rcond=1e-9)[0]
@@ -77,7 +80,8 @@ def by_least_squares(y, direction, others, block=None, fitted_too=None):
         root = axes @ np.diag(1 / np.sqrt(1 - np.clip(size, 0, 0.98))) @ axes.T
         variance += (freed[at] @ root @ left[at]) ** 2
     total = freed @ left
-    return total / len(y), np.sqrt(variance) / len(y), total / np.sqrt(variance)
+    n_left = len(y) - np.linalg.matrix_rank(others, rtol=1e-9)
+    return total / n_left, np.sqrt(variance) / n_left, total / np.sqrt(variance)
 
 
 @pytest.mark.parametrize("blocks", [None, 25])
@@ -119,6 +123,22 @@ def test_scores_and_errors_are_those_of_least_squares(monkeypatch, blocks):
     covariance = np.cov(y, model.predict(X))[0, 1] * (n - 1) / n
     np.testing.assert_allclose(found.total, covariance, rtol=1e-5)
     np.testing.assert_allclose(found.share, found.score / covariance, rtol=1e-5)
+
+
+@pytest.mark.thorough
+def test_shares_of_few_rows_are_those_of_many():
+    """More than a quarter of 500 rows is taken by functions, so that the mean product is smaller by as much."""
+    X, y = drawn(16_000)
+    model, X, y = fitted(X, y, 1000)
+    many = debias.interactions(model, X[:12_000], y[:12_000], rows="held-out")
+    at = many.sets.index(("a", "b"))
+    few = [
+        debias.interactions(model, X[begin : begin + 500], y[begin : begin + 500], rows="held-out").share[at]
+        for begin in range(0, 15_000, 500)
+    ]
+    error = np.std(few, ddof=1) / np.sqrt(len(few))
+    assert abs(np.mean(few) - many.share[at]) < 3 * np.hypot(error, many.share_error[at])
+    assert np.hypot(error, many.share_error[at]) < 0.05 * many.share[at]
 
 
 def three_together(n=1600, seed=0, triple=2.0):

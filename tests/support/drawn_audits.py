@@ -80,12 +80,10 @@ def _pairs(rng, scores):
         return {}
     classes, names = rng.random() < 0.3, rng.permutation(scores.feature_names).tolist()
     for one, other in zip(names[: 2 * int(rng.choice([1, 2, 3, 4, 6])) : 2], names[1::2], strict=False):
-        share, p_adjusted = rng.choice([0.0003, 0.04, 0.215]), float(rng.choice([1e-300, 0.003, 0.05]))
         pairs.append(
             {
                 "features": [one, other],
-                "share": None if rng.random() < 0.1 else float(share),
-                "p_adjusted": p_adjusted,
+                "p_adjusted": float(rng.choice([1e-300, 0.003, 0.05])),
                 "about": str(rng.choice(["b against a", "c against a"])) if classes else "",
             }
         )
