@@ -27,6 +27,7 @@ from debias.significance.interactions import refuse_responses_without_mean, test
 from debias.significance.procedure import Procedure
 from debias.significance.tested_rows import MOST_IN_TRIPLES, ROWS_PER_TRIPLE, rows_to_test
 from debias.text import counted, listed
+from debias.warning_log import WarningLog
 from debias.wrong_arguments import explains_wrong_arguments
 
 if TYPE_CHECKING:
@@ -42,11 +43,12 @@ if TYPE_CHECKING:
     from debias.rows.request import Level
     from debias.rows.rows import Rows
     from debias.significance.procedure import ErrorRate
-    from debias.warning_log import WarningLog
 
 MOST_VALUES = 2**25
 """Rows times interactions times outputs that are held in memory: 256 MB, a few times. If the model uses more pairs,
 those that vary most are held, and the others are one part of the output."""
+MOST_SAMPLED = 100_000
+"""Of rows that are not in memory so many are drawn at random."""
 ROWS_OF_TRIPLES = 1000
 """How much triples vary, which chooses among them, is found on so many rows: there may be 4,060 of them."""
 FEW_OF_CLASS = 10
@@ -79,8 +81,10 @@ def interactions(
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, groups, level, random_state, n_jobs
-        As for :func:`score`. The rows must be held-out rows in memory; of very many, some are drawn at random, and the
-        summary says so. Rows of a block depend on one another; 20 blocks or more are needed. A group is one feature.
+        As for :func:`score`. The rows must be held-out rows. Of very many, some are drawn at random, and the summary
+        says so; of rows in files and batches 100,000 at first, to have them in memory. Frames of Dask and Spark, and
+        sums of rows, are refused. Rows of a block depend on one another; 20 blocks or more are needed. A group is one
+        feature.
     features : iterable of str or of tuples of str, optional
         Test the pairs of these features; of all features by default. Tuples name what is tested: ``("a", "b")`` is this
         pair, and ``("a", "b", "c")`` what the three features do together and no two of them.
@@ -100,7 +104,7 @@ def interactions(
         The model holds several models of trees, or its response has no mean of its own on each row (survival times,
         ranks, custom objectives).
     RowsError
-        The rows are not held-out rows, come in batches or in fewer than 20 blocks; they are too few for additive
+        The rows are not held-out rows, or in fewer than 20 blocks; they are too few for additive
         functions of all columns; or a feature is not a column.
     DebiasError
         As for :func:`score`.
@@ -127,19 +131,15 @@ def interactions(
     >>> found.confirmed
     [('b', 'c')]
     """
-    request = Request.of(
-        model,
-        X,
-        y,
-        rows=rows,
-        train=train,
-        sample_weight=sample_weight,
-        groups=groups,
-        level=level,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    )
-    return interactions_of(request, features, with_, error_rate)
+    asked: dict[str, Any] = {"rows": rows, "train": train, "groups": groups, "level": level}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs}
+    request, log = Request.of(model, X, y, sample_weight=sample_weight, **asked), WarningLog()
+    sampled = request.passed.sampled(request, "debias.interactions", MOST_SAMPLED, log)
+    if sampled is None:
+        return interactions_of(request, features, with_, error_rate)
+    request = Request.of(model, sampled.X, sampled.y, sample_weight=sampled.weight, **asked)
+    found = interactions_of(request, features, with_, error_rate)
+    return replace(found, n_passed=sampled.n_passed, warnings=(*log.texts, *found.warnings))
 
 
 def interactions_of(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from debias.data.batches import Source
+from debias.data.sampled_rows import sampled
 from debias.data.sources import in_memory, is_source
 from debias.data.table import names_of_columns
 from debias.early_stopping import NOTES_OF_STOPPING
@@ -26,6 +28,7 @@ from debias.warning_log import WarningLog, WarningLogOnce
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from debias.data.sampled_rows import SampledRows
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.rows.request import Request
@@ -83,6 +86,26 @@ class PassedRows:
 
     def refuse_batches(self, what: str) -> None:
         """Raise a CompositionError if the rows are not in memory; `what` needs all of them at once."""
+
+    def sampled(self, request: Request, what: str, most: int, log: WarningLog) -> SampledRows | None:
+        """Return at most so many rows, drawn at random, if they are not in memory; None if they are.
+
+        Parameters
+        ----------
+        request : Request
+            The request with these rows.
+        what : str
+            What needs the rows in memory.
+        most : int
+        log : WarningLog
+            Gets a warning about columns that are left out.
+
+        Raises
+        ------
+        CompositionError
+            There are sums of rows only, or workers have the rows.
+        """
+        return None
 
     def as_wrappers_take_them(self) -> tuple[Any, Any]:
         """Return X and y for a wrapper that transforms them for its members; Nones if it gets them batch by batch."""
@@ -145,6 +168,11 @@ class _AddedUp(PassedRows, ABC):
         """Raise a CompositionError."""
         raise CompositionError(f"{what} needs all rows at once: {in_memory(self.X)}, not as a source of rows")
 
+    def sampled(self, request: Request, what: str, most: int, log: WarningLog) -> SampledRows | None:
+        """See :class:`PassedRows`."""
+        self.refuse_batches(what)
+        return None
+
     def as_wrappers_take_them(self) -> tuple[Any, Any]:
         """Return Nones: each batch is transformed by itself."""
         return None, None
@@ -184,6 +212,14 @@ class _AddedUp(PassedRows, ABC):
 
 class PassedBatches(_AddedUp):
     """Rows of a file, a dataset, a frame of Dask or Spark, or an iterable of batches."""
+
+    def sampled(self, request: Request, what: str, most: int, log: WarningLog) -> SampledRows | None:
+        """See :class:`PassedRows`."""
+        source = stream_of_source(request, request.members[0], 0, log).source
+        if not isinstance(source, Source):
+            self.refuse_batches(what)
+            return None
+        return sampled(source, most, request.seed)
 
     def add_to(self, sums: NodeSums, request: Request, member: Member, log: WarningLog) -> None:
         """See :class:`PassedRows`."""

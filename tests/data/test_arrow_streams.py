@@ -82,6 +82,16 @@ def test_scores_are_those_of_rows_in_memory(stream, table, model):
     assert scores.feature_names == expected.feature_names
 
 
+@NEEDS_LABELS
+@UNKNOWN_LEFT_OUT
+def test_interactions_are_those_of_rows_in_memory(stream, table, model):
+    rows = table[300:]
+    found = debias.interactions(model, stream(), "target")
+    expected = debias.interactions(model, rows[["age", "paid in", "kind"]], rows["target"])
+    np.testing.assert_allclose(found.z, expected.z, rtol=1e-9)
+    assert (found.n_rows, found.n_passed) == (300, 300)
+
+
 @pytest.mark.thorough
 @NEEDS_LABELS
 @UNKNOWN_LEFT_OUT
@@ -111,9 +121,9 @@ def test_what_needs_all_rows_at_once_says_how_to_pass_them(stream, model):
     made = stream()
     how = r" \(X\.collect\(\) has them\)" if isinstance(made, pl.LazyFrame) else ""
     with pytest.raises(
-        debias.errors.CompositionError, match=f"debias.interactions needs all rows at once: pass .* memory{how}"
+        debias.errors.CompositionError, match=f"debias.contributions needs all rows at once: pass .* memory{how}"
     ):
-        debias.interactions(model, made, "target")
+        debias.contributions(model, made, "target")
 
 
 def test_missing_truth_values_and_decimals_become_numbers():

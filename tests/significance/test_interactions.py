@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
 import debias
+from debias.api import interactions as of_api
 from debias.errors import CompositionError, RowsError
 from debias.results.interactions import Interactions
 from debias.results.vocabulary import Confirmation
@@ -139,6 +140,46 @@ def test_shares_of_few_rows_are_those_of_many():
     error = np.std(few, ddof=1) / np.sqrt(len(few))
     assert abs(np.mean(few) - many.share[at]) < 3 * np.hypot(error, many.share_error[at])
     assert np.hypot(error, many.share_error[at]) < 0.05 * many.share[at]
+
+
+@pytest.mark.parametrize("form", ["file", "batches", "batches of arrays", "iterator"])
+def test_rows_of_files_and_batches_are_tested_as_in_memory(form, tmp_path, monkeypatch):
+    model, X, y = fitted(*drawn(1000))
+    weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
+    expected = debias.interactions(model, X, y, sample_weight=weight, random_state=4)
+    batches = [(X[at], y[at], weight[at]) for at in (slice(0, 300), slice(300, 310), slice(310, None))]
+    if form == "file":
+        X.assign(target=y, w=weight).to_parquet(tmp_path / "rows.parquet")
+        given = {"X": tmp_path / "rows.parquet", "y": "target", "sample_weight": "w"}
+    elif form == "batches of arrays":
+        given = {"X": [(x.to_numpy(), *of_rows) for x, *of_rows in batches]}
+    else:
+        given = {"X": iter(batches) if form == "iterator" else batches}
+    found = debias.interactions(model, **given, random_state=4)
+    assert found.to_dict() == expected.to_dict()
+    if form == "iterator":
+        return
+    monkeypatch.setattr(of_api, "MOST_SAMPLED", 500)
+    some = debias.interactions(model, **given, random_state=4)
+    assert (some.n_rows, some.n_passed) == (500, 800)
+    assert some.of_drawn_rows == [
+        "The test used 500 of 800 rows, drawn at random: with more rows it would take too much memory and time. Shares "
+        "are those of the drawn rows, and random_state chooses them."
+    ]
+    assert debias.interactions(model, **given, random_state=4).to_dict() == some.to_dict()
+    assert debias.interactions(model, **given, random_state=5).score.tolist() != some.score.tolist()
+
+
+def test_columns_of_a_file_that_the_model_does_not_know_are_told_and_sums_are_refused(tmp_path):
+    model, X, y = fitted(*drawn())
+    X.assign(target=y, note=y).to_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(debias.DebiasWarning, match="columns of .* that the model does not know are left out: note"):
+        found = debias.interactions(model, tmp_path / "rows.parquet", "target")
+    assert any("left out: note" in text for text in found.warnings)
+    sums = debias.NodeSums(model)
+    sums.update(X, y)
+    with pytest.raises(CompositionError, match=r"debias\.interactions needs all rows at once"):
+        debias.interactions(model, sums)
 
 
 def three_together(n=1600, seed=0, triple=2.0):
