@@ -327,7 +327,10 @@ class Steps:
         """
         y, offset, unit, link = self._responses[output]
         design = np.hstack([own, others])
-        ridge = RIDGE * design.var(axis=0)
+        spread = design.std(axis=0)
+        varies = spread > 0
+        design /= np.where(varies, spread, 1.0)  # so that the result is the same in every unit
+        ridge = RIDGE * varies
         slopes = []
         for number in range(2):
             share = np.concatenate([w.weight / w.weight.mean() * (k == number) for k, w in enumerate(self._windows)])
@@ -335,7 +338,7 @@ class Steps:
         window, n_own = self._windows[1], own.shape[1]
         at = slice(-window.weight.size, None)
         now = offset[at] + design[at] @ slopes[1]
-        as_before = now - own[at] @ (slopes[1] - slopes[0])[:n_own]
+        as_before = now - design[at, :n_own] @ (slopes[1] - slopes[0])[:n_own]
         return np.asarray(unit[at] * (link.mean(now) - link.mean(as_before)), dtype=np.float64)
 
     @cached_property

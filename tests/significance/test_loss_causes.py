@@ -436,6 +436,29 @@ def test_large_windows_use_rows_of_all_parts_of_each_period(monkeypatch):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("fault", ["sign", "both"])
+def test_causes_are_the_same_in_every_unit_of_the_response(fault):
+    """With a power of 2 as the unit, trees and rows are the same to the last bit."""
+    of_units = []
+    for unit in (1.0, 2.0**20):
+        X, y = drawn(np.random.default_rng(0), 1500)
+        model = GradientBoostingRegressor(n_estimators=60, random_state=0).fit(X, unit * y)
+        found = [PeriodSums(model, kept_rows=N_ROWS) for _ in range(N_BEFORE + N_AFTER)]
+        for number, sums in enumerate(found):
+            recent = number >= N_BEFORE
+            X, y = drawn(np.random.default_rng([1, number]), N_ROWS, -1.0 if recent and fault == "sign" else 1.0)
+            if recent and fault == "both":
+                X[:, [0, 2]] = np.random.default_rng(number).permuted(X[:, [0, 2]], axis=0)
+            sums.update(X, unit * y)
+        of_units.append(with_causes(change(found), found[0].ensemble, GROUPING, *windows(found)).causes)
+    one, other = of_units
+    assert len(one) == (1 if fault == "sign" else 2)
+    assert [(cause.feature, cause.kind) for cause in one] == [(cause.feature, cause.kind) for cause in other]
+    p_values = [[(cause.p_values, cause.p_effect) for cause in causes] for causes in of_units]
+    np.testing.assert_allclose(*p_values, rtol=1e-6)
+
+
+@pytest.mark.thorough
 def test_the_same_rows_give_the_same_causes():
     found = periods("classes", "effect")
     ensemble, both = found[0].ensemble, windows(found)
