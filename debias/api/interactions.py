@@ -139,7 +139,8 @@ def interactions(
         return interactions_of(request, features, with_, error_rate)
     request = Request.of(model, sampled.X, sampled.y, sample_weight=sampled.weight, **asked)
     found = interactions_of(request, features, with_, error_rate)
-    return replace(found, n_passed=sampled.n_passed, warnings=(*log.texts, *found.warnings))
+    n_passed = sampled.n_passed if len(sampled.y) < sampled.n_passed else found.n_passed
+    return replace(found, n_passed=n_passed, warnings=(*log.texts, *found.warnings))
 
 
 def interactions_of(
