@@ -164,8 +164,8 @@ def test_rows_of_files_and_batches_are_tested_as_in_memory(form, tmp_path, monke
     some = debias.interactions(model, **given, random_state=4)
     assert some.n_passed == 800
     assert some.of_drawn_rows == [
-        f"The test used {some.n_rows} of 800 rows, drawn at random: with more rows it would take too much memory and time. Shares "
-        "are those of the drawn rows, and random_state chooses them."
+        f"The test used {some.n_rows} of 800 rows, drawn at random: with more rows it would take too much memory and "
+        "time. Shares are those of the drawn rows, and random_state chooses them."
     ]
     assert debias.interactions(model, **given, random_state=4).to_dict() == some.to_dict()
     assert debias.interactions(model, **given, random_state=5).score.tolist() != some.score.tolist()
