@@ -95,8 +95,8 @@ class Interactions(ReportedResult):
         The same of three features that were named. The arrays below have the pairs first, and then the triples: their
         shape is (n_pairs + n_triples,).
     score : array
-        Sum over rows of the response times the interaction, both freed of additive functions of all columns and of the
-        other interactions, divided by the number of rows less that of functions. 0 on average if there is no such
+        Mean over rows of the response times the interaction, both freed of additive functions of all columns and of the
+        other interactions, with an allowance for what these take of few rows. 0 on average if there is no such
         interaction. NaN if it was not tested.
     standard_error, z, p_value : array
         Of the score; NaN if it was not tested. The p-value is one-sided.

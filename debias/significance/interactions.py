@@ -82,9 +82,9 @@ class InteractionTest:
     Parameters
     ----------
     score : array
-        Interaction times the response, both freed of everything else: the sum over rows, divided by how many rows the
-        functions leave (n less their number), so that its mean is that of many rows. NaN if not tested. Of several
-        responses, or classes against the most frequent one: that with the smallest p-value, here and below.
+        Mean over rows of the interaction times the response, both freed of everything else, with an allowance for what
+        the functions take of few rows. NaN if not tested. Of several responses, or classes against the most frequent
+        one: that with the smallest p-value, here and below.
     standard_error : array
     z : array
     p_value : array
@@ -351,7 +351,9 @@ class _Sample:
         """Return sums over rows of products, and their variances, which allow for the fitted functions.
 
         What is left on a row, or block, is divided by the square root of one less its leverage: HC2 of MacKinnon and
-        White (1985), CR2 of Bell and McCaffrey (2002) with blocks.
+        White (1985), CR2 of Bell and McCaffrey (2002) with blocks. The functions leave less of the square of a
+        direction than there is, on each row one less its leverage of it. So the sums are larger by as much, and their
+        means are those of many rows.
 
         Parameters
         ----------
@@ -365,10 +367,13 @@ class _Sample:
             fitted.
         """
         products = self.share[:, None] * direction * left
+        squares = np.sum([np.einsum("ij,ij->i", part, part) for part in fitted], axis=0)
+        kept = 1 - np.minimum(working * squares, MOST_LEVERAGE)
+        of_rows = working[:, None] * direction**2
+        size = of_rows.sum(axis=0)
+        larger = np.divide((of_rows / kept[:, None]).sum(axis=0), size, out=np.ones_like(size), where=size > 0)
         if self.block is None:
-            squares = np.sum([np.einsum("ij,ij->i", part, part) for part in fitted], axis=0)
-            leverage = np.minimum(working * squares, MOST_LEVERAGE)
-            return products.sum(axis=0), (products**2 / (1 - leverage)[:, None]).sum(axis=0)
+            return larger * products.sum(axis=0), larger**2 * (products**2 / kept[:, None]).sum(axis=0)
         root = np.sqrt(working)[:, None]
         scaled, rest = root * direction, self.share[:, None] * left / root
         variance = np.zeros(direction.shape[1])
@@ -379,7 +384,7 @@ class _Sample:
             more = 1 / np.sqrt(1 - np.minimum(size**2, MOST_LEVERAGE)) - 1
             adjusted = rest[at] + axes @ (more[:, None] * (axes.T @ rest[at]))
             variance += (scaled[at] * adjusted).sum(axis=0) ** 2
-        return products.sum(axis=0), variance
+        return larger * products.sum(axis=0), larger**2 * variance
 
     def unit_and_dispersion(self) -> tuple[float, float]:
         """Return the unit in which the response is fitted, and its variance over its mean in that unit.
@@ -445,11 +450,7 @@ class _Fit:
         """
         from scipy.special import stdtr
 
-        scores = self.scores(pairs, np.empty((len(pairs), 0)) if similar is None else similar)
-        total, squares, degrees, n_fitted = scores
-        # Of what is left of a product, the fitted functions took their part of the rows.
-        unbiased = len(pairs) / (len(pairs) - n_fitted)
-        total, squares = total * unbiased, squares * unbiased**2
+        total, squares, degrees = self.scores(pairs, np.empty((len(pairs), 0)) if similar is None else similar)
         z = np.divide(total, np.sqrt(squares), out=np.zeros_like(total), where=squares > 0)
         return np.stack([total, squares, z, stdtr(degrees, -z)])
 
@@ -460,8 +461,8 @@ class _Fit:
         similar = similar_to.products(pair, room)
         return np.nan if similar is None else float(self.test(pairs, similar)[3, place])
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
-        """Return sums over rows for pairs, their variances, the degrees of freedom, and the number of functions."""
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
+        """Return sums over rows for pairs, their variances, and the degrees of freedom."""
         raise NotImplementedError
 
     def remains(self) -> Remains:
@@ -475,7 +476,7 @@ class _LeastSquares(_Fit):
     def further(self, functions: Array) -> Array:
         return orthonormal_beside(self.functions, functions, self.sample.share)
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
         share, n_pairs = self.sample.share, pairs.shape[1]
         y = freed((self.sample.y - self.sample.offset)[:, None], self.functions, share)
         others = np.column_stack([freed(pairs, self.functions[1:], share), freed(similar, self.functions, share)])
@@ -487,9 +488,8 @@ class _LeastSquares(_Fit):
         # What is left of the response without the pair, with everything else as it is.
         left = y - others @ coefficient + direction * coefficient[:n_pairs, 0]
         of_others = others @ np.linalg.cholesky(inverse)
-        n_fitted = self.n_functions + of_others.shape[1]
-        sums = self.sample.sums(direction, left, share, *self.functions, of_others)
-        return *sums, self.sample.degrees(n_fitted), n_fitted - 1
+        degrees = self.sample.degrees(self.n_functions + of_others.shape[1])
+        return *self.sample.sums(direction, left, share, *self.functions, of_others), degrees
 
     def remains(self) -> Remains:
         root = np.sqrt(self.sample.share)
@@ -511,15 +511,14 @@ class _Ridge(_Fit):
         with_more._start = self._fitted_alone[1]
         return with_more
 
-    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int, float]:
+    def scores(self, pairs: Array, similar: Array) -> tuple[Array, Array, int]:
         sample = self.sample
         fitted = self._fitted(similar, self._fitted_alone[1]) if similar.shape[1] else self._fitted_alone
         functions, _, unit, y, mean, working, inverse = fitted
         direction = pairs - functions @ (inverse @ (functions.T @ (working[:, None] * pairs)))
         left = (y - mean)[:, None]
         total, squares = sample.sums(direction, left, working, functions @ np.linalg.cholesky(inverse))
-        n_fitted = float(np.einsum("ij,jk,ik,i->", functions, inverse, functions, working, optimize=True))
-        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1), n_fitted
+        return unit * total, unit**2 * squares, sample.degrees(functions.shape[1] - 1)
 
     def remains(self) -> Remains:
         functions, _, _, y, mean, working, inverse = self._fitted_alone

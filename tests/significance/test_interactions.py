@@ -65,7 +65,7 @@ def size_of_parts(alone, together, sets):
 def by_least_squares(y, direction, others, block=None, fitted_too=None):
     """Score, standard error (HC2, CR2) and z of y and a direction, both freed of all other functions.
 
-    The score is the sum of products over the rows that the functions leave: its mean is that of many rows.
+    The mean product is divided by the part of the squared direction that the functions leave on average.
     """
 
     def rest(values):
@@ -81,8 +81,8 @@ def by_least_squares(y, direction, others, block=None, fitted_too=None):
         root = axes @ np.diag(1 / np.sqrt(1 - np.clip(size, 0, 0.98))) @ axes.T
         variance += (freed[at] @ root @ left[at]) ** 2
     total = freed @ left
-    n_left = len(y) - np.linalg.matrix_rank(others, rtol=1e-9)
-    return total / n_left, np.sqrt(variance) / n_left, total / np.sqrt(variance)
+    larger = (freed**2 / (1 - np.clip(np.diag(hat), 0, 0.98))).sum() / (freed**2).sum() / len(y)
+    return larger * total, larger * np.sqrt(variance), total / np.sqrt(variance)
 
 
 @pytest.mark.parametrize("blocks", [None, 25])
