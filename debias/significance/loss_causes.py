@@ -21,7 +21,7 @@ from debias.results.vocabulary import LossKind
 from debias.rows.dependent_columns import categorical_columns
 from debias.rows.loss_parts import KeptRows, Line
 from debias.rows.period_sums import BEFORE_PARTS
-from debias.significance.additive_functions import functions_of
+from debias.significance.additive_functions import functions_of, standardised
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
 from debias.significance.loss_change import PeriodLosses, estimates
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
@@ -303,7 +303,7 @@ class Steps:
         excess = np.empty_like(recent.slope)
         for output in range(excess.shape[1]):
             phi = np.vstack([self._grouping.sum_columns(line.phi[:, :, output]) for line in self._lines])
-            own = np.column_stack([np.ones(len(phi)), phi[:, features], functions])
+            own = np.column_stack([phi[:, features], functions])
             excess[:, output] = self._excess(own, phi[:, beside], output)
         if self._ensemble.objective.name in WITH_SHIFT:
             ends, measure = recent.ends, recent.ends.measure
@@ -320,22 +320,21 @@ class Steps:
         Parameters
         ----------
         own : array of shape (n_rows, n_functions)
-            Functions of the features, and 1, of the rows of both windows.
+            Functions of the features, of the rows of both windows, beside which there is 1. Their units do not matter.
         others : array of shape (n_rows, n_others)
-            Functions of others, whose change stays.
+            Functions of others, whose change stays, but for that of their mean.
         output : int
         """
         y, offset, unit, link = self._responses[output]
-        design = np.hstack([own, others])
-        spread = design.std(axis=0)
-        varies = spread > 0
-        design /= np.where(varies, spread, 1.0)  # so that the result is the same in every unit
-        ridge = RIDGE * varies
+        alike = np.ones(len(own))
+        own, others = (standardised(functions, alike) for functions in (own, others))
+        design = np.column_stack([alike, own, others])
+        ridge = np.repeat([0.0, RIDGE], [1, design.shape[1] - 1])
         slopes = []
         for number in range(2):
             share = np.concatenate([w.weight / w.weight.mean() * (k == number) for k, w in enumerate(self._windows)])
             slopes.append(fitted_coefficients(design, y, share, offset, ridge, link)[0])
-        window, n_own = self._windows[1], own.shape[1]
+        window, n_own = self._windows[1], 1 + own.shape[1]
         at = slice(-window.weight.size, None)
         now = offset[at] + design[at] @ slopes[1]
         as_before = now - design[at, :n_own] @ (slopes[1] - slopes[0])[:n_own]
