@@ -53,6 +53,9 @@ WITH_SHIFT = ("absolute_error", "quantile", "expectile", "huber", "pseudo_huber"
 MAY_HAVE_MOVED = 0.25
 """A feature must cost more than the level explains, unless the p-value of a move of the level is larger than this: few
 rows of a rare class show little of it."""
+LEAST_SPREAD, FAR = 1e-9, 3.0
+"""A function varies if its standard deviation is above this part of its largest value; it is far from 0 if its mean is
+more than so many standard deviations."""
 LEAST_SHARE = 0.001
 """A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
@@ -322,12 +325,12 @@ class Steps:
         own : array of shape (n_rows, n_functions)
             Functions of the features, of the rows of both windows, beside which there is 1. Their units do not matter.
         others : array of shape (n_rows, n_others)
-            Functions of others, whose change stays, but for that of their mean.
+            Functions of others, whose change stays.
         output : int
         """
         y, offset, unit, link = self._responses[output]
         alike = np.ones(len(own))
-        own, others = (standardised(functions, alike) for functions in (own, others))
+        own, others = standardised(own, alike), _in_standard_units(others)
         design = np.column_stack([alike, own, others])
         ridge = np.repeat([0.0, RIDGE], [1, design.shape[1] - 1])
         slopes = []
@@ -445,6 +448,19 @@ class Steps:
             t = (means[1] - means[0]) / np.sqrt(variance)
         more, differ = stdtr(freedom, -t), 2 * stdtr(freedom, -np.abs(t))
         return more[2 : 2 + n], differ[2 + n :][np.tile(used, 2)], differ[2:]
+
+
+def _in_standard_units(functions: Array) -> Array:
+    """Return the functions that vary, divided by their standard deviations.
+
+    They keep their mean: if the response to a function with another mean than 0 changed, the level moved for this
+    reason. If it is far from 0 beside how much the function varies, it is left out: it is hardly told from a level.
+    """
+    mean, spread = functions.mean(axis=0), functions.std(axis=0)
+    varies = spread > LEAST_SPREAD * np.abs(functions).max(axis=0, initial=0.0)
+    far = np.abs(mean) > FAR * spread
+    found: Array = (functions - np.where(far, mean, 0.0))[:, varies] / spread[varies]
+    return found
 
 
 def _losses_of(window: KeptWindow, line: Line, costs: Array | float = 0.0) -> PeriodLosses:

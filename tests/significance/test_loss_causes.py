@@ -323,7 +323,6 @@ def known_of(steps, feature, beside):
     X = [window.rows.X[:, feature] for window in steps._windows]
     both = np.clip(np.concatenate(X), max(x.min() for x in X), min(x.max() for x in X))
     phi = np.vstack([line.phi[:, :, 0] for line in steps._lines])
-    phi[:, beside] -= phi[:, beside].mean(axis=0)  # a change of their mean is one of the level
     functions = functions_of(both, False, MOST_FUNCTIONS)
     assert functions.shape[1] == MOST_FUNCTIONS
     return np.column_stack([phi[:, feature], functions, phi[:, beside]]), 1 + MOST_FUNCTIONS
