@@ -24,7 +24,7 @@ from debias.rows.loss_parts import Line, loss_parts
 from debias.rows.period_sums import PeriodSums
 from debias.significance.additive_functions import functions_of
 from debias.significance.change import compare_windows, groups_of
-from debias.significance.loss_causes import MOST_FUNCTIONS, KeptWindow, Steps, with_causes
+from debias.significance.loss_causes import MOST_FUNCTIONS, KeptWindow, Steps, _in_standard_units, with_causes
 
 NAMES = ("a", "twin", "b", "noise")
 GROUPING = Grouping.of(None, NAMES)
@@ -450,6 +450,16 @@ def test_a_column_that_is_stuck_in_both_windows_is_no_cause_of_a_level_that_move
             sums.update(X, y)
         blamed += bool(with_causes(change(found), found[0].ensemble, GROUPING, *windows(found)).causes)
     assert blamed <= 2  # each with a probability of at most .05: .002
+
+
+def test_parts_of_neighbours_keep_their_mean_unless_they_hardly_vary():
+    """Else the level would take the change of the response to a column whose mean had moved before."""
+    z = np.random.default_rng(0).normal(size=500)
+    z = (z - z.mean()) / z.std()
+    functions = np.column_stack([z, 1 + z, -2 + z / 2, 1e6 * (1 + z), 10 + z, np.full(500, 0.7), 0.7 + 1e-12 * z])
+    found = _in_standard_units(functions)
+    np.testing.assert_allclose(found.std(axis=0), 1)
+    np.testing.assert_allclose(found, np.column_stack([z, 1 + z, z, 1 + z, z]), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.thorough
