@@ -18,7 +18,7 @@ from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import in_threads
 from debias.positions import evenly_spaced
 from debias.progress import with_progress
-from debias.results.interactions import Interactions
+from debias.results.interactions import DRAWN_BY_CLASS, Interactions
 from debias.results.vocabulary import RowsKind
 from debias.rows.interactions import pairs_on_paths, parts, spreads
 from debias.rows.request import Request
@@ -104,8 +104,8 @@ def interactions(
         The model holds several models of trees, or its response has no mean of its own on each row (survival times,
         ranks, custom objectives).
     RowsError
-        The rows are not held-out rows, or in fewer than 20 blocks; they are too few for additive
-        functions of all columns; or a feature is not a column.
+        The rows are not held-out rows, or are in fewer than 20 blocks; they are too few for additive functions of all
+        columns; or a feature is not a column.
     DebiasError
         As for :func:`score`.
 
@@ -131,13 +131,13 @@ def interactions(
     >>> found.confirmed
     [('b', 'c')]
     """
-    asked: dict[str, Any] = {"rows": rows, "train": train, "groups": groups, "level": level}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs}
-    request, log = Request.of(model, X, y, sample_weight=sample_weight, **asked), WarningLog()
+    given: dict[str, Any] = {"rows": rows, "train": train, "groups": groups, "level": level}
+    given |= {"random_state": random_state, "n_jobs": n_jobs}
+    request, log = Request.of(model, X, y, sample_weight=sample_weight, **given), WarningLog()
     sampled = request.passed.sampled(request, "debias.interactions", MOST_SAMPLED, log)
     if sampled is None:
         return interactions_of(request, features, with_, error_rate)
-    request = Request.of(model, sampled.X, sampled.y, sample_weight=sampled.weight, **asked)
+    request = Request.of(model, sampled.X, sampled.y, sample_weight=sampled.weight, **given)
     found = interactions_of(request, features, with_, error_rate)
     n_passed = sampled.n_passed if len(sampled.y) < sampled.n_passed else found.n_passed
     return replace(found, n_passed=n_passed, warnings=(*log.texts, *found.warnings))
@@ -248,8 +248,10 @@ def _of_prepared(prepared: Any, passed: Rows, asked: Asked, procedure: Procedure
         rows = passed.part(drawn)
     found = tested_on(rows, grouping, meets, asked, procedure, told_apart, prepared.request.seed)
     _warn_of_few(rows, log)
+    by_class = {DRAWN_BY_CLASS: True} if drawn is not None and rows.response.codes is not None else {}
     return replace(
         found,
+        settings=found.settings | by_class,
         n_passed=int((passed.weight > 0).sum()),
         warnings=tuple(log.texts),
         joint=_drawn(prepared.request.X, rows, grouping.names, grouping.index, found.pairs),

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 KIND = "interactions"
 ARRAYS = ("score", "standard_error", "z", "p_value", "p_apart", "total", "spread")
+DRAWN_BY_CLASS = "drawn_by_class"
+"""In the settings: whether rows were drawn so that more of rare classes are among them."""
 MOST_NAMED = 5
 """Sentences name at most this many pairs that may stand in for others."""
 RATES = {"fwer": "family-wise error rate", "fdr": "false discovery rate", "fdr_by": "false discovery rate"}
@@ -405,7 +407,7 @@ class Interactions(ReportedResult):
         """A sentence if only some of the rows that were passed were tested; otherwise empty."""
         if self.n_passed is None or self.n_passed == self.n_rows:
             return []
-        kept = ", more of rare classes" if self.settings.get("scale") == "log odds" else ""
+        kept = ", more of rare classes" if self.settings.get(DRAWN_BY_CLASS) else ""
         return [
             f"The test used {self.n_rows:,} of {self.n_passed:,} rows, drawn at random{kept}: with more rows it would "
             "take too much memory and time. Shares are those of the drawn rows, and random_state chooses them."

@@ -329,9 +329,9 @@ class Steps:
         output : int
         """
         y, offset, unit, link = self._responses[output]
-        alike = np.ones(len(own))
-        own, others = standardised(own, alike), _in_standard_units(others)
-        design = np.column_stack([alike, own, others])
+        ones = np.ones(len(own))
+        own, others = standardised(own, ones), _in_standard_units(others)
+        design = np.column_stack([ones, own, others])
         ridge = np.repeat([0.0, RIDGE], [1, design.shape[1] - 1])
         slopes = []
         for number in range(2):

@@ -1,4 +1,7 @@
-"""The test of interactions against least squares by hand, scikit-learn's logistic regression, and its level."""
+"""The test of interactions against least squares by hand, scikit-learn's logistic regression, and its level.
+
+Over 500 lines: the test, the choice of its rows and what the result says of both share their models and oracles.
+"""
 
 import json
 from dataclasses import replace
@@ -169,6 +172,21 @@ def test_rows_of_files_and_batches_are_tested_as_in_memory(form, tmp_path, monke
     ]
     assert debias.interactions(model, **given, random_state=4).to_dict() == some.to_dict()
     assert debias.interactions(model, **given, random_state=5).score.tolist() != some.score.tolist()
+
+
+def test_rows_of_classes_in_batches_are_drawn_whatever_their_class(monkeypatch):
+    """Only a choice among rows in memory takes more of rare classes, and only then the sentence says so."""
+    X, y = drawn(1200)
+    model, X, y = fitted(X, (y > 2).astype(int), kind=XGBClassifier)
+    monkeypatch.setattr(of_api, "MOST_SAMPLED", 500)
+    found = debias.interactions(model, [(X[:600], y[:600]), (X[600:], y[600:])])
+    assert (found.n_rows, found.n_passed) == (500, 1000)
+    assert "500 of 1,000 rows, drawn at random: " in found.of_drawn_rows[0]
+    monkeypatch.setattr(tested_rows, "MOST_VALUES", 2**15)
+    found = debias.interactions(model, X, y)
+    assert found.n_rows < 1000
+    assert "of 1,000 rows, drawn at random, more of rare classes: " in found.of_drawn_rows[0]
+    assert Interactions.from_json(found.to_json()).of_drawn_rows == found.of_drawn_rows
 
 
 def test_columns_of_a_file_that_the_model_does_not_know_are_told_and_sums_are_refused(tmp_path):
