@@ -134,6 +134,7 @@ def interactions(
     given: dict[str, Any] = {"rows": rows, "train": train, "groups": groups, "level": level}
     given |= {"random_state": random_state, "n_jobs": n_jobs}
     request, log = Request.of(model, X, y, sample_weight=sample_weight, **given), WarningLog()
+    _refuse_models(request)  # before a long source is read
     sampled = request.passed.sampled(request, "debias.interactions", MOST_SAMPLED, log)
     if sampled is None:
         return interactions_of(request, features, with_, error_rate)
@@ -150,11 +151,7 @@ def interactions_of(
     request.passed.refuse_batches("debias.interactions")
     procedure = Procedure.of("auto", error_rate)
     assert procedure is not None
-    if not is_one(request.members):
-        raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.interactions")
-    refuse_responses_without_mean(request.members[0].ensemble)
-    if request.rows == RowsKind.TRAIN:
-        raise _seen(request.rows)
+    _refuse_models(request)
     (prepared,) = prepared_members(request, [scorer("mdi_oob")])
     evaluated: Rows = prepared.rows
     if evaluated.kind != RowsKind.HELD_OUT:
@@ -170,6 +167,15 @@ def interactions_of(
         told_apart = 0.0 if procedure.error == "fwer" else procedure.alpha
     asked = Asked.of(prepared.grouping.names, features, with_)
     return _of_prepared(prepared, evaluated, asked, procedure, told_apart)
+
+
+def _refuse_models(request: Request) -> None:
+    """Refuse what can be told without the rows: several models of trees, responses without a mean, training rows."""
+    if not is_one(request.members):
+        raise CompositionError(f"{members_in_words(request.members, 'Pass')} to debias.interactions")
+    refuse_responses_without_mean(request.members[0].ensemble)
+    if request.rows == RowsKind.TRAIN:
+        raise _seen(request.rows)
 
 
 @dataclass(frozen=True, eq=False)

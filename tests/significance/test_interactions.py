@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
 from scipy.stats import norm, t
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
@@ -187,6 +187,18 @@ def test_rows_of_classes_in_batches_are_drawn_whatever_their_class(monkeypatch):
     assert found.n_rows < 1000
     assert "of 1,000 rows, drawn at random, more of rare classes: " in found.of_drawn_rows[0]
     assert Interactions.from_json(found.to_json()).of_drawn_rows == found.of_drawn_rows
+
+
+def test_a_source_is_not_read_for_a_model_that_cannot_be_tested():
+    def unread():
+        yield pytest.fail("a batch was read")
+
+    X, y = drawn()
+    vote = VotingRegressor([("one", XGBRegressor(n_estimators=3)), ("two", XGBRegressor(n_estimators=2))]).fit(X, y)
+    with pytest.raises(CompositionError, match=r"to debias\.interactions"):
+        debias.interactions(vote, unread())
+    with pytest.raises(RowsError, match="needs rows that the model has not seen"):
+        debias.interactions(vote.estimators_[0], unread(), rows="train")
 
 
 def test_columns_of_a_file_that_the_model_does_not_know_are_told_and_sums_are_refused(tmp_path):
