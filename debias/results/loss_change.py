@@ -114,17 +114,23 @@ class LossCause:
     kind : LossKind
         "values": all costs are as they would be in the reference if this feature had its recent values there, at
         random in all rows or in a part of them, or in the order of its own. "effect": no cost differs from the
-        reference if the response to this feature had not changed. "values or effect": both hold, so the data do not
-        tell. "neither alone": neither holds, as after a drift or two faults.
+        reference if the response to this feature had not changed. "rows": no cost by the response differs, of any
+        feature, and not the loss beyond what the predictions let expect. "values or effect", "rows or values" and
+        "rows, values or effect": the data do not tell. "neither alone": nothing of this holds, as after two faults, or
+        a drift to rows on which the model errs more.
     p_values, p_effect : float
-        The smallest adjusted p-value (Holm, two-sided) of a difference of the costs, for the values and for the effect.
-        The kind holds if it is above the level.
+        The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
+        holds if it is above the level.
+    p_rows : float or None
+        The same for the rows, which explain the costs if it is above .05, for all features alike. The costs by the
+        response are those of all rows. None if an earlier version found the cause.
     """
 
     feature: str
     kind: LossKind
     p_values: float
     p_effect: float
+    p_rows: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

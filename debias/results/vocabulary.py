@@ -184,11 +184,14 @@ class ScoreCause(Word):
 
 
 class LossKind(Word):
-    """What is wrong with a feature that made the loss rise."""
+    """What explains that a feature costs more."""
 
     VALUES = "values"
     EFFECT = "effect"
     EITHER = "values or effect"
+    ROWS = "rows"
+    ROWS_OR_VALUES = "rows or values"
+    UNKNOWN = "rows, values or effect"
     NEITHER = "neither alone"
 
 
@@ -318,7 +321,12 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         LossKind.VALUES: Display("its values changed or are broken"),
         LossKind.EFFECT: Display("the response to it changed"),
         LossKind.EITHER: Display("its values or the response to it changed"),
-        LossKind.NEITHER: Display("it alone does not explain this, as after a drift of several columns or two faults"),
+        LossKind.ROWS: Display("other rows came; nothing shows that it is broken or that the response to it changed"),
+        LossKind.ROWS_OR_VALUES: Display("other rows came, or its values are broken: the data do not tell"),
+        LossKind.UNKNOWN: Display("other rows came, or its values or the response to it changed: the data do not tell"),
+        LossKind.NEITHER: Display(
+            "it alone does not explain this, as after two faults, or with rows on which the model errs more"
+        ),
     },
     DropStatus: {
         DropStatus.CERTIFIED: Display("certified", "certified", BLUE, "●", "o"),

@@ -234,6 +234,24 @@ class Ends:
         loss, base = (self.measure.factor * (objective.loss(y, end) - least) for end in (self.last, self.first))
         return loss, base
 
+    def unexpected_loss(self) -> Array:
+        """Return the loss of each row less its mean over responses that are drawn as the model predicts.
+
+        Of numbers it is the loss itself, less that of the prediction: their noise is taken to be the same for all rows.
+        """
+        objective, last = self.measure.objective, self.last
+        mean = y_as_predicted(objective, last)
+        expected = objective.loss(mean, last)  # most losses are linear in the response, but for what y alone decides
+        if self.measure.metric == "Brier score":
+            shares = mean + self.measure.centre
+            expected = (shares * (1 - shares)).sum(axis=1)
+        elif objective.name == "exponential":
+            ones = np.ones_like(last)
+            of_classes = objective.loss(0 * ones, last), objective.loss(ones, last)
+            expected = (1 - mean[:, 0]) * of_classes[0] + mean[:, 0] * of_classes[1]
+        unexpected: Array = self.measure.factor * (objective.loss(self.measure.target, last) - expected)
+        return unexpected
+
 
 @dataclass(frozen=True, eq=False)
 class Line:

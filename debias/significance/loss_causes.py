@@ -60,6 +60,20 @@ LEAST_SHARE = 0.001
 """A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
 """Penalty of the square of the change that a standard deviation of a function makes; so coefficients stay finite."""
+LEAST_P_OF_ROWS = 0.05
+"""Other rows alone explain the costs if the p-value is above this, with any number of looks. The small level of many
+looks would acquit a feature that is broken."""
+KINDS = {
+    (True, False, False): LossKind.VALUES,
+    (False, True, False): LossKind.EFFECT,
+    (True, True, False): LossKind.EITHER,
+    (False, False, True): LossKind.ROWS,
+    (True, False, True): LossKind.ROWS_OR_VALUES,
+    (False, True, True): LossKind.UNKNOWN,
+    (True, True, True): LossKind.UNKNOWN,
+    (False, False, False): LossKind.NEITHER,
+}
+"""What is said if other values of a feature, another response to it, and other rows each explain all parts, or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +141,8 @@ class Steps:
         Largest adjusted p-value of a difference.
     ensemble, grouping, before, after
         As for :func:`with_causes`.
+    p_response : float
+        The smallest adjusted p-value of a difference of what features cost by the response, of all rows.
     """
 
     def __init__(
@@ -137,8 +153,10 @@ class Steps:
         grouping: Grouping,
         before: KeptWindow,
         after: KeptWindow,
+        p_response: float = 1.0,
     ) -> None:
         self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
+        self._p_response = p_response
         self._windows, self._categorical = (before, after), categorical_columns(ensemble)
         self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
         self.losses = _losses_of(before, self._lines[0]), _losses_of(after, self._lines[1])
@@ -154,7 +172,12 @@ class Steps:
         cls, change: LossChange, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
     ) -> Steps:
         """Return the search for the causes of a change of the loss."""
-        return cls(np.isfinite(change.statistics["p_adjusted"]), change.level, ensemble, grouping, before, after)
+        used = np.isfinite(change.statistics["p_adjusted"])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (change.statistics["response_cost"] / change.statistics["response_error"])[used]
+        p = _two_sided(t[np.isfinite(t)], change.loss.freedom)
+        p_response = float(holm(p).min(initial=1.0))
+        return cls(used, change.level, ensemble, grouping, before, after, p_response)
 
     def found(self, change: LossChange) -> list[int]:
         """Return the features that cost more, each of which is not explained by those before it.
@@ -185,10 +208,14 @@ class Steps:
             if not passed.any():
                 break
             by_cost = ranked[passed[ranked]].tolist()
-            alone = () if found else (k for k in by_cost[:MOST_TRIED] if self.cause(k).kind is not LossKind.NEITHER)
+            alone = () if found else (k for k in by_cost[:MOST_TRIED] if self._is_alone(self.cause(k)))
             found.append(next(iter(alone), by_cost[0]))
             open_[found[-1]] = False
         return found
+
+    def _is_alone(self, cause: LossCause) -> bool:
+        """Return whether the feature alone reproduces all parts."""
+        return max(cause.p_values, cause.p_effect) > self._level
 
     def cause(self, feature: int) -> LossCause:
         """Return whether a feature alone reproduces all parts: by its values, or by the response to it."""
@@ -201,15 +228,16 @@ class Steps:
         for pair in (broken, self.moved(feature), self.partly_broken(feature, broken), self.mended([feature], [])):
             p = self._p_values(pair)[1]
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
-        of_each = max(smallest[:3]), smallest[3]
-        values, effect = (p > self._level for p in of_each)
-        kind = {
-            (True, False): LossKind.VALUES,
-            (False, True): LossKind.EFFECT,
-            (True, True): LossKind.EITHER,
-            (False, False): LossKind.NEITHER,
-        }[values, effect]
+        of_each = max(smallest[:3]), smallest[3], self._p_of_rows
+        values, effect = (p > self._level for p in of_each[:2])
+        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS]
         return LossCause(self._grouping.names[feature], kind, *of_each)
+
+    @cached_property
+    def _p_of_rows(self) -> float:
+        """The smallest adjusted p-value that a part of a feature by the response differs, or the unexpected loss."""
+        of_loss = self._shift(tuple(line.ends.unexpected_loss() for line in self._lines))[1]
+        return min(self._p_response, of_loss)
 
     def reproduced(self, feature: int | None = None) -> float:
         """Return the smallest adjusted p-value of a difference of the parts by the rows, which need no responses.
@@ -446,8 +474,15 @@ class Steps:
         n, used = len(self._grouping.names), self._used
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (means[1] - means[0]) / np.sqrt(variance)
-        more, differ = stdtr(freedom, -t), 2 * stdtr(freedom, -np.abs(t))
+        more, differ = stdtr(freedom, -t), _two_sided(t, freedom)
         return more[2 : 2 + n], differ[2 + n :][np.tile(used, 2)], differ[2:]
+
+
+def _two_sided(t: Array, freedom: Array | float) -> Array:
+    from scipy.special import stdtr
+
+    p: Array = 2 * stdtr(freedom, -np.abs(t))
+    return p
 
 
 def _in_standard_units(functions: Array) -> Array:

@@ -33,7 +33,7 @@ N_FEATURES = 8
 N_TRAINING_ROWS = 2000
 ALPHA = 0.05
 MODELS = ("XGBoost", "XGBoost, classes", "forest")
-ABSOLUTE_ERROR = "XGBoost, absolute error"
+ABSOLUTE_ERROR, FOREST_OF_CLASSES = "XGBoost, absolute error", "forest, classes"
 INTERACTIONS = "interactions"
 MANY = 60
 """Settings with more periods than this are simulated last."""
@@ -263,11 +263,12 @@ def _response(
 
 
 def fitted(model: str, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Any:
-    """Return a model of a kind, one of MODELS or ABSOLUTE_ERROR, trained on these rows."""
-    if model == "forest":
-        from sklearn.ensemble import RandomForestRegressor
+    """Return a model of a kind, of MODELS, ABSOLUTE_ERROR or FOREST_OF_CLASSES, trained on these rows."""
+    if model in ("forest", FOREST_OF_CLASSES):
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-        return RandomForestRegressor(20, min_samples_leaf=5, max_features=0.5, random_state=seed).fit(X, y)
+        of_kind = RandomForestRegressor if model == "forest" else RandomForestClassifier
+        return of_kind(20, min_samples_leaf=5, max_features=0.5, random_state=seed).fit(X, y)
     from xgboost import XGBClassifier, XGBRegressor
 
     kind = XGBClassifier if model == "XGBoost, classes" else XGBRegressor

@@ -20,7 +20,7 @@ from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
 from debias.significance.change import compare_windows, groups_of
 from debias.significance.loss_causes import KeptWindow, with_causes
-from debias_bench.change import ABSOLUTE_ERROR, fitted, rates_of
+from debias_bench.change import ABSOLUTE_ERROR, FOREST_OF_CLASSES, fitted, rates_of
 from debias_bench.change import MODELS as MODELS_OF_MEANS
 from debias_bench.markdown import markdown_table
 from debias_bench.measurement import Measurement, with_error
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-MODELS = (*MODELS_OF_MEANS, ABSOLUTE_ERROR)
+MODELS = (*MODELS_OF_MEANS, ABSOLUTE_ERROR, FOREST_OF_CLASSES)
 N_FEATURES = 8
 N_TRAINING_ROWS = 2000
 BEFORE, AFTER, N_ROWS = 30, 10, 200
@@ -96,6 +96,8 @@ LEVEL = "The level of the response changes"
 TABLES = (NOTHING, X_ONLY, LEVEL, VALUES, EFFECTS, TWO_EFFECTS)
 KIND_OF_TABLE = {VALUES: "values", EFFECTS: "effect", TWO_EFFECTS: "effect"}
 """What is rightly said of the cause."""
+SAYS_A_FAULT = ("values", "effect", "values or effect")
+NOT_TOLD = ("values or effect", "rows or values", "rows, values or effect")
 
 
 def settings() -> list[Setting]:
@@ -103,6 +105,7 @@ def settings() -> list[Setting]:
     return [
         Setting(NOTHING, "all periods alike"),
         Setting(NOTHING, "a season of x1", season=True),
+        Setting(X_ONLY, "the mean of x0 by half a standard deviation", drift="mean of x0"),
         Setting(X_ONLY, "the means of x0 and x1 by half a standard deviation", drift="mean"),
         Setting(X_ONLY, "all standard deviations by 1.3", drift="spread"),
         Setting(X_ONLY, "the correlation from .6 to 0", drift="correlation"),
@@ -147,8 +150,8 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int, number: int, 
         X[:, 1] += 0.7 * np.sin(2 * np.pi * number / SEASON)
     if drift == "mean":
         X[:, :2] += 0.5
-    elif drift == "mean of x1":
-        X[:, 1] += 0.5
+    elif drift in ("mean of x0", "mean of x1"):
+        X[:, int(drift[-1])] += 0.5
     elif drift == "spread":
         X *= 1.3
     seen = X.copy()
@@ -191,7 +194,7 @@ def response(
         Added to the mean, or to half of the log odds.
     """
     mean = effects[0] * X[:, 0] + np.sin(2 * X[:, 1]) + effects[1] * np.abs(X[:, 2]) + 0.3 * X[:, 3] + level
-    if model == "XGBoost, classes":
+    if model.endswith("classes"):
         return (rng.random(len(X)) < 1 / (1 + np.exp(-2 * (mean - 0.8)))).astype(np.float64)
     noisy: Array = mean + rng.normal(size=len(X))
     return noisy
@@ -213,10 +216,11 @@ def outcome(setting: Setting, model: str, number: int) -> dict[str, float | None
     dict of str to float or None
         ``rose``: whether the loss is said to have risen. ``blamed``: whether any feature that did not change is said to
         cost more. ``false cause`` and ``false kind``: whether such a feature is called a cause, and one whose values or
-        effect changed. ``found``, ``kind`` and ``wrong kind``: whether all features that changed are called causes;
-        and, of the first of these, whether it is said rightly or wrongly what changed, values or effect. ``index``,
+        effect changed. ``found``: whether all features that changed are called causes. ``kind``, ``wrong kind``,
+        ``rows`` and ``not told``: of the first of these, or of the first cause if no feature changed, whether it is
+        said rightly or wrongly what changed; that only other rows came; and that the data do not tell. ``index``,
         ``false index``, ``test`` and ``false test``: whether the population stability index and the Kolmogorov-Smirnov
-        test name those features, and others. None if no feature changed.
+        test name those features, and others. None if it does not apply.
     """
     rng = np.random.default_rng([*setting.key(model).encode(), number])
     _, X = drawn(setting, rng, N_TRAINING_ROWS, 0, False)
@@ -243,21 +247,24 @@ def outcome(setting: Setting, model: str, number: int) -> dict[str, float | None
         "blamed": float(bool(set(found.costs_more.tolist()) - truth)),
         "false cause": float(bool(set(causes) - truth)),
         "false kind": float(
-            any(c.kind != "neither alone" for c, at in zip(found.causes, causes, strict=True) if at not in truth)
+            any(c.kind in SAYS_A_FAULT for c, at in zip(found.causes, causes, strict=True) if at not in truth)
         ),
     }
     before, after_ = (np.vstack(each) for each in columns)
     for name, flagged in (("index", _large_index(before, after_)), ("test", _by_kolmogorov(before, after_))):
         result[f"false {name}"] = float(bool(flagged - truth))
         result[name] = float(truth <= flagged) if truth else None
-    result |= dict.fromkeys(("found", "kind", "wrong kind"))
+    result |= dict.fromkeys(("found", "kind", "wrong kind", "rows", "not told"))
+    own = [cause.kind for cause, at in zip(found.causes, causes, strict=True) if at in truth or not truth]
+    if own or not truth:
+        result["rows"] = float("rows" in own[:1])
+        result["not told"] = float(bool(set(own[:1]) & set(NOT_TOLD)))
     if truth:
         result["found"] = float(truth <= set(causes))
-        own = [cause.kind for cause, at in zip(found.causes, causes, strict=True) if at in truth]
         if own:
             right = KIND_OF_TABLE[setting.table]
             result["kind"] = float(own[0] == right)
-            result["wrong kind"] = float(own[0] in set(KIND_OF_TABLE.values()) - {right})
+            result["wrong kind"] = float(own[0] in {*KIND_OF_TABLE.values(), "rows"} - {right})
     return result
 
 
@@ -297,7 +304,9 @@ def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
 
 FALSE = {"blamed": "false costs", "false cause": "false cause", "false kind": "called changed"}
 FALSE |= {"false index": "PSI, false", "false test": "KS, false"}
-TRUE = {"found": "found", "kind": "what changed, right", "wrong kind": "wrong", "index": "PSI", "test": "KS"}
+TRUE = {"found": "found", "kind": "what changed, right", "wrong kind": "wrong", "not told": "not told"}
+TRUE |= {"index": "PSI", "test": "KS"}
+OF_ROWS = {"rows": "only other rows", "not told": "not told"}
 
 
 def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
@@ -312,11 +321,11 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "did not change is said to cost more, neighbours of a broken one included. *False cause*: any such feature is "
         "called a cause, after the steps that explain neighbours. *Called changed*: the values or the effect of any "
         "such feature are said to have changed. *Found*: all features that changed are called causes. *What changed*: "
-        "of the first of these, whether “values” or “effect” is said, rightly or wrongly; else it is said that the "
-        "data do not tell, or that neither alone explains it. *PSI*: the population stability index of a column is "
-        f"above {LARGE_INDEX:g}; *KS*: a column differs by the test of Kolmogorov and Smirnov (Holm). If only X "
-        "drifts, features may truly cost more, and that its values changed is true of a feature whose mean moved; but "
-        "nothing is broken.",
+        "of the first of these, whether “values” or “effect” is said, rightly or wrongly (also “rows”); *not told*: "
+        "that the data do not tell; else it is said that nothing of this alone explains it. *PSI*: the population "
+        f"stability index of a column is above {LARGE_INDEX:g}; *KS*: a column differs by the test of Kolmogorov and "
+        "Smirnov (Holm). If only X drifts, features may truly cost more, and that its values changed is true of a "
+        "feature whose mean moved; but nothing is broken. *Only other rows*: this is said of the first cause.",
         f"*Written by the runner; {machine_line()}.*",
         *(part for table in TABLES for part in (f"## {table}", _table(trials, table))),
     ]
@@ -324,6 +333,7 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
 
 def _table(trials: list[dict[str, Any]], table: str) -> str:
     columns = {"rose": "loss rose"} | (TRUE if table in KIND_OF_TABLE else {}) | FALSE
+    columns |= OF_ROWS if table == X_ONLY else {}
     lines = []
     for setting in settings():
         for model in MODELS if setting.table == table else ():

@@ -22,7 +22,7 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.data.response import encode
 from debias.models.wrappers import extract
-from debias.rows.loss_parts import loss_parts, loss_sums, metric_of
+from debias.rows.loss_parts import KeptRows, Line, loss_parts, loss_sums, metric_of
 from debias.rows.period_sums import margin_of
 from debias.trees.objectives import SQUARED_ERROR
 from debias.trees.routing import KnownLeaves, route
@@ -159,6 +159,35 @@ def test_the_part_of_the_rows_does_not_depend_on_the_response(case):
     X, y = drawn(5, task)
     rows = [divided(model, X, each).rows for each in (y, y[::-1])]
     np.testing.assert_array_equal(*rows)
+
+
+def test_the_unexpected_loss_is_the_loss_less_its_mean_over_responses_as_predicted(case):
+    model, task, metric = case
+    X, y = drawn(6, task)
+    ensemble = extract(model)
+    routed = np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
+
+    def ends(y):
+        return Line.of(ensemble, KeptRows.of(ensemble, routed, encode(y, ensemble, len(X)))).ends
+
+    def loss(y):
+        return ends(y).losses()[0]
+
+    if task in ("two", "three", "classes of two"):  # the mean over all classes, or pairs of classes
+        shares = model.predict_proba(X) if task == "classes of two" else [model.predict_proba(X)]
+        mean = np.zeros(len(X))
+        for classes in itertools.product(*(range(each.shape[1]) for each in shares)):
+            probability = np.prod([each[:, k] for each, k in zip(shares, classes, strict=True)], axis=0)
+            responses = np.tile(classes, (len(X), 1))
+            mean += probability * loss(responses if task == "classes of two" else responses[:, 0])
+        expected = loss(y) - mean
+    elif metric.endswith("deviance"):  # the terms of a deviance with the prediction; those of y alone are left out
+        mu = model.predict(X).astype(float)
+        slope = {"Poisson": -np.log(mu), "gamma": 1 / mu, "Tweedie": 2 / np.sqrt(mu)}[metric.split()[0]]
+        expected = 2 * (y - mu) * slope
+    else:
+        expected = loss(y)
+    np.testing.assert_allclose(ends(y).unexpected_loss(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_saved_is_shapleys_value_times_the_mean_slope_by_definition():

@@ -8,6 +8,8 @@ import pytest
 from lightgbm import LGBMRegressor
 from scipy.optimize import minimize
 from scipy.special import expit
+from scipy.stats import t as student
+from scipy.stats import ttest_ind
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -37,10 +39,11 @@ LGBM_SETTINGS = {
 }
 
 
-def drawn(rng, n, effect=1.0, level=0.0):
-    """Rows in which the twin goes with a, and a response that depends on both, and on b."""
+def drawn(rng, n, effect=1.0, level=0.0, *, apart=False):
+    """Rows in which the twin goes with a, or goes apart, and a response that depends on both, and on b."""
     X = rng.normal(size=(n, 4))
-    X[:, 1] = 0.9 * X[:, 0] + 0.45 * X[:, 1]
+    if not apart:
+        X[:, 1] = 0.9 * X[:, 0] + 0.45 * X[:, 1]
     return X, level + effect * X[:, 0] + 0.5 * X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=n)
 
 
@@ -70,7 +73,8 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
         effect = {"effect": 0.0, "sign": -1.0}.get(fault, 1.0) if recent else 1.0
-        X, y = drawn(rng, N_ROWS, effect, level=LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0)
+        level = LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0
+        X, y = drawn(rng, N_ROWS, effect, level, apart=recent and fault == "apart")
         if recent and fault and ("values" in fault or fault == "both"):
             X[:, 0] = rng.permutation(X[:, 0])
         if recent and fault == "mixed":
@@ -261,6 +265,69 @@ def test_a_partly_broken_reference_costs_as_much_as_the_recent_rows():
     assert abs(cost(partly) - now) < 4 * np.sqrt(part * (1 - part) * (differs**2).sum()) / len(X)
 
 
+@pytest.mark.parametrize("fault", ["mixed", None])
+@pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes"])
+def test_rows_alone_explain_a_cost_if_no_part_by_the_response_differs(kind, fault):
+    """Welch's test of means of periods, all of whose rows are kept here, with the degrees of freedom of the loss."""
+    found = periods(kind, fault)
+    both = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *both)
+    of_features, of_loss = [], []
+    for window in both:
+        parts, ends = parts_of(found, window.rows), Line.of(found[0].ensemble, window.rows).ends
+        of_features.append(means(window, parts.saved - parts.rows))
+        of_loss.append(means(window, ends.unexpected_loss()[:, None]))
+    t = ttest_ind(*of_features, equal_var=False).statistic[steps._used]
+    p = np.sort(2 * student.sf(np.abs(t), change(found).loss.freedom))
+    adjusted = min(1.0, float((p * np.arange(p.size, 0, -1))[0]))
+    expected = min(adjusted, float(ttest_ind(*of_loss, equal_var=False).pvalue[0]))
+    assert steps.cause(0).p_rows == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "effect", "rows", "kind"),
+    [
+        (0.5, 0.5, 0.5, "rows, values or effect"),
+        (0.5, 0.01, 0.5, "rows or values"),
+        (0.01, 0.5, 0.5, "rows, values or effect"),
+        (0.01, 0.01, 0.5, "rows"),
+        (0.01, 0.01, 0.01, "neither alone"),
+        (0.5, 0.01, 0.01, "values"),
+        (0.01, 0.5, 0.01, "effect"),
+        (0.5, 0.5, 0.01, "values or effect"),
+    ],
+)
+def test_a_kind_names_all_that_is_not_rejected(monkeypatch, values, effect, rows, kind):
+    found = periods("numbers", "values")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    monkeypatch.setattr(steps, "_p_of_rows", rows)
+    smallest = iter([0.01, values, 0.01, effect])
+    monkeypatch.setattr(steps, "_p_values", lambda pair: (np.ones(4), np.full(8, next(smallest) / 8), np.ones(12)))
+    monkeypatch.setattr(steps, "partly_broken", lambda feature, broken: broken)
+    cause = steps.cause(0)
+    assert cause.kind == kind
+    assert (cause.p_values, cause.p_effect, cause.p_rows) == pytest.approx((values, effect, rows))
+    assert steps._is_alone(cause) == (max(values, effect) > 0.05)
+
+
+@pytest.mark.thorough
+def test_other_rows_are_told_from_a_broken_feature():
+    """The twin no longer goes with a, and the response follows both as before."""
+    loss = searched("poisson", "apart", seed=2)
+    assert loss.causes
+    assert {str(cause.kind) for cause in loss.causes} == {"rows"}
+    assert searched("poisson", "values", seed=2).causes[0].kind == "values"
+
+
+@pytest.mark.thorough
+def test_many_looks_do_not_acquit_a_broken_feature():
+    found = periods("numbers", "values")
+    loss = replace(change(found), level=1e-5)
+    steps = Steps.of(loss, found[0].ensemble, GROUPING, *windows(found))
+    steps._p_of_rows = 0.01
+    assert steps.cause(0).kind == "values"
+
+
 @pytest.mark.thorough
 def test_two_broken_features_are_two_causes_and_neither_alone_is_enough():
     loss = searched("numbers", "both")
@@ -283,7 +350,7 @@ def means(window, values):
 
 def parts_of(found, rows):
     ensemble = found[0].ensemble
-    y = rows.y[:, 0] + ensemble.centre
+    y = rows.y[:, -1] + ensemble.centre[-1]
     return loss_parts(ensemble, rows.X.astype(ensemble.routing_dtype), encode(y, ensemble, len(y)))
 
 
