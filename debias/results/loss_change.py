@@ -114,16 +114,19 @@ class LossCause:
     kind : LossKind
         "values": all costs are as they would be in the reference if this feature had its recent values there, at
         random in all rows or in a part of them, or in the order of its own. "effect": no cost differs from the
-        reference if the response to this feature had not changed. "rows": no cost by the response differs, of any
-        feature, and not the loss beyond what the predictions let expect. "values or effect", "rows or values" and
-        "rows, values or effect": the data do not tell. "neither alone": nothing of this holds, as after two faults, or
-        a drift to rows on which the model errs more.
+        reference if the response to this feature had not changed. "rows": the response follows its values
+        (`followed`), and neither what any feature costs by the response, nor the loss beyond what the predictions let
+        expect, differs. "values or effect", "rows or values" and "rows, values or effect": the data do not tell.
+        "neither alone": nothing of this holds, as after two faults, or a drift to rows on which the model errs more.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
         holds if it is above the level.
     p_rows : float or None
-        The same for the rows, which explain the costs if it is above .05, for all features alike. The costs by the
+        The same for the rows, which may explain the costs if it is above .05, for all features alike. The costs by the
         response are those of all rows. None if an earlier version found the cause.
+    followed : bool or None
+        Whether the recent rows show that the response follows the values of this feature: the loss is larger if these
+        are exchanged among the rows (one-sided, p <= .001). None if an earlier version found the cause.
     """
 
     feature: str
@@ -131,6 +134,7 @@ class LossCause:
     p_values: float
     p_effect: float
     p_rows: float | None = None
+    followed: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

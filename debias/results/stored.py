@@ -523,8 +523,11 @@ def _pairs(value: Any, at: str) -> dict[str, Any]:
 
 def _causes(value: Any, at: str) -> list[dict[str, Any]]:
     readers: dict[str, Reader] = {"feature": text_of, "kind": text_of, "p_values": number, "p_effect": number}
-    readers["p_rows"] = or_none(number)
-    return [record(mapping(each, at), readers, f"{at}.", optional=("p_rows",)) for each in list_of(value, at)]
+    of_later_versions: dict[str, Reader] = {"p_rows": or_none(number), "followed": or_none(flag)}
+    return [
+        record(mapping(each, at), readers | of_later_versions, f"{at}.", optional=tuple(of_later_versions))
+        for each in list_of(value, at)
+    ]
 
 
 def _of_two_windows(value: Any, at: str) -> tuple[int, int]:

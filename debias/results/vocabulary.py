@@ -321,7 +321,9 @@ DISPLAYS: dict[type[Word], dict[Any, Display]] = {
         LossKind.VALUES: Display("its values changed or are broken"),
         LossKind.EFFECT: Display("the response to it changed"),
         LossKind.EITHER: Display("its values or the response to it changed"),
-        LossKind.ROWS: Display("other rows came; nothing shows that it is broken or that the response to it changed"),
+        LossKind.ROWS: Display(
+            "other rows came, and nothing shows that its values are broken or that the response to it changed"
+        ),
         LossKind.ROWS_OR_VALUES: Display("other rows came, or its values are broken: the data do not tell"),
         LossKind.UNKNOWN: Display("other rows came, or its values or the response to it changed: the data do not tell"),
         LossKind.NEITHER: Display(

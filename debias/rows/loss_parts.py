@@ -227,6 +227,16 @@ class Ends:
         )
         return cls(measure, first, last, slope, expected)
 
+    @classmethod
+    def of_rows(cls, ensemble: TreeEnsemble, kept: KeptRows, n_jobs: int = 1) -> Ends:
+        """Return the ends of rows, whose outputs are computed."""
+        X = np.ascontiguousarray(kept.X, dtype=ensemble.routing_dtype)
+        output = np.zeros((len(X), ensemble.n_outputs))
+        Router(ensemble, X, None, n_jobs).add_outputs(np.arange(ensemble.n_trees), output)
+        if ensemble.averaged:
+            output /= ensemble.n_trees
+        return cls.of(ensemble, kept, output)
+
     def losses(self) -> tuple[Array, Array]:
         """Return the loss of each row, and that of its base."""
         objective, y = self.measure.objective, self.measure.target
@@ -271,11 +281,7 @@ class Line:
     def of(cls, ensemble: TreeEnsemble, kept: KeptRows, n_jobs: int = 1) -> Line:
         """Return the lines of rows."""
         X = np.ascontiguousarray(kept.X, dtype=ensemble.routing_dtype)
-        output = np.zeros((len(X), ensemble.n_outputs))
-        Router(ensemble, X, None, n_jobs).add_outputs(np.arange(ensemble.n_trees), output)
-        if ensemble.averaged:
-            output /= ensemble.n_trees
-        return cls(Ends.of(ensemble, kept, output), shapley_values(ensemble, X, n_jobs))
+        return cls(Ends.of_rows(ensemble, kept, n_jobs), shapley_values(ensemble, X, n_jobs))
 
     @property
     def slope(self) -> Array:

@@ -19,7 +19,7 @@ from debias.positions import evenly_spaced
 from debias.results.loss_change import MOST_CAUSES, LossCause
 from debias.results.vocabulary import LossKind
 from debias.rows.dependent_columns import categorical_columns
-from debias.rows.loss_parts import KeptRows, Line
+from debias.rows.loss_parts import Ends, KeptRows, Line
 from debias.rows.period_sums import BEFORE_PARTS
 from debias.significance.additive_functions import functions_of, standardised
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
@@ -63,6 +63,8 @@ RIDGE = 1.0
 LEAST_P_OF_ROWS = 0.05
 """Other rows alone explain the costs if the p-value is above this, with any number of looks. The small level of many
 looks would acquit a feature that is broken."""
+SHOWN = 0.001
+"""One-sided p-value at which the response is shown to follow the values of a feature."""
 KINDS = {
     (True, False, False): LossKind.VALUES,
     (False, True, False): LossKind.EFFECT,
@@ -73,7 +75,8 @@ KINDS = {
     (True, True, True): LossKind.UNKNOWN,
     (False, False, False): LossKind.NEITHER,
 }
-"""What is said if other values of a feature, another response to it, and other rows each explain all parts, or not."""
+"""What is said if other values of a feature, another response to it, and other rows each explain all parts, or not.
+Other rows are no explanation unless the response is shown to follow the feature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +200,7 @@ class Steps:
         while open_.any() and len(found) < MOST_CAUSES:
             worst = np.where(tested, statistics["p_value"], 1.0)
             pairs = [self.broken(found)] if found else []
-            if found or self._p_of_level <= MAY_HAVE_MOVED:
+            if found or min(self._p_of_level, self._p_of_spread) <= MAY_HAVE_MOVED:
                 pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
                 p = self._p_values(pair)[0]
@@ -230,8 +233,26 @@ class Steps:
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
         of_each = max(smallest[:3]), smallest[3], self._p_of_rows
         values, effect = (p > self._level for p in of_each[:2])
-        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS]
-        return LossCause(self._grouping.names[feature], kind, *of_each)
+        followed = self.is_followed(feature)
+        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS and followed]
+        return LossCause(self._grouping.names[feature], kind, *of_each, followed)
+
+    def is_followed(self, feature: int) -> bool:
+        """Return whether the recent rows show that the response follows the values of a feature.
+
+        The loss is then larger if these are exchanged among the rows. It stays if they are stuck, and on average also
+        if they are at random already.
+        """
+        from scipy.special import stdtr
+
+        recent, share = self._windows[1].rows, self._windows[1].weight / self._windows[1].weight.sum()
+        columns, X = self._grouping.index == feature, recent.X.copy()
+        X[:, columns] = X[np.random.default_rng(SEED).permutation(share.size)][:, columns]
+        exchanged = Ends.of_rows(self._ensemble, replace(recent, X=X))
+        more = exchanged.losses()[0] - self._lines[1].ends.losses()[0]
+        mean = float(share @ more)
+        error = float(np.sqrt(share**2 @ (more - mean) ** 2))
+        return error > 0 and bool(stdtr(share.size - 1, -mean / error) <= SHOWN)
 
     @cached_property
     def _p_of_rows(self) -> float:
@@ -336,11 +357,22 @@ class Steps:
             phi = np.vstack([self._grouping.sum_columns(line.phi[:, :, output]) for line in self._lines])
             own = np.column_stack([phi[:, features], functions])
             excess[:, output] = self._excess(own, phi[:, beside], output)
-        if self._ensemble.objective.name in WITH_SHIFT:
+        if self._has_shift:
             ends, measure = recent.ends, recent.ends.measure
-            as_before = mean_slope(measure.objective, measure.target - excess, ends.first, ends.last)
+            residual = _with_spread_of(self._residuals[0], self._residuals[1] - excess, self._windows)
+            as_before = mean_slope(measure.objective, ends.last + residual, ends.first, ends.last)
             excess = recent.slope - measure.factor * as_before
         return self.losses[0], _losses_of(self._windows[1], recent, recent.saved(excess))
+
+    @property
+    def _has_shift(self) -> bool:
+        return self._ensemble.objective.name in WITH_SHIFT
+
+    @cached_property
+    def _residuals(self) -> tuple[Array, Array]:
+        """What the responses of both windows are above the outputs, each of shape (n_rows, n_outputs)."""
+        of_both = [line.ends.measure.target - line.ends.last for line in self._lines]
+        return of_both[0], of_both[1]
 
     def _excess(self, own: Array, others: Array, output: int) -> Array:
         """Return by how much the means of recent responses are above what they were before, by functions of features.
@@ -381,9 +413,8 @@ class Steps:
         ends = [line.ends for line in self._lines]
         surprise = np.vstack([each.slope - each.expected for each in ends])
         measure, is_share = ends[0].measure, self._ensemble.averaged and self._ensemble.is_classifier
-        if measure.objective.name in WITH_SHIFT:
-            apart = np.vstack([each.measure.target - each.last for each in ends])
-            return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in apart.T]
+        if self._has_shift:
+            return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in np.vstack(self._residuals).T]
         if not is_share and measure.objective.name not in WITH_LINK:
             return [(each, np.zeros(each.size), np.ones(each.size), IDENTITY) for each in surprise.T]
         link = LOGIT if is_share else LINKS[measure.objective.name]
@@ -423,6 +454,18 @@ class Steps:
             if shifts[0][0] * shifts[1][0] > 0:
                 smallest = min(smallest, n_outputs * max(p for _, p in shifts))
         return smallest
+
+    @cached_property
+    def _p_of_spread(self) -> float:
+        """The smallest adjusted p-value over outputs that residuals vary more or less; 1 if this explains no cost."""
+        if not self._has_shift:
+            return 1.0
+        apart = [
+            np.abs(residual - np.average(residual, axis=0, weights=window.weight))
+            for window, residual in zip(self._windows, self._residuals, strict=True)
+        ]
+        p = [self._shift((apart[0][:, k], apart[1][:, k]))[1] for k in range(self._ensemble.n_outputs)]
+        return len(p) * min(p)
 
     def _shift(self, values: tuple[Array, ...]) -> tuple[float, float]:
         """Return the difference of the means of two windows, and its two-sided p-value; 1 if it is not known."""
@@ -483,6 +526,17 @@ def _two_sided(t: Array, freedom: Array | float) -> Array:
 
     p: Array = 2 * stdtr(freedom, -np.abs(t))
     return p
+
+
+def _with_spread_of(before: Array, after: Array, windows: tuple[KeptWindow, KeptWindow]) -> Array:
+    """Return recent residuals with the mean absolute deviation of those before; shape (n_recent_rows, n_outputs)."""
+    means, spreads = [], []
+    for residual, window in zip((before, after), windows, strict=True):
+        means.append(np.average(residual, axis=0, weights=window.weight))
+        spreads.append(np.average(np.abs(residual - means[-1]), axis=0, weights=window.weight))
+    factor = np.divide(spreads[0], spreads[1], out=np.ones_like(spreads[0]), where=spreads[1] > 0)
+    found: Array = means[1] + factor * (after - means[1])
+    return found
 
 
 def _in_standard_units(functions: Array) -> Array:

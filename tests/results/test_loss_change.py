@@ -136,9 +136,18 @@ def test_causes_are_said_with_what_they_explain():
     (said,) = [text for text in changes(both).summary() if text.startswith("Causes")]
     assert said == (
         "Causes, step by step: price: its values changed or are broken; promo: it alone does not explain this, as "
-        "after a drift of several columns or two faults."
+        "after two faults, or with rows on which the model errs more."
     )
     assert Changes.from_json(changes(both).to_json()).loss.causes == both.causes
+    drifted = loss(causes=(replace(price, kind=LossKind.ROWS, p_rows=0.4, followed=True),), no_causes_because=None)
+    assert "price: other rows came, and nothing shows that its values are broken" in " ".join(
+        changes(drifted).summary()
+    )
+    plain = json.loads(changes(drifted).to_json())
+    later = ("p_rows", "followed")
+    assert [plain["loss"]["causes"][0].pop(name) for name in later] == [0.4, True]  # earlier versions wrote neither
+    (older,) = Changes.from_json(json.dumps(plain)).loss.causes
+    assert (older.p_rows, older.followed) == (None, None)
     moved = replace(found, level_moved=True)
     told = " ".join(changes(moved).summary())
     assert "It, and a mean response that moved against the predictions, explain what these cost: promo." in told

@@ -86,7 +86,10 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
             X[:, 0] *= 100
         if recent and fault == "both":
             X[:, 2] = rng.permutation(X[:, 2])
+        if recent and fault == "two stuck":
+            X[:, [0, 2]] = 0.0
         sums = empty.empty()
+        y = y + rng.normal(size=N_ROWS) if recent and fault == "noise" else y
         y = np.exp(y / 2) if kind in ("gamma", "tweedie", "poisson") else y
         sums.update(X, y > 0 if kind.endswith("classes") else y)
         found.append(sums)
@@ -284,6 +287,33 @@ def test_rows_alone_explain_a_cost_if_no_part_by_the_response_differs(kind, faul
     assert steps.cause(0).p_rows == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes", "poisson", "absolute error"])
+def test_a_feature_is_followed_if_the_loss_is_larger_without_its_values(kind):
+    """By the predictions of the library for rows among which the values are exchanged."""
+    found = periods(kind, "two stuck" if kind.endswith("classes") else "values")
+    recent, model = windows(found)[1].rows, fitted(kind)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    followed = [steps.is_followed(k) for k in range(4)]
+    assert followed == [False, True, not kind.endswith("classes"), False]
+    y = recent.y[:, -1]
+
+    def loss(X):
+        if kind.endswith("classes"):
+            shares = model.predict_proba(X)[:, 1]
+            return (y - shares) ** 2 if "forest" in kind else -np.log(np.where(y == 1, shares, 1 - shares))
+        predicted = model.predict(X).astype(float)
+        if kind == "poisson":
+            return 2 * (predicted - y * np.log(predicted))
+        return np.abs(y - predicted) if kind == "absolute error" else (y - predicted) ** 2
+
+    for k in range(4):
+        X = recent.X.copy()
+        X[:, k] = X[np.random.default_rng(0).permutation(len(X)), k]
+        more = loss(X) - loss(recent.X)
+        error = more.std() / np.sqrt(len(more))
+        assert followed[k] == (error > 1e-9 and more.mean() / error > student.isf(0.001, len(more) - 1))
+
+
 @pytest.mark.parametrize(
     ("values", "effect", "rows", "kind"),
     [
@@ -295,18 +325,23 @@ def test_rows_alone_explain_a_cost_if_no_part_by_the_response_differs(kind, faul
         (0.5, 0.01, 0.01, "values"),
         (0.01, 0.5, 0.01, "effect"),
         (0.5, 0.5, 0.01, "values or effect"),
+        # Not followed.
+        (0.5, 0.5, -0.5, "values or effect"),
+        (0.01, 0.01, -0.5, "neither alone"),
     ],
 )
 def test_a_kind_names_all_that_is_not_rejected(monkeypatch, values, effect, rows, kind):
     found = periods("numbers", "values")
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
-    monkeypatch.setattr(steps, "_p_of_rows", rows)
+    monkeypatch.setattr(steps, "_p_of_rows", abs(rows))
+    monkeypatch.setattr(steps, "is_followed", lambda feature: rows > 0)
     smallest = iter([0.01, values, 0.01, effect])
     monkeypatch.setattr(steps, "_p_values", lambda pair: (np.ones(4), np.full(8, next(smallest) / 8), np.ones(12)))
     monkeypatch.setattr(steps, "partly_broken", lambda feature, broken: broken)
     cause = steps.cause(0)
     assert cause.kind == kind
-    assert (cause.p_values, cause.p_effect, cause.p_rows) == pytest.approx((values, effect, rows))
+    assert (cause.p_values, cause.p_effect, cause.p_rows) == pytest.approx((values, effect, abs(rows)))
+    assert cause.followed == (rows > 0)
     assert steps._is_alone(cause) == (max(values, effect) > 0.05)
 
 
@@ -324,8 +359,26 @@ def test_many_looks_do_not_acquit_a_broken_feature():
     found = periods("numbers", "values")
     loss = replace(change(found), level=1e-5)
     steps = Steps.of(loss, found[0].ensemble, GROUPING, *windows(found))
-    steps._p_of_rows = 0.01
+    steps._p_of_rows, steps.is_followed = 0.01, lambda feature: True
     assert steps.cause(0).kind == "values"
+
+
+@pytest.mark.parametrize("kind", ["classes", "forest of classes"])
+def test_stuck_columns_are_not_other_rows(kind):
+    """They are not shown to be followed, though the response is as predicted: few rows show omitted columns."""
+    found = periods(kind, "two stuck")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    steps._p_of_rows = 0.5
+    assert {str(steps.cause(k).kind) for k in (0, 2)} <= {"values", "effect", "values or effect", "neither alone"}
+
+
+@pytest.mark.parametrize("kind", ["absolute error", "quantile"])
+def test_no_feature_is_the_cause_of_noise_that_grows(kind):
+    loss = searched(kind, "noise", seed=3)
+    assert loss.loss.p_value <= loss.level
+    assert loss.costs_more.size
+    assert loss.causes == ()
+    assert [cause.feature for cause in searched(kind, "sign").causes] == ["a"]
 
 
 @pytest.mark.thorough
@@ -445,7 +498,10 @@ def test_a_mended_window_of_slopes_that_are_not_linear_has_other_responses(kind)
         change_of.append(ridge.intercept_ + (known[n_before:] / unit)[:, :n_own] @ ridge.coef_[:n_own])
     excess = change_of[1] - change_of[0]
     assert excess.std() > 0.5
-    y = after.rows.y[:, 0] - excess
+    predicted = fitted(kind).predict(after.rows.X)
+    left = [residual[:n_before], residual[n_before:] - excess]
+    spread = [np.abs(each - each.mean()).mean() for each in left]  # rows have equal weights here
+    y = predicted + left[1].mean() + spread[0] / spread[1] * (left[1] - left[1].mean())
     parts = loss_parts(ensemble, after.rows.X.astype(ensemble.routing_dtype), encode(y, ensemble, y.size))
     np.testing.assert_allclose(saved(mended)[0], means(after, parts.saved), atol=1e-6)
 
