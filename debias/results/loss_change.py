@@ -161,6 +161,9 @@ class LossChange:
         Those features that cost more which the others do not explain, step by step; at most 5.
     no_causes_because : str or None
         Why they are not known; None if they are.
+    p_response : float or None
+        The smallest p-value that what features cost by the response differs: of each feature (two-sided, Holm), or of
+        the sum over features. None if an earlier version compared the windows.
     level_moved : bool
         Whether the mean response moved against the predictions. Features that this explains are no causes. False if
         causes were not looked for, as where no feature costs more.
@@ -198,6 +201,7 @@ class LossChange:
     statistics: dict[str, NDArray[Any]] = field(default_factory=dict)
     causes: tuple[LossCause, ...] = ()
     no_causes_because: str | None = "they were not looked for"
+    p_response: float | None = None
     level_moved: bool = False
     since: tuple[str, ...] = ()
     cost_since: NDArray[np.float64] | None = None
@@ -300,6 +304,7 @@ class LossChange:
             "verdict": self.verdict,
             "causes": [asdict(cause) for cause in self.causes],
             "no_causes_because": self.no_causes_because,
+            "p_response": self.p_response,
             "level_moved": self.level_moved,
             "since": list(self.since),
             "cost_since": None if self.cost_since is None else plain_numbers(self.cost_since),
@@ -326,7 +331,8 @@ class LossChange:
             own[name] = PartOfLoss(part["before"], part["after"], part["error"], part["freedom"], starts)
         found = cls(
             feature_names=feature_names,
-            level_moved=fields.get("level_moved", False),  # earlier versions wrote none of these
+            p_response=fields.get("p_response"),  # earlier versions wrote none of these
+            level_moved=fields.get("level_moved", False),
             since=fields.get("since", ()),
             cost_since=fields.get("cost_since"),
             **own,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 VALUES_AT_ONCE = 2**22
 """At most about this many Shapley values are held in memory, but at least those of `FEWEST_ROWS` rows."""
 FEWEST_ROWS = 256
+WITH_MEAN_LOSS = ("logistic", "softmax", "poisson", "tweedie", "exponential")
+"""Objectives of :attr:`Ends.tells_mean_loss`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,12 +246,19 @@ class Ends:
         loss, base = (self.measure.factor * (objective.loss(y, end) - least) for end in (self.last, self.first))
         return loss, base
 
+    @property
+    def tells_mean_loss(self) -> bool:
+        """Whether predictions tell the mean of the loss, but for what the response alone decides."""
+        return self.measure.metric == "Brier score" or self.measure.objective.name in WITH_MEAN_LOSS
+
     def unexpected_loss(self) -> Array:
         """Return the loss of each row less its mean over responses that are drawn as the model predicts.
 
-        Of numbers it is the loss itself, less that of the prediction: their noise is taken to be the same for all rows.
+        If the predictions do not tell this mean, it is the loss: the noise is taken to be the same for all rows.
         """
         objective, last = self.measure.objective, self.last
+        if not self.tells_mean_loss:
+            return self.losses()[0]
         mean = y_as_predicted(objective, last)
         expected = objective.loss(mean, last)  # most losses are linear in the response, but for what y alone decides
         if self.measure.metric == "Brier score":

@@ -23,7 +23,7 @@ from debias.rows.loss_parts import Ends, KeptRows, Line
 from debias.rows.period_sums import BEFORE_PARTS
 from debias.significance.additive_functions import functions_of, standardised
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
-from debias.significance.loss_change import PeriodLosses, estimates
+from debias.significance.loss_change import PeriodLosses, estimates, two_sided
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ RIDGE = 1.0
 LEAST_P_OF_ROWS = 0.05
 """Other rows alone explain the costs if the p-value is above this, with any number of looks. The small level of many
 looks would acquit a feature that is broken."""
+FILLED_SHARE, FILLED_ERRORS, FEW_VALUES = 0.1, 4.0, 10
+"""A value is filled in if its share rose by this, and by so many standard errors. In other columns than that of the
+feature it counts only if the column had more than ten values: shares of few values move in a drift too."""
 SHOWN = 0.001
 """One-sided p-value at which the response is shown to follow the values of a feature."""
 KINDS = {
@@ -76,7 +79,7 @@ KINDS = {
     (False, False, False): LossKind.NEITHER,
 }
 """What is said if other values of a feature, another response to it, and other rows each explain all parts, or not.
-Other rows are no explanation unless the response is shown to follow the feature."""
+That other rows alone explain it is said only if the response is shown to follow the feature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +147,8 @@ class Steps:
         Largest adjusted p-value of a difference.
     ensemble, grouping, before, after
         As for :func:`with_causes`.
-    p_response : float
-        The smallest adjusted p-value of a difference of what features cost by the response, of all rows.
+    p_of_all : float
+        The smallest p-value, over all rows and not only those that were kept, that speaks against other rows alone.
     """
 
     def __init__(
@@ -156,10 +159,10 @@ class Steps:
         grouping: Grouping,
         before: KeptWindow,
         after: KeptWindow,
-        p_response: float = 1.0,
+        p_of_all: float = 0.0,
     ) -> None:
         self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
-        self._p_response = p_response
+        self._p_of_all = p_of_all
         self._windows, self._categorical = (before, after), categorical_columns(ensemble)
         self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
         self.losses = _losses_of(before, self._lines[0]), _losses_of(after, self._lines[1])
@@ -175,12 +178,13 @@ class Steps:
         cls, change: LossChange, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
     ) -> Steps:
         """Return the search for the causes of a change of the loss."""
-        used = np.isfinite(change.statistics["p_adjusted"])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = (change.statistics["response_cost"] / change.statistics["response_error"])[used]
-        p = _two_sided(t[np.isfinite(t)], change.loss.freedom)
-        p_response = float(holm(p).min(initial=1.0))
-        return cls(used, change.level, ensemble, grouping, before, after, p_response)
+        used, loss, p_response = np.isfinite(change.statistics["p_adjusted"]), change.loss, change.p_response
+        p_of_loss = float(two_sided(np.asarray(loss.change / loss.error), loss.freedom)) if loss.error else 0.0
+        known = [0.0 if p is None or np.isnan(p) else p for p in (p_response, p_of_loss)]
+        steps = cls(used, change.level, ensemble, grouping, before, after, known[0])
+        if not steps._lines[0].ends.tells_mean_loss:
+            steps._p_of_all = min(known)
+        return steps
 
     def found(self, change: LossChange) -> list[int]:
         """Return the features that cost more, each of which is not explained by those before it.
@@ -234,8 +238,39 @@ class Steps:
         of_each = max(smallest[:3]), smallest[3], self._p_of_rows
         values, effect = (p > self._level for p in of_each[:2])
         followed = self.is_followed(feature)
-        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS and followed]
+        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS and not self._may_be_filled(feature)]
+        kind = LossKind.NEITHER if kind is LossKind.ROWS and not followed else kind
         return LossCause(self._grouping.names[feature], kind, *of_each, followed)
+
+    def _may_be_filled(self, feature: int) -> bool:
+        """Return whether one value, or missing values, became so frequent that a default may have been filled in.
+
+        In the feature itself, or in any other column of numbers.
+        """
+        of_feature = self._grouping.index == feature
+        return bool((self._filled & (of_feature | self._is_number)).any())
+
+    @cached_property
+    def _is_number(self) -> NDArray[np.bool_]:
+        """Which columns that are tested are numbers with many values, shape (n_columns,)."""
+        many = np.array([np.unique(column).size > FEW_VALUES for column in self._windows[0].rows.X.T], dtype=bool)
+        return many & ~self._categorical & self._used[self._grouping.index]
+
+    @cached_property
+    def _filled(self) -> NDArray[np.bool_]:
+        """Which columns have their commonest recent value in a larger share of rows than before, shape (n_columns,)."""
+        before, after = self._windows
+        found = np.zeros(self._grouping.index.size, dtype=bool)
+        for k, recent in enumerate(after.rows.X.T):
+            values, at = np.unique(recent, return_inverse=True)
+            shares = np.bincount(at, after.weight / after.weight.sum())
+            value, share = values[shares.argmax()], shares.max()
+            same = np.isnan(before.rows.X[:, k]) if np.isnan(value) else before.rows.X[:, k] == value
+            known = float(same @ before.weight / before.weight.sum())
+            mean = (known * same.size + share * recent.size) / (same.size + recent.size)
+            error = np.sqrt(mean * (1 - mean) * (1 / same.size + 1 / recent.size))
+            found[k] = share - known >= FILLED_SHARE and share - known > FILLED_ERRORS * error
+        return found
 
     def is_followed(self, feature: int) -> bool:
         """Return whether the recent rows show that the response follows the values of a feature.
@@ -256,9 +291,9 @@ class Steps:
 
     @cached_property
     def _p_of_rows(self) -> float:
-        """The smallest adjusted p-value that a part of a feature by the response differs, or the unexpected loss."""
+        """The smallest p-value that a part of a feature by the response differs, or the unexpected loss."""
         of_loss = self._shift(tuple(line.ends.unexpected_loss() for line in self._lines))[1]
-        return min(self._p_response, of_loss)
+        return min(self._p_of_all, of_loss)
 
     def reproduced(self, feature: int | None = None) -> float:
         """Return the smallest adjusted p-value of a difference of the parts by the rows, which need no responses.
@@ -517,15 +552,8 @@ class Steps:
         n, used = len(self._grouping.names), self._used
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (means[1] - means[0]) / np.sqrt(variance)
-        more, differ = stdtr(freedom, -t), _two_sided(t, freedom)
+        more, differ = stdtr(freedom, -t), two_sided(t, freedom)
         return more[2 : 2 + n], differ[2 + n :][np.tile(used, 2)], differ[2:]
-
-
-def _two_sided(t: Array, freedom: Array | float) -> Array:
-    from scipy.special import stdtr
-
-    p: Array = 2 * stdtr(freedom, -np.abs(t))
-    return p
 
 
 def _with_spread_of(before: Array, after: Array, windows: tuple[KeptWindow, KeptWindow]) -> Array:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from debias.data.groups import Grouping
 from debias.p_values import holm_of_known
 from debias.results.loss_change import LossChange, PartOfLoss
 from debias.rows.period_sums import BEFORE_PARTS, group_variance
@@ -18,8 +19,6 @@ from debias.text import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from debias.data.groups import Grouping
 
     Array = NDArray[np.float64]
 
@@ -164,6 +163,7 @@ def compare_losses(
         n_periods=(len(before.sums), len(after.sums)),
         n_rows=(int(before.sums[:, 1].sum()), int(after.sums[:, 1].sum())),
         statistics=statistics,
+        p_response=_p_of_response(windows, grouping, used),
     )
     lacking = [
         f"{number:,} of {counted(window.n_periods, f'{name} period')}"
@@ -171,6 +171,29 @@ def compare_losses(
         if number
     ]
     return found, f"{' and '.join(lacking)} without parts of the loss: {'; '.join(reasons)}" if lacking else None
+
+
+def two_sided(t: Array, freedom: Array | float) -> Array:
+    """Return two-sided p-values of Student's t."""
+    from scipy.special import stdtr
+
+    p: Array = 2 * stdtr(freedom, -np.abs(t))
+    return p
+
+
+def _p_of_response(
+    windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping, used: NDArray[np.bool_]
+) -> float | None:
+    """Return the smallest p-value that what features cost by the response differs, of each (Holm) or of their sum."""
+    p = []
+    for groups in (grouping, Grouping(("all features",), np.zeros_like(grouping.index))):
+        means, variance, freedom = estimates(windows, groups)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (means[1] - means[0]) / np.sqrt(variance)
+        p.append(two_sided(t, freedom)[-len(groups.names) :])
+    smallest = np.append(holm_of_known(p[0][used]), p[1])
+    known = smallest[np.isfinite(smallest)]
+    return float(known.min()) if known.size else None
 
 
 def estimates(windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping) -> tuple[list[Array], Array, Array]:

@@ -181,9 +181,9 @@ def test_the_unexpected_loss_is_the_loss_less_its_mean_over_responses_as_predict
             responses = np.tile(classes, (len(X), 1))
             mean += probability * loss(responses if task == "classes of two" else responses[:, 0])
         expected = loss(y) - mean
-    elif metric.endswith("deviance"):  # the terms of a deviance with the prediction; those of y alone are left out
+    elif metric in ("Poisson deviance", "Tweedie deviance"):  # the terms with the prediction; not those of y alone
         mu = model.predict(X).astype(float)
-        slope = {"Poisson": -np.log(mu), "gamma": 1 / mu, "Tweedie": 2 / np.sqrt(mu)}[metric.split()[0]]
+        slope = -np.log(mu) if metric.startswith("Poisson") else 2 / np.sqrt(mu)
         expected = 2 * (y - mu) * slope
     else:
         expected = loss(y)

@@ -270,21 +270,59 @@ def test_a_partly_broken_reference_costs_as_much_as_the_recent_rows():
 
 @pytest.mark.parametrize("fault", ["mixed", None])
 @pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes"])
-def test_rows_alone_explain_a_cost_if_no_part_by_the_response_differs(kind, fault):
-    """Welch's test of means of periods, all of whose rows are kept here, with the degrees of freedom of the loss."""
+def test_rows_alone_explain_a_cost_if_nothing_differs_by_the_response(kind, fault):
+    """Welch's test of the means of periods, all of whose rows are kept here, and of the sum over features."""
     found = periods(kind, fault)
     both = windows(found)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *both)
-    of_features, of_loss = [], []
+    of_features, of_sum, of_loss = [], [], []
     for window in both:
         parts, ends = parts_of(found, window.rows), Line.of(found[0].ensemble, window.rows).ends
         of_features.append(means(window, parts.saved - parts.rows))
-        of_loss.append(means(window, ends.unexpected_loss()[:, None]))
-    t = ttest_ind(*of_features, equal_var=False).statistic[steps._used]
-    p = np.sort(2 * student.sf(np.abs(t), change(found).loss.freedom))
+        of_sum.append(of_features[-1].sum(axis=1))
+        of_loss.append(means(window, ends.unexpected_loss()))
+    p = np.sort(ttest_ind(*of_features, equal_var=False).pvalue[steps._used])
     adjusted = min(1.0, float((p * np.arange(p.size, 0, -1))[0]))
-    expected = min(adjusted, float(ttest_ind(*of_loss, equal_var=False).pvalue[0]))
-    assert steps.cause(0).p_rows == pytest.approx(expected, rel=1e-6)
+    others = [float(ttest_ind(*each, equal_var=False).pvalue) for each in (of_sum, of_loss)]
+    assert change(found).p_response == pytest.approx(min(adjusted, others[0]), rel=1e-6)
+    assert steps.cause(0).p_rows == pytest.approx(min(adjusted, *others), rel=1e-6)
+
+
+def test_the_loss_of_numbers_is_that_of_all_rows():
+    """Of classes it is the loss of the rows that were kept, beyond what the predictions let expect."""
+    for kind, of_all in (("numbers", True), ("classes", False)):
+        found = periods(kind, None, kept_rows=20)
+        loss = replace(change(found), p_response=0.9)
+        steps = Steps.of(loss, found[0].ensemble, GROUPING, *windows(found))
+        p = 2 * min(loss.loss.p_value, loss.loss.p_fall)
+        assert steps._p_of_all == pytest.approx(p if of_all else 0.9)
+        unknown = Steps.of(replace(loss, p_response=None), found[0].ensemble, GROUPING, *windows(found))
+        assert unknown.cause(0).kind not in ("rows", "rows or values", "rows, values or effect")
+
+
+@pytest.mark.parametrize(
+    ("fill", "filled"),
+    [
+        (lambda x, half: np.where(half, 0.0, x), True),
+        (lambda x, half: np.where(half, np.nan, x), True),
+        (lambda x, half: np.sign(x), True),
+        (lambda x, half: x + 1, False),
+        (lambda x, half: 0.5 * x, False),
+    ],
+)
+def test_a_value_that_became_frequent_may_be_filled_in(fill, filled):
+    """In a column of numbers, for all features; in one of few values, for itself alone."""
+    found = periods("numbers", None)
+    before, after = windows(found)
+    X = after.rows.X.copy()
+    X[:, 2] = fill(X[:, 2], np.arange(len(X)) % 2 == 0)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, replace(after, rows=replace(after.rows, X=X)))
+    assert [steps._may_be_filled(k) for k in range(4)] == [filled] * 4
+    few = [np.column_stack([rows[:, :2], np.round(rows[:, 2] / 4), rows[:, 3]]) for rows in (before.rows.X, X)]
+    pair = [replace(w, rows=replace(w.rows, X=of)) for w, of in zip((before, after), few, strict=True)]
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *pair)
+    at_most = [False, False, filled, False]
+    assert not np.greater([steps._may_be_filled(k) for k in range(4)], at_most).any()
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes", "poisson", "absolute error"])
@@ -326,7 +364,8 @@ def test_a_feature_is_followed_if_the_loss_is_larger_without_its_values(kind):
         (0.01, 0.5, 0.01, "effect"),
         (0.5, 0.5, 0.01, "values or effect"),
         # Not followed.
-        (0.5, 0.5, -0.5, "values or effect"),
+        (0.5, 0.5, -0.5, "rows, values or effect"),
+        (0.5, 0.01, -0.5, "rows or values"),
         (0.01, 0.01, -0.5, "neither alone"),
     ],
 )
@@ -365,11 +404,12 @@ def test_many_looks_do_not_acquit_a_broken_feature():
 
 @pytest.mark.parametrize("kind", ["classes", "forest of classes"])
 def test_stuck_columns_are_not_other_rows(kind):
-    """They are not shown to be followed, though the response is as predicted: few rows show omitted columns."""
+    """Though few rows show that the response is not as predicted."""
     found = periods(kind, "two stuck")
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
     steps._p_of_rows = 0.5
     assert {str(steps.cause(k).kind) for k in (0, 2)} <= {"values", "effect", "values or effect", "neither alone"}
+    assert steps._filled.tolist() == [True, False, True, False]
 
 
 @pytest.mark.parametrize("kind", ["absolute error", "quantile"])
