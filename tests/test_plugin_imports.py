@@ -30,7 +30,7 @@ PARTS_OF_EXPERIMENTS = {
     "debias.significance.change.LEAST": OF_HISTORIES,
     "debias.significance.change.compare_windows": OF_HISTORIES,
     "debias.significance.change.groups_of": OF_HISTORIES,
-    "debias.significance.loss_causes.KeptWindow": OF_HISTORIES,
+    "debias.significance.kept_windows.KeptWindow": OF_HISTORIES,
     "debias.results.any_look.Starts": OF_HISTORIES,
     "debias.results.provisional.NOT_LOOKED_FOR": OF_HISTORIES,
     "debias.results.provisional.Provisional": OF_HISTORIES,

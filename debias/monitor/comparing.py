@@ -29,7 +29,8 @@ from debias.results.provisional import NOT_LOOKED_FOR
 from debias.results.vocabulary import loss_in_words
 from debias.results.windows import WindowOfPeriods
 from debias.significance.change import ENOUGH_PERIODS, compare_windows, groups_of
-from debias.significance.loss_causes import KeptWindow, with_causes
+from debias.significance.kept_windows import KeptWindow
+from debias.significance.loss_causes import with_causes
 from debias.significance.period_means import OF, names_of_outputs
 from debias.significance.provisional import compare_waiting, with_broken
 from debias.text import counted, escaped

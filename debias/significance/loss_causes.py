@@ -8,22 +8,22 @@ only if it costs more also if the level had stayed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias.p_values import holm
-from debias.positions import evenly_spaced
 from debias.results.loss_change import MOST_CAUSES, LossCause
 from debias.results.vocabulary import LossKind
 from debias.rows.dependent_columns import categorical_columns
-from debias.rows.loss_parts import Ends, KeptRows, Line
-from debias.rows.period_sums import BEFORE_PARTS
+from debias.rows.loss_parts import Line
 from debias.significance.additive_functions import functions_of, standardised
+from debias.significance.kept_windows import KeptWindow, losses_of, sums_of
 from debias.significance.links import IDENTITY, LINKS, LOG, LOGIT, fitted_coefficients
 from debias.significance.loss_change import PeriodLosses, estimates, two_sided
+from debias.significance.other_rows import OtherRows, p_of_all_rows
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-MOST_ROWS = 3000
-"""At most about this many rows of a window are used."""
 MOST_TRIED = 5
 """At most so many features are tried as the first cause, those with the largest costs."""
 SEED = 0
@@ -60,14 +58,6 @@ LEAST_SHARE = 0.001
 """A probability is taken as at least this, and at most 1 less this, where its log odds are needed."""
 RIDGE = 1.0
 """Penalty of the square of the change that a standard deviation of a function makes; so coefficients stay finite."""
-LEAST_P_OF_ROWS = 0.05
-"""Other rows alone explain the costs if the p-value is above this, with any number of looks. The small level of many
-looks would acquit a feature that is broken."""
-FILLED_SHARE, FILLED_ERRORS, FEW_VALUES = 0.1, 4.0, 10
-"""A value is filled in if its share rose by this, and by so many standard errors. In other columns than that of the
-feature it counts only if the column had more than ten values: shares of few values move in a drift too."""
-SHOWN = 0.001
-"""One-sided p-value at which the response is shown to follow the values of a feature."""
 KINDS = {
     (True, False, False): LossKind.VALUES,
     (False, True, False): LossKind.EFFECT,
@@ -79,42 +69,7 @@ KINDS = {
     (False, False, False): LossKind.NEITHER,
 }
 """What is said if other values of a feature, another response to it, and other rows each explain all parts, or not.
-That other rows alone explain it is said only if the response is shown to follow the feature."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeptWindow:
-    """Rows of a window that were kept.
-
-    Parameters
-    ----------
-    rows : KeptRows
-    weight : array of shape (n_rows,)
-    period : array of int64 of shape (n_rows,)
-        Period of each row, numbered from 0 in order of time.
-    group : array of int64 of shape (n_periods,)
-        Groups of consecutive periods.
-    """
-
-    rows: KeptRows
-    weight: Array
-    period: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, kept: list[tuple[KeptRows, Array]], group: NDArray[np.int64]) -> KeptWindow:
-        """Return the rows of the periods of a window; if there are too many, as many of each part of a period."""
-        most = max(1, MOST_ROWS // max(len(kept), 1))
-        # Rows stand part after part, and those of a part in random order.
-        chosen = [evenly_spaced(len(weight), min(most, len(weight))) for _, weight in kept]
-        weights = [weight[at] * (weight.sum() / weight[at].sum()) for (_, weight), at in zip(kept, chosen, strict=True)]
-        parts = [rows.part(at) for (rows, _), at in zip(kept, chosen, strict=True)]
-        return cls(
-            KeptRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "start"))),
-            np.concatenate(weights),
-            np.repeat(np.arange(len(kept)), [at.size for at in chosen]),
-            group,
-        )
+That only other rows do is said only if the response is shown to follow the feature."""
 
 
 def with_causes(
@@ -132,7 +87,7 @@ def with_causes(
         Rows of the two windows.
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
-    causes = tuple(map(steps.cause, steps.found(change)))
+    causes = tuple(map(steps.cause, steps.found()))
     return replace(change, causes=causes, no_causes_because=None, level_moved=steps.level_moved)
 
 
@@ -147,8 +102,8 @@ class Steps:
         Largest adjusted p-value of a difference.
     ensemble, grouping, before, after
         As for :func:`with_causes`.
-    p_of_all : float
-        The smallest p-value, over all rows and not only those that were kept, that speaks against other rows alone.
+    change : LossChange, optional
+        That of all rows, whose causes are searched. It is not known before the responses.
     """
 
     def __init__(
@@ -159,13 +114,12 @@ class Steps:
         grouping: Grouping,
         before: KeptWindow,
         after: KeptWindow,
-        p_of_all: float = 0.0,
+        change: LossChange | None = None,
     ) -> None:
         self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
-        self._p_of_all = p_of_all
-        self._windows, self._categorical = (before, after), categorical_columns(ensemble)
+        self._change, self._windows, self._categorical = change, (before, after), categorical_columns(ensemble)
         self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
-        self.losses = _losses_of(before, self._lines[0]), _losses_of(after, self._lines[1])
+        self.losses = losses_of(before, self._lines[0]), losses_of(after, self._lines[1])
         rng = np.random.default_rng(SEED)
         share = after.weight / after.weight.sum()
         # One draw for each feature, so that a feature is broken in the same way at each step.
@@ -178,26 +132,17 @@ class Steps:
         cls, change: LossChange, ensemble: TreeEnsemble, grouping: Grouping, before: KeptWindow, after: KeptWindow
     ) -> Steps:
         """Return the search for the causes of a change of the loss."""
-        used, loss, p_response = np.isfinite(change.statistics["p_adjusted"]), change.loss, change.p_response
-        p_of_loss = float(two_sided(np.asarray(loss.change / loss.error), loss.freedom)) if loss.error else 0.0
-        known = [0.0 if p is None or np.isnan(p) else p for p in (p_response, p_of_loss)]
-        steps = cls(used, change.level, ensemble, grouping, before, after, known[0])
-        if not steps._lines[0].ends.tells_mean_loss:
-            steps._p_of_all = min(known)
-        return steps
+        used = np.isfinite(change.statistics["p_adjusted"])
+        return cls(used, change.level, ensemble, grouping, before, after, change)
 
-    def found(self, change: LossChange) -> list[int]:
+    def found(self) -> list[int]:
         """Return the features that cost more, each of which is not explained by those before it.
 
         The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
         a strong one that goes along with it may cost more. If none does, it is the one with the largest cost.
-
-        Parameters
-        ----------
-        change : LossChange
-            Of all rows.
         """
-        tested, level, statistics = self._used, self._level, change.statistics
+        assert self._change is not None
+        tested, level, statistics = self._used, self._level, self._change.statistics
         open_, found = statistics["p_adjusted"] <= level, list[int]()
         ranked = np.argsort(-statistics["cost"], kind="stable")
         most_beside = min(window.weight.size for window in self._windows) // ROWS_PER_FUNCTION
@@ -235,65 +180,20 @@ class Steps:
         for pair in (broken, self.moved(feature), self.partly_broken(feature, broken), self.mended([feature], [])):
             p = self._p_values(pair)[1]
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
-        of_each = max(smallest[:3]), smallest[3], self._p_of_rows
-        values, effect = (p > self._level for p in of_each[:2])
-        followed = self.is_followed(feature)
-        kind = KINDS[values, effect, self._p_of_rows > LEAST_P_OF_ROWS and not self._may_be_filled(feature)]
+        of_each, rows = (max(smallest[:3]), smallest[3]), self.other_rows
+        values, effect = (p > self._level for p in of_each)
+        kind, followed = KINDS[values, effect, rows.may_explain(feature)], rows.is_followed(feature)
         kind = LossKind.NEITHER if kind is LossKind.ROWS and not followed else kind
-        return LossCause(self._grouping.names[feature], kind, *of_each, followed)
-
-    def _may_be_filled(self, feature: int) -> bool:
-        """Return whether one value, or missing values, became so frequent that a default may have been filled in.
-
-        In the feature itself, or in any other column of numbers.
-        """
-        of_feature = self._grouping.index == feature
-        return bool((self._filled & (of_feature | self._is_number)).any())
+        return LossCause(self._grouping.names[feature], kind, *of_each, rows.p_value, followed)
 
     @cached_property
-    def _is_number(self) -> NDArray[np.bool_]:
-        """Which columns that are tested are numbers with many values, shape (n_columns,)."""
-        many = np.array([np.unique(column).size > FEW_VALUES for column in self._windows[0].rows.X.T], dtype=bool)
-        return many & ~self._categorical & self._used[self._grouping.index]
-
-    @cached_property
-    def _filled(self) -> NDArray[np.bool_]:
-        """Which columns have their commonest recent value in a larger share of rows than before, shape (n_columns,)."""
-        before, after = self._windows
-        found = np.zeros(self._grouping.index.size, dtype=bool)
-        for k, recent in enumerate(after.rows.X.T):
-            values, at = np.unique(recent, return_inverse=True)
-            shares = np.bincount(at, after.weight / after.weight.sum())
-            value, share = values[shares.argmax()], shares.max()
-            same = np.isnan(before.rows.X[:, k]) if np.isnan(value) else before.rows.X[:, k] == value
-            known = float(same @ before.weight / before.weight.sum())
-            mean = (known * same.size + share * recent.size) / (same.size + recent.size)
-            error = np.sqrt(mean * (1 - mean) * (1 / same.size + 1 / recent.size))
-            found[k] = share - known >= FILLED_SHARE and share - known > FILLED_ERRORS * error
-        return found
-
-    def is_followed(self, feature: int) -> bool:
-        """Return whether the recent rows show that the response follows the values of a feature.
-
-        The loss is then larger if these are exchanged among the rows. It stays if they are stuck, and on average also
-        if they are at random already.
-        """
-        from scipy.special import stdtr
-
-        recent, share = self._windows[1].rows, self._windows[1].weight / self._windows[1].weight.sum()
-        columns, X = self._grouping.index == feature, recent.X.copy()
-        X[:, columns] = X[np.random.default_rng(SEED).permutation(share.size)][:, columns]
-        exchanged = Ends.of_rows(self._ensemble, replace(recent, X=X))
-        more = exchanged.losses()[0] - self._lines[1].ends.losses()[0]
-        mean = float(share @ more)
-        error = float(np.sqrt(share**2 @ (more - mean) ** 2))
-        return error > 0 and bool(stdtr(share.size - 1, -mean / error) <= SHOWN)
-
-    @cached_property
-    def _p_of_rows(self) -> float:
-        """The smallest p-value that a part of a feature by the response differs, or the unexpected loss."""
-        of_loss = self._shift(tuple(line.ends.unexpected_loss() for line in self._lines))[1]
-        return min(self._p_of_all, of_loss)
+    def other_rows(self) -> OtherRows:
+        """The hypothesis that other rows alone explain all parts."""
+        assert self._change is not None
+        ends = tuple(line.ends for line in self._lines)
+        of_unexpected = self._shift(tuple(each.unexpected_loss() for each in ends))[1]
+        p_value = min(p_of_all_rows(self._change, ends[1]), of_unexpected)
+        return OtherRows(self._ensemble, self._grouping, self._used, *self._windows, ends[1], p_value)
 
     def reproduced(self, feature: int | None = None) -> float:
         """Return the smallest adjusted p-value of a difference of the parts by the rows, which need no responses.
@@ -322,7 +222,7 @@ class Steps:
                 known = np.sort(column)
                 sides = [np.searchsorted(known, window.rows.X[:, k], side) for side in ("left", "right")]
                 ranks[:, k] = (sides[0] + sides[1]) / (2 * known.size) - 0.5
-            ranked.append(_sums_of(window, np.hstack([ranks, ranks**2])))
+            ranked.append(sums_of(window, np.hstack([ranks, ranks**2])))
         p = self._p_values((ranked[0], ranked[1]))[2][: 2 * self._used.size].reshape(2, -1)
         known_p = np.isfinite(p) & self._used
         p[known_p] = holm(p[known_p])
@@ -378,7 +278,7 @@ class Steps:
 
     def _with_reference(self, X: Array) -> PeriodLosses:
         before = self._windows[0]
-        return _losses_of(before, Line.of(self._ensemble, replace(before.rows, X=X)))
+        return losses_of(before, Line.of(self._ensemble, replace(before.rows, X=X)))
 
     def mended(self, features: list[int], beside: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
         """Return the reference, and the recent window if the level and the response to these features had stayed.
@@ -397,7 +297,7 @@ class Steps:
             residual = _with_spread_of(self._residuals[0], self._residuals[1] - excess, self._windows)
             as_before = mean_slope(measure.objective, ends.last + residual, ends.first, ends.last)
             excess = recent.slope - measure.factor * as_before
-        return self.losses[0], _losses_of(self._windows[1], recent, recent.saved(excess))
+        return self.losses[0], losses_of(self._windows[1], recent, recent.saved(excess))
 
     @property
     def _has_shift(self) -> bool:
@@ -506,7 +406,7 @@ class Steps:
         """Return the difference of the means of two windows, and its two-sided p-value; 1 if it is not known."""
         n_columns = 2 * self._grouping.index.size
         pair = [
-            _sums_of(window, np.repeat(-of_window[:, None], n_columns, axis=1))  # all are alike
+            sums_of(window, np.repeat(-of_window[:, None], n_columns, axis=1))  # all are alike
             for window, of_window in zip(self._windows, values, strict=True)
         ]
         means, _, _ = estimates((pair[0], pair[1]), self._grouping)
@@ -578,19 +478,3 @@ def _in_standard_units(functions: Array) -> Array:
     far = np.abs(mean) > FAR * spread
     found: Array = (functions - np.where(far, mean, 0.0))[:, varies] / spread[varies]
     return found
-
-
-def _losses_of(window: KeptWindow, line: Line, costs: Array | float = 0.0) -> PeriodLosses:
-    """Return sums of periods of what features save, less some costs; their losses and bases are left out."""
-    return _sums_of(window, np.hstack([line.saved(line.slope) - costs, line.saved(line.expected)]))
-
-
-def _sums_of(window: KeptWindow, columns: Array) -> PeriodLosses:
-    """Return weighted sums of periods of two columns for each feature, where the parts of the loss have theirs."""
-    n_periods = window.group.size
-    sums = np.zeros((n_periods, BEFORE_PARTS + columns.shape[1]))
-    sums[:, 0] = np.bincount(window.period, window.weight, n_periods)
-    sums[:, 1] = np.bincount(window.period, minlength=n_periods)
-    for k, column in enumerate(columns.T, BEFORE_PARTS):
-        sums[:, k] = np.bincount(window.period, window.weight * column, n_periods)
-    return PeriodLosses(sums, window.group, n_periods, (), ())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.results.windows import WindowOfPeriods
     from debias.rows.period_sums import PeriodSums
-    from debias.significance.loss_causes import KeptWindow
+    from debias.significance.kept_windows import KeptWindow
     from debias.significance.loss_change import PeriodLosses
     from debias.significance.period_means import MeansComparison
     from debias.trees.ensemble import TreeEnsemble

@@ -13,7 +13,7 @@ from debias.results.provisional import NOT_LOOKED_FOR
 from debias.results.windows import WindowOfPeriods
 from debias.significance.any_look import PeriodValues, evidence_of
 from debias.significance.change import compare_windows, groups_of
-from debias.significance.loss_causes import KeptWindow
+from debias.significance.kept_windows import KeptWindow
 from debias.significance.period_means import OF
 from debias.significance.provisional import compare_waiting, with_broken
 from debias_bench.alarm_streams import (

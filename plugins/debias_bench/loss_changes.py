@@ -19,7 +19,8 @@ from debias.p_values import holm
 from debias.rows.period_sums import PeriodSums
 from debias.rows.preparation import batch_rows
 from debias.significance.change import compare_windows, groups_of
-from debias.significance.loss_causes import KeptWindow, with_causes
+from debias.significance.kept_windows import KeptWindow
+from debias.significance.loss_causes import with_causes
 from debias_bench.change import ABSOLUTE_ERROR, FOREST_OF_CLASSES, fitted, rates_of
 from debias_bench.change import MODELS as MODELS_OF_MEANS
 from debias_bench.markdown import markdown_table

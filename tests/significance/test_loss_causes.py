@@ -26,7 +26,9 @@ from debias.rows.loss_parts import Line, loss_parts
 from debias.rows.period_sums import PeriodSums
 from debias.significance.additive_functions import functions_of
 from debias.significance.change import compare_windows, groups_of
-from debias.significance.loss_causes import MOST_FUNCTIONS, KeptWindow, Steps, _in_standard_units, with_causes
+from debias.significance.kept_windows import KeptWindow
+from debias.significance.loss_causes import MOST_FUNCTIONS, Steps, _in_standard_units, with_causes
+from debias.significance.other_rows import p_of_all_rows
 
 NAMES = ("a", "twin", "b", "noise")
 GROUPING = Grouping.of(None, NAMES)
@@ -193,7 +195,7 @@ def test_a_feature_must_cost_more_than_a_level_that_may_have_moved(monkeypatch, 
         steps, "mended", lambda features, beside: (freed.append(features[:]), mended(features, beside))[1]
     )
     monkeypatch.setattr(steps, "_p_of_level", p_value)
-    steps.found(change(found))
+    steps.found()
     assert (freed[0] == []) == asked
 
 
@@ -295,7 +297,7 @@ def test_the_loss_of_numbers_is_that_of_all_rows():
         loss = replace(change(found), p_response=0.9)
         steps = Steps.of(loss, found[0].ensemble, GROUPING, *windows(found))
         p = 2 * min(loss.loss.p_value, loss.loss.p_fall)
-        assert steps._p_of_all == pytest.approx(p if of_all else 0.9)
+        assert p_of_all_rows(loss, steps._lines[1].ends) == pytest.approx(p if of_all else 0.9)
         unknown = Steps.of(replace(loss, p_response=None), found[0].ensemble, GROUPING, *windows(found))
         assert unknown.cause(0).kind not in ("rows", "rows or values", "rows, values or effect")
 
@@ -317,12 +319,16 @@ def test_a_value_that_became_frequent_may_be_filled_in(fill, filled):
     X = after.rows.X.copy()
     X[:, 2] = fill(X[:, 2], np.arange(len(X)) % 2 == 0)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, replace(after, rows=replace(after.rows, X=X)))
-    assert [steps._may_be_filled(k) for k in range(4)] == [filled] * 4
+    assert [_suspected(steps, k) for k in range(4)] == [filled] * 4
     few = [np.column_stack([rows[:, :2], np.round(rows[:, 2] / 4), rows[:, 3]]) for rows in (before.rows.X, X)]
     pair = [replace(w, rows=replace(w.rows, X=of)) for w, of in zip((before, after), few, strict=True)]
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *pair)
     at_most = [False, False, filled, False]
-    assert not np.greater([steps._may_be_filled(k) for k in range(4)], at_most).any()
+    assert not np.greater([_suspected(steps, k) for k in range(4)], at_most).any()
+
+
+def _suspected(steps, feature):
+    return not replace(steps.other_rows, p_value=1.0).may_explain(feature)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes", "forest of classes", "poisson", "absolute error"])
@@ -331,7 +337,7 @@ def test_a_feature_is_followed_if_the_loss_is_larger_without_its_values(kind):
     found = periods(kind, "two stuck" if kind.endswith("classes") else "values")
     recent, model = windows(found)[1].rows, fitted(kind)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
-    followed = [steps.is_followed(k) for k in range(4)]
+    followed = [steps.other_rows.is_followed(k) for k in range(4)]
     assert followed == [False, True, not kind.endswith("classes"), False]
     y = recent.y[:, -1]
 
@@ -372,8 +378,9 @@ def test_a_feature_is_followed_if_the_loss_is_larger_without_its_values(kind):
 def test_a_kind_names_all_that_is_not_rejected(monkeypatch, values, effect, rows, kind):
     found = periods("numbers", "values")
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
-    monkeypatch.setattr(steps, "_p_of_rows", abs(rows))
-    monkeypatch.setattr(steps, "is_followed", lambda feature: rows > 0)
+    other = replace(steps.other_rows, p_value=abs(rows))
+    object.__setattr__(other, "is_followed", lambda feature: rows > 0)
+    monkeypatch.setattr(steps, "other_rows", other)
     smallest = iter([0.01, values, 0.01, effect])
     monkeypatch.setattr(steps, "_p_values", lambda pair: (np.ones(4), np.full(8, next(smallest) / 8), np.ones(12)))
     monkeypatch.setattr(steps, "partly_broken", lambda feature, broken: broken)
@@ -398,7 +405,8 @@ def test_many_looks_do_not_acquit_a_broken_feature():
     found = periods("numbers", "values")
     loss = replace(change(found), level=1e-5)
     steps = Steps.of(loss, found[0].ensemble, GROUPING, *windows(found))
-    steps._p_of_rows, steps.is_followed = 0.01, lambda feature: True
+    steps.other_rows = replace(steps.other_rows, p_value=0.01)
+    assert steps.other_rows.is_followed(1)
     assert steps.cause(0).kind == "values"
 
 
@@ -407,9 +415,9 @@ def test_stuck_columns_are_not_other_rows(kind):
     """Though few rows show that the response is not as predicted."""
     found = periods(kind, "two stuck")
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
-    steps._p_of_rows = 0.5
+    steps.other_rows = replace(steps.other_rows, p_value=0.5)
     assert {str(steps.cause(k).kind) for k in (0, 2)} <= {"values", "effect", "values or effect", "neither alone"}
-    assert steps._filled.tolist() == [True, False, True, False]
+    assert steps.other_rows.filled.tolist() == [True, False, True, False]
 
 
 @pytest.mark.parametrize("kind", ["absolute error", "quantile"])
