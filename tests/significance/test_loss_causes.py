@@ -98,6 +98,11 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     return found
 
 
+@cache
+def broken():
+    return periods("numbers", "values")
+
+
 def windows(found):
     parts = found[:N_BEFORE], found[N_BEFORE:]
     return [KeptWindow.of([sums.kept for sums in part], groups_of(len(part))) for part in parts]
@@ -376,7 +381,7 @@ def test_a_feature_is_followed_if_the_loss_is_larger_without_its_values(kind):
     ],
 )
 def test_a_kind_names_all_that_is_not_rejected(monkeypatch, values, effect, rows, kind):
-    found = periods("numbers", "values")
+    found = broken()
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
     other = replace(steps.other_rows, p_value=abs(rows))
     object.__setattr__(other, "is_followed", lambda feature: rows > 0)
@@ -410,6 +415,7 @@ def test_many_looks_do_not_acquit_a_broken_feature():
     assert steps.cause(0).kind == "values"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["classes", "forest of classes"])
 def test_stuck_columns_are_not_other_rows(kind):
     """Though few rows show that the response is not as predicted."""
@@ -420,6 +426,7 @@ def test_stuck_columns_are_not_other_rows(kind):
     assert steps.other_rows.filled.tolist() == [True, False, True, False]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["absolute error", "quantile"])
 def test_no_feature_is_the_cause_of_noise_that_grows(kind):
     loss = searched(kind, "noise", seed=3)
