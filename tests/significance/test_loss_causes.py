@@ -604,7 +604,7 @@ def test_columns_of_one_feature_are_broken_together():
 def test_large_windows_use_rows_of_all_parts_of_each_period(monkeypatch):
     found = periods("numbers", "values")
     whole = windows(found)[0]
-    monkeypatch.setattr("debias.significance.loss_causes.MOST_ROWS", 14 * 30)
+    monkeypatch.setattr("debias.significance.kept_windows.MOST_ROWS", 14 * 30)
     few = windows(found)[0]
     assert few.weight.size == 14 * 30
     np.testing.assert_array_equal(np.bincount(few.period), np.full(14, 30))
