@@ -11,7 +11,7 @@ import numpy as np
 
 from debias.results.policy import SMALLEST_SHIFT
 from debias.results.sentences import in_a_row
-from debias.results.vocabulary import ChangeVerdict, error_rate_in_words
+from debias.results.vocabulary import ChangeVerdict, LossKind, error_rate_in_words
 from debias.results.windows import waiting_in_words
 from debias.text import counted, escaped, few_digits, listed, named_together, percent, told_apart, with_sign
 
@@ -171,6 +171,8 @@ def _causes(loss: LossChange) -> list[str]:
     kinds = "; ".join(f"{escaped(cause.feature)}: {cause.kind.text}" for cause in loss.causes)
     they = "It" if len(loss.causes) == 1 else "They"
     explain = "explains" if len(loss.causes) == 1 else "explain"
+    if all(cause.kind is LossKind.ROWS for cause in loss.causes):
+        they, explain = "Other rows", "explain"
     if loss.level_moved:
         they, explain = f"{they}, and a mean response that moved against the predictions,", "explain"
     rest = f". {they} {explain} what these cost: {explained}" if explained else ""

@@ -163,7 +163,7 @@ def compare_losses(
         n_periods=(len(before.sums), len(after.sums)),
         n_rows=(int(before.sums[:, 1].sum()), int(after.sums[:, 1].sum())),
         statistics=statistics,
-        p_response=_p_of_response(windows, grouping, used),
+        p_response=_p_of_response(windows, two_sided(change / error, freedom)[at["response"]][used]),
     )
     lacking = [
         f"{number:,} of {counted(window.n_periods, f'{name} period')}"
@@ -181,18 +181,22 @@ def two_sided(t: Array, freedom: Array | float) -> Array:
     return p
 
 
-def _p_of_response(
-    windows: tuple[PeriodLosses, PeriodLosses], grouping: Grouping, used: NDArray[np.bool_]
-) -> float | None:
-    """Return the smallest p-value that what features cost by the response differs, of each (Holm) or of their sum."""
-    p = []
-    for groups in (grouping, Grouping(("all features",), np.zeros_like(grouping.index))):
-        means, variance, freedom = estimates(windows, groups)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = (means[1] - means[0]) / np.sqrt(variance)
-        p.append(two_sided(t, freedom)[-len(groups.names) :])
-    smallest = np.append(holm_of_known(p[0][used]), p[1])
-    known = smallest[np.isfinite(smallest)]
+def _p_of_response(windows: tuple[PeriodLosses, PeriodLosses], of_features: Array) -> float | None:
+    """Return the smallest p-value that what features cost by the response differs, of each (Holm) or of their sum.
+
+    Parameters
+    ----------
+    windows : (PeriodLosses, PeriodLosses)
+    of_features : array of shape (n_used,)
+        P-values of the features, not adjusted.
+    """
+    n_features = (windows[0].sums.shape[1] - BEFORE_PARTS) // 2
+    together = Grouping(("all features",), np.zeros(n_features, dtype=np.int64))
+    means, variance, freedom = estimates(windows, together)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (means[1] - means[0]) / np.sqrt(variance)
+    p = np.append(holm_of_known(of_features), two_sided(t, freedom)[-1])
+    known = p[np.isfinite(p)]
     return float(known.min()) if known.size else None
 
 

@@ -140,9 +140,9 @@ def test_causes_are_said_with_what_they_explain():
     )
     assert Changes.from_json(changes(both).to_json()).loss.causes == both.causes
     drifted = loss(causes=(replace(price, kind=LossKind.ROWS, p_rows=0.4, followed=True),), no_causes_because=None)
-    assert "price: other rows came, and nothing shows that its values are broken" in " ".join(
-        changes(drifted).summary()
-    )
+    told = " ".join(changes(drifted).summary())
+    assert "price: other rows came, and nothing shows that its values are broken" in told
+    assert "Other rows explain what these cost: promo." in told
     plain = json.loads(changes(drifted).to_json())
     later = ("p_rows", "followed")
     assert [plain["loss"]["causes"][0].pop(name) for name in later] == [0.4, True]  # earlier versions wrote neither
