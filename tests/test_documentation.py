@@ -36,6 +36,12 @@ MODULES = [
     if module.name.split(".")[-1] not in INTEGRATIONS
 ]
 
+TRAIN_MODELS = {
+    *("debias.api.audit_folds", "debias.api.compare", "debias.api.displays", "debias.api.droppable"),
+    *("debias.monitor.history", "debias.results.audit", "debias_plugins.integrations.importance_getter"),
+}
+"""Modules whose examples take more than a second: they train several models, or draw pictures."""
+
 
 ON_PYPI = False
 """Whether a release is on PyPI: docs/releasing.md says when to change it. Until then, debias comes from a checkout."""
@@ -46,7 +52,11 @@ FROM_AN_INDEX = re.compile(r"\bpip install [^`\n]*?(?<![\w./-])debias(-trees)?\b
     "module",
     [
         # `debias doctor`, whose own tests run it, checks every library in a process of its own: seconds for each
-        pytest.param(each, marks=[pytest.mark.integration] * (each == "debias.testing.self_check"))
+        pytest.param(
+            each,
+            marks=[pytest.mark.integration] * (each == "debias.testing.self_check")
+            + [pytest.mark.thorough] * (each in TRAIN_MODELS),
+        )
         for each in MODULES
     ],
 )
@@ -191,6 +201,8 @@ LONG = (
     "docs/elsewhere.md",
 )
 """Pages that train models by the dozen, fit many regressions, or need further packages."""
+THOROUGH = ("docs/displays.md", "docs/droppable.md", "docs/folds.md", "docs/interactions.md", "docs/report.md")
+"""Pages that take more than a second."""
 CLASSES = ("docs/merits.md", "docs/oob-forest.md")
 """Pages whose response is of classes."""
 
@@ -198,7 +210,9 @@ CLASSES = ("docs/merits.md", "docs/oob-forest.md")
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.integration] * (page in LONG))
+        pytest.param(
+            page, marks=[pytest.mark.integration] * (page in LONG) + [pytest.mark.thorough] * (page in THOROUGH)
+        )
         for page in PAGES
         if page not in ELSEWHERE and blocks("python", page)
     ],

@@ -79,6 +79,7 @@ def test_scores_are_of_the_columns_of_the_user(name, saved):
     np.testing.assert_allclose(of_model.values.sum(), scores.values.sum(), rtol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(FRESH)
 def test_columns_at_the_level_of_the_model_are_called_as_in_spark(saved):
     scores = debias.score(saved("forest"), *rows("forest"), rows="held-out", level="model")

@@ -68,6 +68,7 @@ def test_numbers_are_those_of_the_folds_by_definition(folds):
     assert found.confirmed == [("b", "c")]
 
 
+@pytest.mark.thorough
 def test_the_audit_without_names_is_the_same_and_has_none(folds):
     X, y, results, audit = folds
     plain = debias.audit_folds(results, X, y)

@@ -69,6 +69,7 @@ def test_a_pair_is_named_as_the_interactions_of_the_same_rows_are(booster, rows,
     assert debias.Audit.from_json(audit.to_json()).summary() == audit.summary()
 
 
+@pytest.mark.thorough
 def test_other_numbers_stay_and_the_seed_chooses_the_rows(booster, rows, monkeypatch):
     audits = [debias.audit(booster, *rows[1], random_state=seed, n_jobs=n) for seed, n in ((0, 1), (0, 2), (1, 1))]
     details = [audit.tested_scores.details for audit in audits]
@@ -92,6 +93,7 @@ def test_an_additive_truth_is_silent():
     assert KEY not in audit.tested_scores.details
 
 
+@pytest.mark.thorough
 def test_classes_need_more_rows_and_tell_their_scale():
     X, y = drawn(N_TRAIN + 48_000, product=2.0)
     model = XGBClassifier(n_estimators=30, max_depth=3, n_jobs=1).fit(X[:N_TRAIN], y[:N_TRAIN] > 0)
@@ -102,6 +104,7 @@ def test_classes_need_more_rows_and_tell_their_scale():
     assert "functions of single columns that add up to the log odds" in sentence
 
 
+@pytest.mark.thorough
 def test_large_trees_need_more_rows(rows):
     (X, y), held_out = rows
     for max_depth, told in ((6, True), (None, False)):
@@ -152,6 +155,7 @@ def test_rows_that_are_alike_are_silent(booster, rows):
     assert not hints(audit)
 
 
+@pytest.mark.thorough
 def test_sums_of_models_leaf_lines_and_out_of_bag_rows_are_silent(rows):
     (X, y), held_out = rows
     vote = VotingRegressor([("one", small()), ("two", HistGradientBoostingRegressor(max_iter=10))]).fit(X, y)

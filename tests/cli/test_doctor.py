@@ -149,6 +149,7 @@ def panic(*_):
     raise Panic("of Rust")
 
 
+@pytest.mark.thorough
 def test_a_panic_of_a_package_ends_nothing(monkeypatch):
     monkeypatch.setattr(processor, "import_module", panic)
     done = run("--no-check")

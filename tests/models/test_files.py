@@ -195,6 +195,7 @@ def test_a_file_that_is_walked_without_end_is_given_up(tmp_path):
         check(path, allow_pickle=True, seconds=1)
 
 
+@pytest.mark.thorough
 def test_a_model_is_not_called_damaged_because_the_machine_is_busy(home, monkeypatch):
     """The guard waited 60 s by the clock, and then said that the file is damaged."""
     monkeypatch.setattr("debias.models.sandbox.WAIT", 1e-6)

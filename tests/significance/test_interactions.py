@@ -145,6 +145,7 @@ def test_shares_of_few_rows_are_those_of_many():
     assert np.hypot(error, many.share_error[at]) < 0.05 * many.share[at]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["file", "batches", "batches of arrays", "iterator"])
 def test_rows_of_files_and_batches_are_tested_as_in_memory(form, tmp_path, monkeypatch):
     model, X, y = fitted(*drawn(1000))

@@ -205,7 +205,14 @@ def test_a_feature_must_cost_more_than_a_level_that_may_have_moved(monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    "kind", ["numbers", "classes", "forest of classes", "gamma", "absolute error", "quantile", "huber"]
+    "kind",
+    [
+        *("numbers", "classes", "quantile"),
+        *(
+            pytest.param(kind, marks=pytest.mark.thorough)
+            for kind in ("forest of classes", "gamma", "absolute error", "huber")
+        ),
+    ],
 )
 def test_no_feature_is_the_cause_of_a_level_that_moved(kind):
     loss = searched(kind, "level down" if kind == "quantile" else "level")

@@ -21,14 +21,13 @@ from support.residuals import expected_by_definition, residual_by_definition, t_
 from support.without import CASES, drawn, evaluation_weight, fitted
 
 HELD_OUT = {"rows": "held-out", "random_state": 0}
+IN_SHORT = (("sklearn", "three classes"), ("xgboost", "regression"))
+"""The cases of :data:`CASES` that the default tests compute by the definition, which takes a second for each."""
 
 
 @pytest.mark.parametrize(
     ("library", "kind"),
-    [
-        pytest.param(*case, marks=[pytest.mark.thorough] * (case in (CASES[4], CASES[6])))  # three classes of boosters
-        for case in CASES
-    ],
+    [pytest.param(*case, marks=[pytest.mark.thorough] * (case not in IN_SHORT)) for case in CASES],
 )
 def test_z_and_p_values_are_those_of_the_definition(models, library, kind, monkeypatch):
     monkeypatch.setattr(residuals, "FEW_FOR_SCORES", 0)

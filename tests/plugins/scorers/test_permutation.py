@@ -60,6 +60,7 @@ def test_held_out_classification_is_scikit_learns(cancer, models, library, metri
     assert np.abs(ours.values).max() > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.quick
 def test_three_classes_with_missing_values_and_weights_agree_with_scikit_learn(models):
     X, y = load_iris(return_X_y=True)

@@ -265,7 +265,8 @@ def leaf_by_leaf(ensemble, x):
     ("n_leaves", "n_features", "width", "deep"),
     [
         *((2, 1, 1, 0), (7, 3, 2, 0), (40, 1, 1, 0), (60, 4, 1, 0.5), (60, 8, 3, 0.5), (80, 10, 1, 0.9)),
-        *((31, 30, 1, 1), (31, 2, 2, 1), (90, 12, 1, 0.9), (120, 40, 2, 0.98), (150, 100, 1, 1)),
+        *((31, 30, 1, 1), (31, 2, 2, 1), (90, 12, 1, 0.9)),
+        *(pytest.param(*large, marks=pytest.mark.thorough) for large in ((120, 40, 2, 0.98), (150, 100, 1, 1))),
     ],
 )
 def test_both_ways_give_the_values_leaf_by_leaf(by, n_leaves, n_features, width, deep):

@@ -260,6 +260,7 @@ def test_a_new_figure_has_a_title_and_says_what_its_marks_are():
     assert mine.get_suptitle() == mine.get_supxlabel() == ""
 
 
+@pytest.mark.thorough
 def test_shares_of_which_none_is_above_0_have_no_intervals():
     from matplotlib.figure import Figure
 
