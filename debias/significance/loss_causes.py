@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 MOST_TRIED = 5
-"""At most so many features are tried as the first cause, those with the largest costs."""
+"""At most so many features are tried as the first cause, and beside a cause, those with the largest costs."""
 SEED = 0
 """Of the values that stand for broken ones."""
 MOST_FUNCTIONS = 6
@@ -51,6 +51,9 @@ WITH_SHIFT = ("absolute_error", "quantile", "expectile", "huber", "pseudo_huber"
 MAY_HAVE_MOVED = 0.25
 """A feature must cost more than the level explains, unless the p-value of a move of the level is larger than this: few
 rows of a rare class show little of it."""
+EXPLAINED_TO = 0.05
+"""What the steps leave of the cost of a neighbour is about this part, at most, of what the causes so far cost: functions
+of their columns describe the response nearly, not fully. The next cause must cost more than this."""
 LEAST_SPREAD, FAR = 1e-9, 3.0
 """A function varies if its standard deviation is above this part of its largest value; it is far from 0 if its mean is
 more than so many standard deviations."""
@@ -87,7 +90,7 @@ def with_causes(
         Rows of the two windows.
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
-    causes = tuple(map(steps.cause, steps.found()))
+    causes = steps.causes(steps.found())
     return replace(change, causes=causes, no_causes_because=None, level_moved=steps.level_moved)
 
 
@@ -139,12 +142,14 @@ class Steps:
         """Return the features that cost more, each of which is not explained by those before it.
 
         The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
-        a strong one that goes along with it may cost more. If none does, it is the one with the largest cost.
+        a strong one that goes along with it may cost more. If none does, it is the one with the largest cost. Each next
+        one has the largest cost that those before it leave, more than `EXPLAINED_TO` of what they cost.
         """
         assert self._change is not None
         tested, level, statistics = self._used, self._level, self._change.statistics
         open_, found = statistics["p_adjusted"] <= level, list[int]()
-        ranked = np.argsort(-statistics["cost"], kind="stable")
+        left = cost = statistics["cost"]
+        ranked = np.argsort(-cost, kind="stable")
         most_beside = min(window.weight.size for window in self._windows) // ROWS_PER_FUNCTION
         while open_.any() and len(found) < MOST_CAUSES:
             worst = np.where(tested, statistics["p_value"], 1.0)
@@ -152,18 +157,38 @@ class Steps:
             if found or min(self._p_of_level, self._p_of_spread) <= MAY_HAVE_MOVED:
                 pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
-                p = self._p_values(pair)[0]
+                p, more = self._more(pair, EXPLAINED_TO * cost[found].sum())
+                left = np.minimum(left, more) if found else left
                 at_least = np.where(np.isnan(p), 1.0, p)
                 # The level is no reason why a feature costs more whose own values moved.
                 worst = np.maximum(worst, at_least if found else np.where(self._same_rows, at_least, 0.0))
             passed = open_ & (worst * (tested.sum() - len(found)) <= level)
             if not passed.any():
                 break
-            by_cost = ranked[passed[ranked]].tolist()
+            by_cost = [k for k in np.argsort(-left, kind="stable").tolist() if passed[k]]
             alone = () if found else (k for k in by_cost[:MOST_TRIED] if self._is_alone(self.cause(k)))
             found.append(next(iter(alone), by_cost[0]))
             open_[found[-1]] = False
         return found
+
+    def causes(self, found: list[int]) -> tuple[LossCause, ...]:
+        """Return the causes with their kinds; of several that nothing explains alone, what explains all parts together.
+
+        Of features whose values the response follows, as it does under drift, it is not said that these are broken.
+        """
+        causes = tuple(map(self.cause, found))
+        if len(found) < 2 or any(cause.kind is not LossKind.NEITHER for cause in causes):
+            return causes
+        of_each = self._smallest_p(self.broken(found)), self._smallest_p(self.mended(found, []))
+        broken, effects = (p > self._level for p in of_each)
+        kind = KINDS[
+            broken and not any(cause.followed for cause in causes),
+            effects,
+            any(map(self.other_rows.may_explain, found)),
+        ]
+        if kind is LossKind.NEITHER or kind is LossKind.ROWS:
+            return causes
+        return tuple(replace(cause, kind=kind, p_values=of_each[0], p_effect=of_each[1]) for cause in causes)
 
     def _is_alone(self, cause: LossCause) -> bool:
         """Return whether the feature alone reproduces all parts."""
@@ -176,15 +201,30 @@ class Steps:
         return self._causes[feature]
 
     def _cause(self, feature: int) -> LossCause:
-        smallest, broken = [], self.broken([feature])
-        for pair in (broken, self.moved(feature), self.partly_broken(feature, broken), self.mended([feature], [])):
-            p = self._p_values(pair)[1]
-            smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
-        of_each, rows = (max(smallest[:3]), smallest[3]), self.other_rows
-        values, effect = (p > self._level for p in of_each)
-        kind, followed = KINDS[values, effect, rows.may_explain(feature)], rows.is_followed(feature)
+        broken, level, rows = self.broken([feature]), self._level, self.other_rows
+        in_all = max(self._smallest_p(broken), self._smallest_p(self.moved(feature)))
+        in_part = self._smallest_p(self.partly_broken(feature, broken))
+        effect = self._smallest_p(self.mended([feature], []))
+        if in_all <= level < in_part:  # several weaker effects are like values that are broken in a part of the rows
+            for other in self._costliest(feature):
+                effect = max(effect, self._smallest_p(self.mended([feature, other], []))) if effect <= level else effect
+        of_each = max(in_all, in_part), effect
+        kind = KINDS[of_each[0] > level, of_each[1] > level, rows.may_explain(feature)]
+        followed = rows.is_followed(feature)
         kind = LossKind.NEITHER if kind is LossKind.ROWS and not followed else kind
         return LossCause(self._grouping.names[feature], kind, *of_each, rows.p_value, followed)
+
+    def _costliest(self, beside: int) -> list[int]:
+        """Return the other features that cost more, those with the largest costs, `MOST_TRIED` at most."""
+        assert self._change is not None
+        statistics = self._change.statistics
+        ranked = np.argsort(-statistics["cost"], kind="stable").tolist()
+        return [k for k in ranked if k != beside and statistics["p_adjusted"][k] <= self._level][:MOST_TRIED]
+
+    def _smallest_p(self, pair: tuple[PeriodLosses, PeriodLosses]) -> float:
+        """Return the smallest adjusted p-value that a part of a feature that is used differs."""
+        p = self._p_values(pair)[0]
+        return float(holm(p[np.isfinite(p)]).min(initial=1.0))
 
     @cached_property
     def other_rows(self) -> OtherRows:
@@ -204,7 +244,7 @@ class Steps:
         pairs = [self.losses] if feature is None else [self.broken([feature]), self.moved(feature)]
         smallest = []
         for pair in pairs:
-            p = self._p_values(pair)[1][: self._used.sum()]
+            p = self._p_values(pair)[0][: self._used.sum()]
             smallest.append(float(holm(p[np.isfinite(p)]).min(initial=1.0)))
         return max(smallest)
 
@@ -223,7 +263,7 @@ class Steps:
                 sides = [np.searchsorted(known, window.rows.X[:, k], side) for side in ("left", "right")]
                 ranks[:, k] = (sides[0] + sides[1]) / (2 * known.size) - 0.5
             ranked.append(sums_of(window, np.hstack([ranks, ranks**2])))
-        p = self._p_values((ranked[0], ranked[1]))[2][: 2 * self._used.size].reshape(2, -1)
+        p = self._p_values((ranked[0], ranked[1]))[1][: 2 * self._used.size].reshape(2, -1)
         known_p = np.isfinite(p) & self._used
         p[known_p] = holm(p[known_p])
         return np.where(self._used, np.fmin(p[0], p[1]), np.nan)
@@ -410,14 +450,14 @@ class Steps:
             for window, of_window in zip(self._windows, values, strict=True)
         ]
         means, _, _ = estimates((pair[0], pair[1]), self._grouping)
-        p = float(self._p_values((pair[0], pair[1]))[2][0])
+        p = float(self._p_values((pair[0], pair[1]))[1][0])
         return float((means[1] - means[0])[2]), 1.0 if np.isnan(p) else p
 
     @cached_property
     def _same_rows(self) -> NDArray[np.bool_]:
         """Which features have parts by the rows that do not differ, shape (n_features,)."""
         n_used = int(self._used.sum())
-        p = self._p_values(self.losses)[1][:n_used]
+        p = self._p_values(self.losses)[0][:n_used]
         same = ~self._used
         same[self._used] = ~(holm(np.where(np.isnan(p), 1.0, p)) <= self._level)
         return same
@@ -441,19 +481,26 @@ class Steps:
             found.append(functions_of(values, is_category, most))
         return np.hstack(found)
 
-    def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array, Array]:
-        """Return p-values: that features cost more; that a part of each that is used, by rows or response, differs.
-
-        The third are those of any difference of the costs, the parts by rows and the parts by response, of all.
-        """
+    def _more(self, pair: tuple[PeriodLosses, PeriodLosses], margin: float) -> tuple[Array, Array]:
+        """Return p-values that features cost more by more than a margin, and by how much they cost more."""
         from scipy.special import stdtr
 
+        of_features = slice(2, 2 + len(self._grouping.names))
         means, variance, freedom = estimates(pair, self._grouping)
-        n, used = len(self._grouping.names), self._used
+        more = (means[1] - means[0])[of_features]
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = (means[1] - means[0]) / np.sqrt(variance)
-        more, differ = stdtr(freedom, -t), two_sided(t, freedom)
-        return more[2 : 2 + n], differ[2 + n :][np.tile(used, 2)], differ[2:]
+            t = (more - margin) / np.sqrt(variance[of_features])
+        return np.asarray(stdtr(freedom[of_features], -t), dtype=np.float64), more
+
+    def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array]:
+        """Return p-values that a part of each feature that is used, by rows or response, differs.
+
+        The second are those of any difference of the costs, the parts by rows and the parts by response, of all.
+        """
+        means, variance, freedom = estimates(pair, self._grouping)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            differ = two_sided((means[1] - means[0]) / np.sqrt(variance), freedom)
+        return differ[2 + len(self._grouping.names) :][np.tile(self._used, 2)], differ[2:]
 
 
 def _with_spread_of(before: Array, after: Array, windows: tuple[KeptWindow, KeptWindow]) -> Array:

@@ -44,7 +44,7 @@ PAGES = {"h2o": of_h2o, "pmml": of_pmml, "onnx": of_onnx}
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.thorough] * (page != "onnx")) for page in PAGES]
+    "page", [pytest.param(page, marks=[pytest.mark.thorough] * (page != "pmml")) for page in PAGES]
 )
 def test_the_recipe_of_the_page_runs_as_it_is_written(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -22,6 +22,7 @@ from xgboost import XGBRegressor
 from debias.data.groups import Grouping
 from debias.data.response import encode
 from debias.positions import evenly_spaced
+from debias.results.vocabulary import LossKind
 from debias.rows.loss_parts import Line, loss_parts
 from debias.rows.period_sums import PeriodSums
 from debias.significance.additive_functions import functions_of
@@ -41,12 +42,12 @@ LGBM_SETTINGS = {
 }
 
 
-def drawn(rng, n, effect=1.0, level=0.0, *, apart=False):
+def drawn(rng, n, effect=1.0, level=0.0, *, apart=False, of_b=1.0):
     """Rows in which the twin goes with a, or goes apart, and a response that depends on both, and on b."""
     X = rng.normal(size=(n, 4))
     if not apart:
         X[:, 1] = 0.9 * X[:, 0] + 0.45 * X[:, 1]
-    return X, level + effect * X[:, 0] + 0.5 * X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=n)
+    return X, level + effect * X[:, 0] + 0.5 * X[:, 1] + of_b * X[:, 2] + 0.5 * rng.normal(size=n)
 
 
 @cache
@@ -74,9 +75,10 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     empty, found = PeriodSums(fitted(kind), kept_rows=kept_rows), []
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
-        effect = {"effect": 0.0, "sign": -1.0}.get(fault, 1.0) if recent else 1.0
+        effect = {"effect": 0.0, "sign": -1.0, "two effects": 0.0}.get(fault, 1.0) if recent else 1.0
+        of_b = -1.0 if recent and fault == "two effects" else 1.0
         level = LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0
-        X, y = drawn(rng, N_ROWS, effect, level, apart=recent and fault == "apart")
+        X, y = drawn(rng, N_ROWS, effect, level, apart=recent and fault == "apart", of_b=of_b)
         if recent and fault and ("values" in fault or fault == "both"):
             X[:, 0] = rng.permutation(X[:, 0])
         if recent and fault == "mixed":
@@ -140,7 +142,7 @@ def test_a_changed_effect_blames_its_neighbour_too_and_explains_it(kind):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["numbers", "classes", "forest"])
+@pytest.mark.parametrize("kind", ["numbers", "classes", "forest", "forest of classes"])
 def test_an_effect_with_the_other_sign_does_not_accuse_the_neighbour(kind):
     """What the neighbour saves differs too, and not in a straight line."""
     loss = searched(kind, "sign")
@@ -396,13 +398,66 @@ def test_a_kind_names_all_that_is_not_rejected(monkeypatch, values, effect, rows
     object.__setattr__(other, "is_followed", lambda feature: rows > 0)
     monkeypatch.setattr(steps, "other_rows", other)
     smallest = iter([0.01, values, 0.01, effect])
-    monkeypatch.setattr(steps, "_p_values", lambda pair: (np.ones(4), np.full(8, next(smallest) / 8), np.ones(12)))
-    monkeypatch.setattr(steps, "partly_broken", lambda feature, broken: broken)
+    monkeypatch.setattr(steps, "_smallest_p", lambda pair: next(smallest))
     cause = steps.cause(0)
     assert cause.kind == kind
     assert (cause.p_values, cause.p_effect, cause.p_rows) == pytest.approx((values, effect, abs(rows)))
     assert cause.followed == (rows > 0)
     assert steps._is_alone(cause) == (max(values, effect) > 0.05)
+
+
+@pytest.mark.parametrize(("of_two", "kind"), [(0.3, "values or effect"), (0.02, "values")])
+def test_values_that_are_broken_in_a_part_of_the_rows_are_told_from_two_weaker_effects(monkeypatch, of_two, kind):
+    found = periods("numbers", "both")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    others = [k for k in change(found).costs_more if k]
+    assert others
+    mended = []
+    monkeypatch.setattr(steps, "mended", lambda features, beside: mended.append((features, beside)))
+    smallest = iter([0.01, 0.01, 0.5, 0.01, *[of_two] * len(others)])
+    monkeypatch.setattr(steps, "_smallest_p", lambda pair: next(smallest))
+    cause = steps.cause(0)
+    assert (str(cause.kind), cause.p_values, cause.p_effect) == (kind, 0.5, of_two)
+    tried = others[:1] if of_two > 0.05 else others
+    assert mended == [([0], []), *(([0, other], []) for other in tried)]
+
+
+def test_the_next_cause_has_the_largest_cost_that_is_left_beyond_a_part_of_what_the_causes_cost(monkeypatch):
+    """Welch's test of the means of periods, all of whose rows are kept here."""
+    found = periods("numbers", "both")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    cost = steps._change.statistics["cost"]
+    first, second = np.argsort(-cost)[:2].tolist()
+    margins, more = [], steps._more
+
+    def noted(pair, margin):
+        margins.append(margin)
+        p, costs = more(pair, margin)
+        periods_of = [(each.sums[:, 4:8] / each.sums[:, :1]) for each in pair]
+        expected = ttest_ind(-periods_of[1] - margin, -periods_of[0], equal_var=False, alternative="greater")
+        np.testing.assert_allclose(p[steps._used], expected.pvalue[steps._used], rtol=1e-6)
+        np.testing.assert_allclose(costs, periods_of[0].mean(axis=0) - periods_of[1].mean(axis=0), atol=1e-12)
+        return p, costs
+
+    monkeypatch.setattr(steps, "_more", noted)
+    assert steps.found()[:2] == [first, second]
+    assert margins[:2] == [0.05 * cost[first]] * 2
+
+
+def test_of_several_that_may_be_next_it_is_the_one_with_the_largest_cost_that_is_left(monkeypatch):
+    found = periods("numbers", "two effects")
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    cost = steps._change.statistics["cost"]
+    ranked = np.argsort(-cost).tolist()
+    assert ranked[:3] == [2, 0, 1]
+    left = {2: (0.0, 0.3, 0.2, 0.0), 0: (0.0, 0.1, 0.4, 0.0)}  # of the two steps after b: a has less left than its twin
+    monkeypatch.setattr(steps, "_more", lambda pair, margin: (np.array([0.0, 0.0, 1.0, 1.0]), np.array(left[pair])))
+    monkeypatch.setattr(steps, "broken", lambda features: 2)
+    monkeypatch.setattr(steps, "mended", lambda features, beside: 0)
+    monkeypatch.setattr(steps, "_is_alone", lambda cause: True)
+    monkeypatch.setattr(steps, "cause", lambda feature: None)
+    monkeypatch.setattr(Steps, "_p_of_level", 1.0)
+    assert steps.found() == [2, 1, 0]
 
 
 @pytest.mark.thorough
@@ -446,10 +501,47 @@ def test_no_feature_is_the_cause_of_noise_that_grows(kind):
 
 
 @pytest.mark.thorough
-def test_two_broken_features_are_two_causes_and_neither_alone_is_enough():
-    loss = searched("numbers", "both")
-    assert {cause.feature for cause in loss.causes} == {"a", "b"}
-    assert {str(cause.kind) for cause in loss.causes} == {"neither alone"}
+@pytest.mark.parametrize(("kind", "fault", "expected"), [
+    ("numbers", "both", "values"), ("forest of classes", "both", "values"),
+    ("numbers", "two effects", "effect"), ("forest", "two effects", "effect"),
+    ("forest of classes", "two effects", "effect"),
+])  # fmt: skip
+def test_of_two_features_of_which_neither_alone_is_enough_it_is_said_what_explains_all_together(kind, fault, expected):
+    found = periods(kind, fault)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    both = steps.found()
+    assert set(both) == {0, 2}
+    assert {str(steps.cause(k).kind) for k in both} == {"neither alone"}
+    causes = steps.causes(both)
+    assert [cause.feature for cause in causes] == [NAMES[k] for k in both]
+    assert {str(cause.kind) for cause in causes} == {expected}
+    p = steps._smallest_p(steps.broken(both)), steps._smallest_p(steps.mended(both, []))
+    assert {(cause.p_values, cause.p_effect) for cause in causes} == {p}
+
+
+@pytest.mark.parametrize(("of_two", "followed", "may_explain", "kind"), [
+    ((0.5, 0.01), False, False, "values"), ((0.01, 0.5), True, False, "effect"),
+    ((0.5, 0.5), False, False, "values or effect"), ((0.5, 0.5), True, False, "effect"),
+    ((0.5, 0.01), True, False, "neither alone"), ((0.01, 0.01), False, False, "neither alone"),
+    ((0.5, 0.01), False, True, "rows or values"), ((0.01, 0.01), False, True, "neither alone"),
+])  # fmt: skip
+def test_the_kind_of_two_causes_names_all_that_is_not_rejected(monkeypatch, of_two, followed, may_explain, kind):
+    found = broken()
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    cause = replace(steps.cause(0), kind=LossKind.NEITHER, p_values=0.03, p_effect=0.02, followed=False)
+    monkeypatch.setattr(steps, "_causes", {0: cause, 2: replace(cause, feature="b", followed=followed)})
+    other = replace(steps.other_rows)
+    object.__setattr__(other, "may_explain", lambda feature: may_explain)
+    monkeypatch.setattr(steps, "other_rows", other)
+    smallest = iter(of_two)
+    monkeypatch.setattr(steps, "_smallest_p", lambda pair: next(smallest))
+    causes = steps.causes([0, 2])
+    assert [each.feature for each in causes] == ["a", "b"]
+    assert {str(each.kind) for each in causes} == {kind}
+    assert {(each.p_values, each.p_effect) for each in causes} == {(0.03, 0.02) if kind == "neither alone" else of_two}
+    assert steps.causes([0]) == (cause,)
+    steps._causes[2] = replace(cause, kind=LossKind.ROWS_OR_VALUES)
+    assert steps.causes([0, 2]) == (cause, steps._causes[2])
 
 
 @pytest.mark.thorough
