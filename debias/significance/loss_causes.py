@@ -52,8 +52,8 @@ MAY_HAVE_MOVED = 0.25
 """A feature must cost more than the level explains, unless the p-value of a move of the level is larger than this: few
 rows of a rare class show little of it."""
 EXPLAINED_TO = 0.05
-"""What the steps leave of the cost of a neighbour is about this part, at most, of what the causes so far cost: functions
-of their columns describe the response nearly, not fully. The next cause must cost more than this."""
+"""What the steps leave of the cost of a neighbour is at most about this part of what the causes so far cost, because
+functions of their columns describe the response nearly, not fully. The next cause must cost more than this."""
 LEAST_SPREAD, FAR = 1e-9, 3.0
 """A function varies if its standard deviation is above this part of its largest value; it is far from 0 if its mean is
 more than so many standard deviations."""
