@@ -118,12 +118,13 @@ class LossCause:
         (`followed`), and neither what any feature costs by the response, nor the loss beyond what the predictions let
         expect, differs. "values or effect", "rows or values" and "rows, values or effect": the data do not tell.
         "neither alone": nothing of this holds, as after two faults, or a drift to rows on which the model errs more.
-        Of several causes of which no feature explains all costs alone, the kind is what holds of all together, and
-        "values" only if the response follows none of them.
+        Of two or three causes of which none explains all costs alone, each has the kind by which all explain them
+        together: one may be broken, while the response to another changed.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
         holds if it is above the level. If values explain the costs only as those of other rows in a part of the rows,
-        the effect is that of this feature, or of this one and another one that costs more.
+        the effect is that of this feature, or of this one and another one that costs more. Of causes that explain the
+        costs together, it is the largest one of all combinations in which the feature has this kind.
     p_rows : float or None
         The same for the rows, which may explain the costs if it is above .05, for all features alike. The costs by the
         response are those of all rows. None if an earlier version found the cause.

@@ -4,12 +4,15 @@ A feature whose values are broken takes its correlated neighbours with it, becau
 The next feature is named only if it costs more also compared with reference rows in which the features named so far are
 broken too, and also if the response to those features, and its level, had stayed as they were. The first one is named
 only if it costs more also if the level had stayed.
+
+Over 500 lines: the steps and the kinds compare the same windows, broken and mended.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
 MOST_TRIED = 5
 """At most so many features are tried as the first cause, and beside a cause, those with the largest costs."""
+MOST_TOGETHER = 3
+"""At most so many causes are tried together: of each the values or the response."""
 SEED = 0
 """Of the values that stand for broken ones."""
 MOST_FUNCTIONS = 6
@@ -172,23 +177,38 @@ class Steps:
         return found
 
     def causes(self, found: list[int]) -> tuple[LossCause, ...]:
-        """Return the causes with their kinds; of several that nothing explains alone, what explains all parts together.
+        """Return the causes with their kinds; of a few that nothing explains alone, what explains all parts together.
 
-        Of features whose values the response follows, as it does under drift, it is not said that these are broken.
+        Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
+        that reproduce all parts. Of features whose values the response follows, as it does under drift, it is not said
+        that these are broken.
         """
         causes = tuple(map(self.cause, found))
-        if len(found) < 2 or any(cause.kind is not LossKind.NEITHER for cause in causes):
+        if not 2 <= len(found) <= MOST_TOGETHER or any(cause.kind is not LossKind.NEITHER for cause in causes):
             return causes
-        of_each = self._smallest_p(self.broken(found)), self._smallest_p(self.mended(found, []))
-        broken, effects = (p > self._level for p in of_each)
-        kind = KINDS[
-            broken and not any(cause.followed for cause in causes),
-            effects,
-            any(map(self.other_rows.may_explain, found)),
-        ]
-        if kind is LossKind.NEITHER or kind is LossKind.ROWS:
+        largest = np.array([[cause.p_values, cause.p_effect] for cause in causes])
+        for of_values in product(*([False] if cause.followed else [True, False] for cause in causes)):
+            broken = [k for k, is_broken in zip(found, of_values, strict=True) if is_broken]
+            p = self._smallest_p(self._together(broken, [k for k in found if k not in broken]))
+            for row, is_broken in zip(largest, of_values, strict=True):
+                row[int(not is_broken)] = max(row[int(not is_broken)], p)
+        if largest.max() <= self._level:
             return causes
-        return tuple(replace(cause, kind=kind, p_values=of_each[0], p_effect=of_each[1]) for cause in causes)
+        rows = any(map(self.other_rows.may_explain, found))
+        kinds = [KINDS[values > self._level, effect > self._level, rows] for values, effect in largest.tolist()]
+        parts = zip(causes, kinds, largest.tolist(), strict=True)
+        return tuple(replace(cause, kind=kind, p_values=p[0], p_effect=p[1]) for cause, kind, p in parts)
+
+    def _together(self, broken: list[int], changed: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
+        """Return the reference with some features broken, and the recent window if the response to others had stayed."""
+        if not changed:
+            return self.broken(broken)
+        if not broken:
+            return self.mended(changed, [])
+        before, after = self._windows
+        rows = replace(before.rows, X=self._broken_values(broken))
+        steps = Steps(self._used, self._level, self._ensemble, self._grouping, replace(before, rows=rows), after)
+        return steps.mended(changed, [])
 
     def _is_alone(self, cause: LossCause) -> bool:
         """Return whether the feature alone reproduces all parts."""
@@ -270,12 +290,16 @@ class Steps:
 
     def broken(self, features: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
         """Return the reference with these features broken, and the recent window."""
+        return self._with_reference(self._broken_values(features)), self.losses[1]
+
+    def _broken_values(self, features: list[int]) -> Array:
+        """Return the rows of the reference with recent values in these features, drawn at random."""
         before, after = self._windows
         X = before.rows.X.copy()
         for feature in features:
             columns = np.flatnonzero(self._grouping.index == feature)
             X[:, columns] = after.rows.X[np.ix_(self.drawn[feature], columns)]
-        return self._with_reference(X), self.losses[1]
+        return X
 
     def partly_broken(
         self, feature: int, broken: tuple[PeriodLosses, PeriodLosses]

@@ -76,7 +76,7 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
         effect = {"effect": 0.0, "sign": -1.0, "two effects": 0.0}.get(fault, 1.0) if recent else 1.0
-        of_b = -1.0 if recent and fault == "two effects" else 1.0
+        of_b = -1.0 if recent and fault in ("two effects", "stuck and effect") else 1.0
         level = LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0
         X, y = drawn(rng, N_ROWS, effect, level, apart=recent and fault == "apart", of_b=of_b)
         if recent and fault and ("values" in fault or fault == "both"):
@@ -90,6 +90,8 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
             X[:, 0] *= 100
         if recent and fault == "both":
             X[:, 2] = rng.permutation(X[:, 2])
+        if recent and fault == "stuck and effect":
+            X[:, 0] = 0.0
         if recent and fault == "two stuck":
             X[:, [0, 2]] = 0.0
         sums = empty.empty()
@@ -502,46 +504,66 @@ def test_no_feature_is_the_cause_of_noise_that_grows(kind):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "fault", "expected"), [
-    ("numbers", "both", "values"), ("forest of classes", "both", "values"),
-    ("numbers", "two effects", "effect"), ("forest", "two effects", "effect"),
-    ("forest of classes", "two effects", "effect"),
+    ("numbers", "both", {"a": "values", "b": "values"}),
+    ("numbers", "two effects", {"a": "effect", "b": "effect"}),
+    ("forest", "two effects", {"a": "effect", "b": "effect"}),
+    ("forest of classes", "two effects", {"a": "effect", "b": "effect"}),
+    ("numbers", "stuck and effect", {"a": "values", "b": "effect"}),
+    ("forest of classes", "stuck and effect", {"a": "values", "b": "effect"}),
 ])  # fmt: skip
-def test_of_two_features_of_which_neither_alone_is_enough_it_is_said_what_explains_all_together(kind, fault, expected):
+def test_of_two_features_that_explain_nothing_alone_it_is_said_what_they_explain_together(kind, fault, expected):
     found = periods(kind, fault)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
     both = steps.found()
     assert set(both) == {0, 2}
     assert {str(steps.cause(k).kind) for k in both} == {"neither alone"}
-    causes = steps.causes(both)
-    assert [cause.feature for cause in causes] == [NAMES[k] for k in both]
-    assert {str(cause.kind) for cause in causes} == {expected}
-    p = steps._smallest_p(steps.broken(both)), steps._smallest_p(steps.mended(both, []))
-    assert {(cause.p_values, cause.p_effect) for cause in causes} == {p}
+    said = {cause.feature: str(cause.kind) for cause in steps.causes(both)}
+    assert all(right in said[feature] for feature, right in expected.items())
+    assert list(said.values()) != ["values or effect"] * 2
 
 
-@pytest.mark.parametrize(("of_two", "followed", "may_explain", "kind"), [
-    ((0.5, 0.01), False, False, "values"), ((0.01, 0.5), True, False, "effect"),
-    ((0.5, 0.5), False, False, "values or effect"), ((0.5, 0.5), True, False, "effect"),
-    ((0.5, 0.01), True, False, "neither alone"), ((0.01, 0.01), False, False, "neither alone"),
-    ((0.5, 0.01), False, True, "rows or values"), ((0.01, 0.01), False, True, "neither alone"),
-])  # fmt: skip
-def test_the_kind_of_two_causes_names_all_that_is_not_rejected(monkeypatch, of_two, followed, may_explain, kind):
+def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejected(monkeypatch):
     found = broken()
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
     cause = replace(steps.cause(0), kind=LossKind.NEITHER, p_values=0.03, p_effect=0.02, followed=False)
-    monkeypatch.setattr(steps, "_causes", {0: cause, 2: replace(cause, feature="b", followed=followed)})
     other = replace(steps.other_rows)
-    object.__setattr__(other, "may_explain", lambda feature: may_explain)
     monkeypatch.setattr(steps, "other_rows", other)
-    smallest = iter(of_two)
-    monkeypatch.setattr(steps, "_smallest_p", lambda pair: next(smallest))
-    causes = steps.causes([0, 2])
-    assert [each.feature for each in causes] == ["a", "b"]
-    assert {str(each.kind) for each in causes} == {kind}
-    assert {(each.p_values, each.p_effect) for each in causes} == {(0.03, 0.02) if kind == "neither alone" else of_two}
+    monkeypatch.setattr(
+        steps, "_together", lambda broken, changed: "".join("v" if k in broken else "e" for k in (0, 2))
+    )
+
+    def said(followed=False, may_explain=False, **p):
+        steps._causes = {0: cause, 2: replace(cause, feature="b", followed=followed)}
+        object.__setattr__(other, "may_explain", lambda feature: may_explain)
+        monkeypatch.setattr(steps, "_smallest_p", lambda combination: p.get(combination, 0.01))
+        return [(str(each.kind), each.p_values, each.p_effect) for each in steps.causes([0, 2])]
+
+    assert said(vv=0.5) == [("values", 0.5, 0.02)] * 2
+    assert said(ee=0.5) == [("effect", 0.03, 0.5)] * 2
+    assert said(ve=0.5) == [("values", 0.5, 0.02), ("effect", 0.03, 0.5)]
+    assert said(ve=0.5, vv=0.2) == [("values", 0.5, 0.02), ("values or effect", 0.2, 0.5)]
+    assert said(ve=0.5, ev=0.2) == [("values or effect", 0.5, 0.2), ("values or effect", 0.2, 0.5)]
+    assert said(vv=0.5, may_explain=True) == [("rows or values", 0.5, 0.02)] * 2
+    assert said() == said(may_explain=True) == [("neither alone", 0.03, 0.02)] * 2
+    assert said(vv=0.5, followed=True) == [("neither alone", 0.03, 0.02)] * 2
+    assert said(vv=0.5, ve=0.4, followed=True) == [("values", 0.4, 0.02), ("effect", 0.03, 0.4)]
     assert steps.causes([0]) == (cause,)
     steps._causes[2] = replace(cause, kind=LossKind.ROWS_OR_VALUES)
     assert steps.causes([0, 2]) == (cause, steps._causes[2])
+
+
+def test_a_broken_feature_and_a_changed_response_are_compared_in_the_reference_with_the_broken_feature():
+    found = periods("numbers", "stuck and effect")
+    before, after = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
+    X = before.rows.X.copy()
+    X[:, 0] = after.rows.X[steps.drawn[0], 0]
+    other = Steps.of(change(found), found[0].ensemble, GROUPING, replace(before, rows=replace(before.rows, X=X)), after)
+    for pair, expected in zip(steps._together([0], [2]), other.mended([2], []), strict=True):
+        np.testing.assert_array_equal(pair.sums, expected.sums)
+    for together, alone in ((([0, 2], []), steps.broken([0, 2])), (([], [0, 2]), steps.mended([0, 2], []))):
+        for pair, expected in zip(steps._together(*together), alone, strict=True):
+            np.testing.assert_array_equal(pair.sums, expected.sums)
 
 
 @pytest.mark.thorough
