@@ -200,7 +200,7 @@ class Steps:
         return tuple(replace(cause, kind=kind, p_values=p[0], p_effect=p[1]) for cause, kind, p in parts)
 
     def _together(self, broken: list[int], changed: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
-        """Return the reference with some features broken, and the recent window if the response to others had stayed."""
+        """Return the reference with some broken, and the recent window if the response to the others had stayed."""
         if not changed:
             return self.broken(broken)
         if not broken:
