@@ -112,6 +112,8 @@ class Steps:
         As for :func:`with_causes`.
     change : LossChange, optional
         That of all rows, whose causes are searched. It is not known before the responses.
+    recent : Line, optional
+        Of the rows of `after`, if it is known.
     """
 
     def __init__(
@@ -123,10 +125,11 @@ class Steps:
         before: KeptWindow,
         after: KeptWindow,
         change: LossChange | None = None,
+        recent: Line | None = None,
     ) -> None:
         self._used, self._level, self._ensemble, self._grouping = used, level, ensemble, grouping
         self._change, self._windows, self._categorical = change, (before, after), categorical_columns(ensemble)
-        self._lines = Line.of(ensemble, before.rows), Line.of(ensemble, after.rows)
+        self._lines = Line.of(ensemble, before.rows), recent or Line.of(ensemble, after.rows)
         self.losses = losses_of(before, self._lines[0]), losses_of(after, self._lines[1])
         rng = np.random.default_rng(SEED)
         share = after.weight / after.weight.sum()
@@ -206,9 +209,9 @@ class Steps:
         if not broken:
             return self.mended(changed, [])
         before, after = self._windows
-        rows = replace(before.rows, X=self._broken_values(broken))
-        steps = Steps(self._used, self._level, self._ensemble, self._grouping, replace(before, rows=rows), after)
-        return steps.mended(changed, [])
+        before = replace(before, rows=replace(before.rows, X=self._broken_values(broken)))
+        of_model = self._ensemble, self._grouping
+        return Steps(self._used, self._level, *of_model, before, after, recent=self._lines[1]).mended(changed, [])
 
     def _is_alone(self, cause: LossCause) -> bool:
         """Return whether the feature alone reproduces all parts."""
