@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from itertools import product
+from itertools import permutations, product
+from operator import eq
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ from debias.significance.other_rows import OtherRows, p_of_all_rows
 from debias.trees.mean_slopes import mean_slope, y_as_predicted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
@@ -56,7 +59,7 @@ WITH_SHIFT = ("absolute_error", "quantile", "expectile", "huber", "pseudo_huber"
 MAY_HAVE_MOVED = 0.25
 """A feature must cost more than the level explains, unless the p-value of a move of the level is larger than this: few
 rows of a rare class show little of it."""
-EXPLAINED_TO = 0.05
+EXPLAINED_TO = 0.03
 """What the steps leave of the cost of a neighbour is at most about this part of what the causes so far cost, because
 functions of their columns describe the response nearly, not fully. The next cause must cost more than this."""
 LEAST_SPREAD, FAR = 1e-9, 3.0
@@ -184,7 +187,7 @@ class Steps:
 
         Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
         that reproduce all parts. Of features whose values the response follows, as it does under drift, it is not said
-        that these are broken.
+        that these are broken, unless the columns may have changed places.
         """
         causes = tuple(map(self.cause, found))
         if not 2 <= len(found) <= MOST_TOGETHER or any(cause.kind is not LossKind.NEITHER for cause in causes):
@@ -192,9 +195,11 @@ class Steps:
         largest = np.array([[cause.p_values, cause.p_effect] for cause in causes])
         for of_values in product(*([False] if cause.followed else [True, False] for cause in causes)):
             broken = [k for k, is_broken in zip(found, of_values, strict=True) if is_broken]
-            p = self._smallest_p(self._together(broken, [k for k in found if k not in broken]))
+            pairs = self._together(broken, [k for k in found if k not in broken])
+            p = max(map(self._smallest_p, pairs))
             for row, is_broken in zip(largest, of_values, strict=True):
                 row[int(not is_broken)] = max(row[int(not is_broken)], p)
+        largest[:, 0] = np.maximum(largest[:, 0], max(map(self._smallest_p, self._in_other_places(found)), default=0.0))
         if largest.max() <= self._level:
             return causes
         rows = any(map(self.other_rows.may_explain, found))
@@ -202,16 +207,35 @@ class Steps:
         parts = zip(causes, kinds, largest.tolist(), strict=True)
         return tuple(replace(cause, kind=kind, p_values=p[0], p_effect=p[1]) for cause, kind, p in parts)
 
-    def _together(self, broken: list[int], changed: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
-        """Return the reference with some broken, and the recent window if the response to the others had stayed."""
-        if not changed:
-            return self.broken(broken)
+    def _together(self, broken: list[int], changed: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
+        """Yield the reference with some broken, and the recent window if the response to the others had stayed.
+
+        The values of several may each be those of another row, or all of one other row, as after a join by a wrong key.
+        """
         if not broken:
-            return self.mended(changed, [])
+            yield self.mended(changed, [])
+            return
         before, after = self._windows
-        before = replace(before, rows=replace(before.rows, X=self._broken_values(broken)))
-        of_model = self._ensemble, self._grouping
-        return Steps(self._used, self._level, *of_model, before, after, recent=self._lines[1]).mended(changed, [])
+        for of_one_row in (False, True)[: len(broken)]:
+            X = self._broken_values(broken, of_one_row=of_one_row)
+            if changed:
+                windows = replace(before, rows=replace(before.rows, X=X)), after
+                of_model = self._ensemble, self._grouping
+                yield Steps(self._used, self._level, *of_model, *windows, recent=self._lines[1]).mended(changed, [])
+            else:
+                yield self._with_reference(X), self.losses[1]
+
+    def _in_other_places(self, features: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
+        """Yield the reference with each of these columns in the place of another one, and the recent window."""
+        before = self._windows[0].rows.X
+        columns = [np.flatnonzero(self._grouping.index == feature) for feature in features]
+        at = np.concatenate(columns)
+        if at.size == len(features) and not self._categorical[at].any():
+            for order in permutations(at.tolist()):
+                if not any(map(eq, order, at.tolist())):
+                    X = before.copy()
+                    X[:, at] = before[:, order]
+                    yield self._with_reference(X), self.losses[1]
 
     def _is_alone(self, cause: LossCause) -> bool:
         """Return whether the feature alone reproduces all parts."""
@@ -295,13 +319,13 @@ class Steps:
         """Return the reference with these features broken, and the recent window."""
         return self._with_reference(self._broken_values(features)), self.losses[1]
 
-    def _broken_values(self, features: list[int]) -> Array:
+    def _broken_values(self, features: list[int], *, of_one_row: bool = False) -> Array:
         """Return the rows of the reference with recent values in these features, drawn at random."""
         before, after = self._windows
         X = before.rows.X.copy()
         for feature in features:
             columns = np.flatnonzero(self._grouping.index == feature)
-            X[:, columns] = after.rows.X[np.ix_(self.drawn[feature], columns)]
+            X[:, columns] = after.rows.X[np.ix_(self.drawn[features[0] if of_one_row else feature], columns)]
         return X
 
     def partly_broken(
