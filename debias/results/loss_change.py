@@ -168,6 +168,9 @@ class LossChange:
     p_response : float or None
         The smallest p-value that what features cost by the response differs: of each feature (two-sided, Holm), or of
         the sum over features. None if an earlier version compared the windows.
+    partly_explained : tuple of str
+        Features whose cost the causes do not explain in full, beyond chance. What is left is at most 3 % of what the
+        causes cost, or may be, so it is not known whether they are causes, too.
     level_moved : bool
         Whether the mean response moved against the predictions. Features that this explains are no causes. False if
         causes were not looked for, as where no feature costs more.
@@ -206,6 +209,7 @@ class LossChange:
     causes: tuple[LossCause, ...] = ()
     no_causes_because: str | None = "they were not looked for"
     p_response: float | None = None
+    partly_explained: tuple[str, ...] = ()
     level_moved: bool = False
     since: tuple[str, ...] = ()
     cost_since: NDArray[np.float64] | None = None
@@ -240,7 +244,7 @@ class LossChange:
             return ()
         if not self.causes and not self.level_moved:
             return ()
-        own = {cause.feature for cause in self.causes}
+        own = {*(cause.feature for cause in self.causes), *self.partly_explained}
         return tuple(self.feature_names[k] for k in self.costs_more if self.feature_names[k] not in own)
 
     @property
@@ -309,6 +313,7 @@ class LossChange:
             "causes": [asdict(cause) for cause in self.causes],
             "no_causes_because": self.no_causes_because,
             "p_response": self.p_response,
+            "partly_explained": list(self.partly_explained),
             "level_moved": self.level_moved,
             "since": list(self.since),
             "cost_since": None if self.cost_since is None else plain_numbers(self.cost_since),
@@ -336,6 +341,7 @@ class LossChange:
         found = cls(
             feature_names=feature_names,
             p_response=fields.get("p_response"),  # earlier versions wrote none of these
+            partly_explained=fields.get("partly_explained", ()),
             level_moved=fields.get("level_moved", False),
             since=fields.get("since", ()),
             cost_since=fields.get("cost_since"),

@@ -443,12 +443,13 @@ def _loss(value: Any, at: str) -> dict[str, Any]:
         "causes": _causes,
         "no_causes_because": or_none(text_of),
         "p_response": or_none(number),
+        "partly_explained": texts,
         "level_moved": flag,
         "since": texts,
         "cost_since": or_none(or_missing),
         "statistics": _statistics_of_changes,
     }
-    of_later_versions = ("p_response", "level_moved", "since", "cost_since")
+    of_later_versions = ("p_response", "partly_explained", "level_moved", "since", "cost_since")
     return record(mapping(value, at), readers, f"{at}.", optional=of_later_versions)
 
 

@@ -98,8 +98,14 @@ def with_causes(
         Rows of the two windows.
     """
     steps = Steps.of(change, ensemble, grouping, before, after)
-    causes = steps.causes(steps.found())
-    return replace(change, causes=causes, no_causes_because=None, level_moved=steps.level_moved)
+    found, partly = steps.found()
+    return replace(
+        change,
+        causes=steps.causes(found),
+        no_causes_because=None,
+        partly_explained=tuple(change.feature_names[k] for k in partly),
+        level_moved=steps.level_moved,
+    )
 
 
 class Steps:
@@ -149,8 +155,8 @@ class Steps:
         used = np.isfinite(change.statistics["p_adjusted"])
         return cls(used, change.level, ensemble, grouping, before, after, change)
 
-    def found(self) -> list[int]:
-        """Return the features that cost more, each of which is not explained by those before it.
+    def found(self) -> tuple[list[int], list[int]]:
+        """Return the features that cost more, none of them explained by those before it; and others explained in part.
 
         The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
         a strong one that goes along with it may cost more. If none does, it is the one with the largest cost. Each next
@@ -158,36 +164,39 @@ class Steps:
         """
         assert self._change is not None
         tested, level, statistics = self._used, self._level, self._change.statistics
-        open_, found = statistics["p_adjusted"] <= level, list[int]()
+        open_, found, partly = statistics["p_adjusted"] <= level, list[int](), list[int]()
         left = cost = statistics["cost"]
         ranked = np.argsort(-cost, kind="stable")
         most_beside = min(window.weight.size for window in self._windows) // ROWS_PER_FUNCTION
         while open_.any() and len(found) < MOST_CAUSES:
-            worst = np.where(tested, statistics["p_value"], 1.0)
+            worst = worst_of_any = np.where(tested, statistics["p_value"], 1.0)
             pairs = [self.broken(found)] if found else []
             if found or min(self._p_of_level, self._p_of_spread) <= MAY_HAVE_MOVED:
                 pairs.append(self.mended(found, ranked[open_[ranked]][:most_beside].tolist()))
             for pair in pairs:
-                p, more = self._more(pair, EXPLAINED_TO * cost[found].sum())
+                (p, of_any), more = self._more(pair, EXPLAINED_TO * cost[found].sum())
+                worst_of_any = np.maximum(worst_of_any, np.where(np.isnan(of_any), 1.0, of_any))
                 left = np.minimum(left, more) if found else left
                 at_least = np.where(np.isnan(p), 1.0, p)
                 # The level is no reason why a feature costs more whose own values moved.
                 worst = np.maximum(worst, at_least if found else np.where(self._same_rows, at_least, 0.0))
-            passed = open_ & (worst * (tested.sum() - len(found)) <= level)
+            n_left = tested.sum() - len(found)
+            passed = open_ & (worst * n_left <= level)
             if not passed.any():
+                partly = np.flatnonzero(open_ & (worst_of_any * n_left <= level)).tolist() if found else []
                 break
             by_cost = [k for k in np.argsort(-left, kind="stable").tolist() if passed[k]]
             alone = () if found else (k for k in by_cost[:MOST_TRIED] if self._is_alone(self.cause(k)))
             found.append(next(iter(alone), by_cost[0]))
             open_[found[-1]] = False
-        return found
+        return found, partly
 
     def causes(self, found: list[int]) -> tuple[LossCause, ...]:
         """Return the causes with their kinds; of a few that nothing explains alone, what explains all parts together.
 
         Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
-        that reproduce all parts. Of features whose values the response follows, as it does under drift, it is not said
-        that these are broken, unless the columns may have changed places.
+        that reproduce all parts. A feature whose values the response follows, as it does under drift, is not taken to
+        be broken. But it may be in a part of the rows, so that a changed response is never all that is said of it.
         """
         causes = tuple(map(self.cause, found))
         if not 2 <= len(found) <= MOST_TOGETHER or any(cause.kind is not LossKind.NEITHER for cause in causes):
@@ -197,8 +206,9 @@ class Steps:
             broken = [k for k, is_broken in zip(found, of_values, strict=True) if is_broken]
             pairs = self._together(broken, [k for k in found if k not in broken])
             p = max(map(self._smallest_p, pairs))
-            for row, is_broken in zip(largest, of_values, strict=True):
-                row[int(not is_broken)] = max(row[int(not is_broken)], p)
+            for row, cause, is_broken in zip(largest, causes, of_values, strict=True):
+                holds = is_broken or bool(cause.followed), not is_broken  # broken in a part of the rows is not tried
+                row[:] = np.where(holds, np.maximum(row, p), row)
         largest[:, 0] = np.maximum(largest[:, 0], max(map(self._smallest_p, self._in_other_places(found)), default=0.0))
         if largest.max() <= self._level:
             return causes
@@ -533,14 +543,14 @@ class Steps:
         return np.hstack(found)
 
     def _more(self, pair: tuple[PeriodLosses, PeriodLosses], margin: float) -> tuple[Array, Array]:
-        """Return p-values that features cost more by more than a margin, and by how much they cost more."""
+        """Return p-values that features cost more by more than a margin, and at all; and by how much they cost more."""
         from scipy.special import stdtr
 
         of_features = slice(2, 2 + len(self._grouping.names))
         means, variance, freedom = estimates(pair, self._grouping)
         more = (means[1] - means[0])[of_features]
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = (more - margin) / np.sqrt(variance[of_features])
+            t = (more - np.array([[margin], [0.0]])) / np.sqrt(variance[of_features])
         return np.asarray(stdtr(freedom[of_features], -t), dtype=np.float64), more
 
     def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array]:

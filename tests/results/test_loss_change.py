@@ -139,6 +139,17 @@ def test_causes_are_said_with_what_they_explain():
         "after two faults, or with rows on which the model errs more."
     )
     assert Changes.from_json(changes(both).to_json()).loss.causes == both.causes
+    partly = replace(found, partly_explained=("promo",))
+    assert partly.explained == ()
+    (said,) = [text for text in changes(partly).summary() if text.startswith("Causes")]
+    assert said == (
+        "Causes, step by step: price: its values changed or are broken. Not explained in full is what these cost, "
+        "which may be weaker causes: promo."
+    )
+    older = json.loads(changes(partly).to_json())
+    assert Changes.from_json(json.dumps(older)).loss.partly_explained == ("promo",)
+    del older["loss"]["partly_explained"]
+    assert Changes.from_json(json.dumps(older)).loss.partly_explained == ()
     drifted = loss(causes=(replace(price, kind=LossKind.ROWS, p_rows=0.4, followed=True),), no_causes_because=None)
     told = " ".join(changes(drifted).summary())
     assert "price: other rows came, and nothing shows that its values are broken" in told
