@@ -178,7 +178,7 @@ def _causes(loss: LossChange) -> list[str]:
     rest = f". {they} {explain} what these cost: {explained}" if explained else ""
     if loss.partly_explained:
         partly = in_a_row([escaped(name) for name in loss.partly_explained], MOST_NAMED)
-        rest += f". Not explained in full is what these cost, which may be weaker causes: {partly}"
+        rest += f". What these cost is not explained in full, so they may be weaker causes: {partly}"
     lead = "Causes" if loss.direction == "rose" else "The loss did not rise beyond chance. What costs more"
     return [f"{lead}, step by step: {kinds}{rest}."]
 

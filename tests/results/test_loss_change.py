@@ -143,8 +143,8 @@ def test_causes_are_said_with_what_they_explain():
     assert partly.explained == ()
     (said,) = [text for text in changes(partly).summary() if text.startswith("Causes")]
     assert said == (
-        "Causes, step by step: price: its values changed or are broken. Not explained in full is what these cost, "
-        "which may be weaker causes: promo."
+        "Causes, step by step: price: its values changed or are broken. What these cost is not explained in full, "
+        "so they may be weaker causes: promo."
     )
     older = json.loads(changes(partly).to_json())
     assert Changes.from_json(json.dumps(older)).loss.partly_explained == ("promo",)
