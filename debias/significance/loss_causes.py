@@ -142,9 +142,12 @@ class Steps:
         self.losses = losses_of(before, self._lines[0]), losses_of(after, self._lines[1])
         rng = np.random.default_rng(SEED)
         share = after.weight / after.weight.sum()
-        # One draw for each feature, so that a feature is broken in the same way at each step.
-        self.drawn = [rng.choice(share.size, before.weight.size, p=share) for _ in grouping.names]
-        self.lots = [rng.random(before.weight.size) for _ in grouping.names]
+        # One draw for each feature, so that a feature is broken in the same way at each step, wherever its columns are.
+        of_names = {
+            name: (rng.choice(share.size, before.weight.size, p=share), rng.random(before.weight.size))
+            for name in sorted(grouping.names)
+        }
+        self.drawn, self.lots = zip(*map(of_names.__getitem__, grouping.names), strict=True)
         self._causes: dict[int, LossCause] = {}
 
     @classmethod
@@ -196,26 +199,33 @@ class Steps:
 
         Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
         that reproduce all parts. A feature whose values the response follows, as it does under drift, is not taken to
-        be broken. But it may be in a part of the rows, so that a changed response is never all that is said of it.
+        be broken. But it may be in a part of the rows, so that a changed response is never all that is said of it. If
+        all of them may be, in a part of the rows, no changed response is all that is said of any.
         """
         causes = tuple(map(self.cause, found))
-        if not 2 <= len(found) <= MOST_TOGETHER or any(cause.kind is not LossKind.NEITHER for cause in causes):
+        kinds = {cause.kind for cause in causes}
+        if not 2 <= len(found) <= MOST_TOGETHER or not kinds <= {LossKind.NEITHER, LossKind.EFFECT, LossKind.EITHER}:
             return causes
         largest = np.array([[cause.p_values, cause.p_effect] for cause in causes])
-        for of_values in product(*([False] if cause.followed else [True, False] for cause in causes)):
+        nothing_alone = kinds == {LossKind.NEITHER}
+        of_each = ([False] if cause.followed else [True, False] for cause in causes)
+        for of_values in product(*of_each) if nothing_alone else ():
             broken = [k for k, is_broken in zip(found, of_values, strict=True) if is_broken]
             pairs = self._together(broken, [k for k in found if k not in broken])
             p = max(map(self._smallest_p, pairs))
             for row, cause, is_broken in zip(largest, causes, of_values, strict=True):
                 holds = is_broken or bool(cause.followed), not is_broken  # broken in a part of the rows is not tried
                 row[:] = np.where(holds, np.maximum(row, p), row)
-        largest[:, 0] = np.maximum(largest[:, 0], max(map(self._smallest_p, self._in_other_places(found)), default=0.0))
-        if largest.max() <= self._level:
-            return causes
+        all_broken = [*self._partly_together(found), *self._in_other_places(found)]
+        largest[:, 0] = np.maximum(largest[:, 0], max(map(self._smallest_p, all_broken)))
         rows = any(map(self.other_rows.may_explain, found))
-        kinds = [KINDS[values > self._level, effect > self._level, rows] for values, effect in largest.tolist()]
-        parts = zip(causes, kinds, largest.tolist(), strict=True)
-        return tuple(replace(cause, kind=kind, p_values=p[0], p_effect=p[1]) for cause, kind, p in parts)
+        of_both = [(values > self._level, effect > self._level) for values, effect in largest.tolist()]
+        if not any(map(any, of_both)):
+            return causes
+        parts = zip(causes, of_both, largest.tolist(), strict=True)
+        return tuple(
+            replace(cause, kind=KINDS[*explain, rows], p_values=p[0], p_effect=p[1]) for cause, explain, p in parts
+        )
 
     def _together(self, broken: list[int], changed: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
         """Yield the reference with some broken, and the recent window if the response to the others had stayed.
@@ -234,6 +244,14 @@ class Steps:
                 yield Steps(self._used, self._level, *of_model, *windows, recent=self._lines[1]).mended(changed, [])
             else:
                 yield self._with_reference(X), self.losses[1]
+
+    def _partly_together(self, features: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
+        """Yield the reference with features broken in a part of the rows, and the recent window.
+
+        Each in a part of its own, with values of rows of its own; or all in one part, with values of one other row.
+        """
+        for of_one_row in (False, True):
+            yield self.partly_broken(features, self.broken(features, of_one_row=of_one_row), of_one_row=of_one_row)
 
     def _in_other_places(self, features: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
         """Yield the reference with each of these columns in the place of another one, and the recent window."""
@@ -260,7 +278,7 @@ class Steps:
     def _cause(self, feature: int) -> LossCause:
         broken, level, rows = self.broken([feature]), self._level, self.other_rows
         in_all = max(self._smallest_p(broken), self._smallest_p(self.moved(feature)))
-        in_part = self._smallest_p(self.partly_broken(feature, broken))
+        in_part = self._smallest_p(self.partly_broken([feature], broken))
         effect = self._smallest_p(self.mended([feature], []))
         if in_all <= level < in_part:  # several weaker effects are like values that are broken in a part of the rows
             for other in self._costliest(feature):
@@ -325,42 +343,45 @@ class Steps:
         p[known_p] = holm(p[known_p])
         return np.where(self._used, np.fmin(p[0], p[1]), np.nan)
 
-    def broken(self, features: list[int]) -> tuple[PeriodLosses, PeriodLosses]:
+    def broken(self, features: list[int], *, of_one_row: bool = False) -> tuple[PeriodLosses, PeriodLosses]:
         """Return the reference with these features broken, and the recent window."""
-        return self._with_reference(self._broken_values(features)), self.losses[1]
+        return self._with_reference(self._broken_values(features, of_one_row=of_one_row)), self.losses[1]
 
-    def _broken_values(self, features: list[int], *, of_one_row: bool = False) -> Array:
-        """Return the rows of the reference with recent values in these features, drawn at random."""
+    def _broken_values(self, features: list[int], parts: Array | None = None, *, of_one_row: bool = False) -> Array:
+        """Return the rows of the reference with recent values in these features, drawn at random, in parts of them."""
         before, after = self._windows
         X = before.rows.X.copy()
-        for feature in features:
+        for k, feature in enumerate(features):
+            draw = features[0] if of_one_row else feature
+            some = np.flatnonzero(self.lots[draw] < (1.0 if parts is None else parts[k]))
             columns = np.flatnonzero(self._grouping.index == feature)
-            X[:, columns] = after.rows.X[np.ix_(self.drawn[features[0] if of_one_row else feature], columns)]
+            X[np.ix_(some, columns)] = after.rows.X[np.ix_(self.drawn[draw][some], columns)]
         return X
 
     def partly_broken(
-        self, feature: int, broken: tuple[PeriodLosses, PeriodLosses]
+        self, features: list[int], broken: tuple[PeriodLosses, PeriodLosses], *, of_one_row: bool = False
     ) -> tuple[PeriodLosses, PeriodLosses]:
-        """Return the reference with a feature broken in a part of the rows, and the recent window.
+        """Return the reference with features broken in a part of the rows, and the recent window.
 
         As after a join that gives some rows the values of others, which is like a weaker effect. The part is such that
-        the feature costs as much as in the recent window.
+        a feature costs as much as in the recent window; all together, if the values are those of one row.
 
         Parameters
         ----------
-        feature : int
+        features : list of int
         broken : (PeriodLosses, PeriodLosses)
-            The windows with the feature broken in all rows of the reference.
+            The windows with the features broken in all rows of the reference.
+        of_one_row : bool
+            Whether the values of all features are those of one other row, in the same part of the rows.
         """
         (intact, recent), (in_all, _) = (
-            [float(mean[2 + feature]) for mean in estimates(pair, self._grouping)[0]] for pair in (self.losses, broken)
+            [mean[2 + np.array(features)] for mean in estimates(pair, self._grouping)[0]]
+            for pair in (self.losses, broken)
         )
-        part = (recent - intact) / (in_all - intact) if in_all != intact else 0.0
-        before, after = self._windows
-        X, some = before.rows.X.copy(), np.flatnonzero(self.lots[feature] < part)
-        columns = np.flatnonzero(self._grouping.index == feature)
-        X[np.ix_(some, columns)] = after.rows.X[np.ix_(self.drawn[feature][some], columns)]
-        return self._with_reference(X), self.losses[1]
+        if of_one_row:
+            intact, recent, in_all = (np.repeat(cost.sum(), len(features)) for cost in (intact, recent, in_all))
+        parts = np.divide(recent - intact, in_all - intact, out=np.zeros(len(features)), where=in_all != intact)
+        return self._with_reference(self._broken_values(features, parts, of_one_row=of_one_row)), self.losses[1]
 
     def moved(self, feature: int) -> tuple[PeriodLosses, PeriodLosses]:
         """Return the reference with the recent values of a feature in the order of its own, and the recent window.

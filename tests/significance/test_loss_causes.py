@@ -267,7 +267,7 @@ def test_a_partly_broken_reference_costs_as_much_as_the_recent_rows():
     before, after = windows(found)
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
     broken = steps.broken([0])
-    partly, recent = steps.partly_broken(0, broken)
+    partly, recent = steps.partly_broken([0], broken)
     assert recent is steps.losses[1]
 
     def cost(losses):
@@ -541,6 +541,7 @@ def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejecte
         steps, "_together", lambda broken, changed: ["".join("v" if k in broken else "e" for k in (0, 2))]
     )
     monkeypatch.setattr(steps, "_in_other_places", lambda features: ["places"])
+    monkeypatch.setattr(steps, "_partly_together", lambda features: ["parts"])
 
     def said(followed=False, may_explain=False, **p):
         steps._causes = {0: cause, 2: replace(cause, feature="b", followed=followed)}
@@ -560,7 +561,19 @@ def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejecte
     assert said(ee=0.4, followed=True) == [("effect", 0.03, 0.4), ("values or effect", 0.4, 0.4)]
     assert said(ee=0.4, places=0.5) == [("values or effect", 0.5, 0.4)] * 2
     assert said(places=0.5, followed=True) == [("values", 0.5, 0.02)] * 2
+    assert said(parts=0.5, followed=True) == [("values", 0.5, 0.02)] * 2
+    assert said(parts=0.5, places=0.4, ee=0.3) == [("values or effect", 0.5, 0.3)] * 2
     assert steps.causes([0]) == (cause,)
+    # If the changed response to one explains all alone, only that all are broken in a part of the rows is tried.
+    cause = replace(cause, kind=LossKind.EFFECT, p_effect=0.3)
+    as_alone = [("effect", 0.03, 0.3), ("effect", 0.03, 0.3)]
+    assert said(ee=0.5, vv=0.5) == said() == as_alone
+    assert said(parts=0.5) == [("values or effect", 0.5, 0.3)] * 2
+    steps._causes[2] = replace(steps._causes[2], kind=LossKind.NEITHER, p_effect=0.02)
+    assert [(str(each.kind), each.p_values) for each in steps.causes([0, 2])] == [
+        ("values or effect", 0.5),
+        ("values", 0.5),
+    ]
     steps._causes[2] = replace(cause, kind=LossKind.ROWS_OR_VALUES)
     assert steps.causes([0, 2]) == (cause, steps._causes[2])
 
@@ -585,6 +598,40 @@ def test_a_broken_feature_and_a_changed_response_are_compared_in_the_reference_w
             for window, expected_window in zip(pair, expected, strict=True):
                 np.testing.assert_array_equal(window.sums, expected_window.sums)
     assert len(list(steps._in_other_places([0, 1, 2]))) == 2
+
+
+def test_a_feature_is_broken_in_the_same_way_wherever_its_columns_are():
+    found = periods("numbers", "mixed")
+    steps, other = (
+        Steps.of(change(found, grouping), found[0].ensemble, grouping, *windows(found))
+        for grouping in (GROUPING, Grouping.of(None, NAMES[::-1]))
+    )
+    np.testing.assert_array_equal(steps.drawn, other.drawn[::-1])
+    np.testing.assert_array_equal(steps.lots, other.lots[::-1])
+    assert len({tuple(draw) for draw in steps.drawn}) == len(NAMES)
+
+
+def test_features_are_broken_together_in_a_part_of_the_rows_each_with_other_rows_or_all_with_one():
+    found = periods("numbers", "mixed")
+    before, after = windows(found)
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, before, after)
+    intact, recent = (-saved(losses)[0].mean(axis=0) for losses in steps.losses)
+
+    def broken(parts, draws):
+        X = before.rows.X.copy()
+        for feature, part, draw in zip((0, 2), parts, draws, strict=True):
+            some = steps.lots[draw] < part
+            X[some, feature] = after.rows.X[steps.drawn[draw][some], feature]
+        return X, steps._with_reference(X)
+
+    for draws, (reference, now) in zip([(0, 2), (0, 0)], steps._partly_together([0, 2]), strict=True):
+        in_all = -saved(broken((1, 1), draws)[1])[0].mean(axis=0)
+        more, most = (recent - intact)[[0, 2]], (in_all - intact)[[0, 2]]
+        parts = more / most if draws == (0, 2) else [more.sum() / most.sum()] * 2
+        X, expected = broken(parts, draws)
+        assert (X != before.rows.X)[:, 0].mean() == pytest.approx(parts[0], abs=4 * np.sqrt(0.25 / len(X)))
+        np.testing.assert_array_equal(reference.sums, expected.sums)
+        assert now is steps.losses[1]
 
 
 @pytest.mark.thorough
