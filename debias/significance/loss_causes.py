@@ -11,7 +11,7 @@ Over 500 lines: the steps and the kinds compare the same windows, broken and men
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations, product
 from operator import eq
 from typing import TYPE_CHECKING
@@ -61,7 +61,8 @@ MAY_HAVE_MOVED = 0.25
 rows of a rare class show little of it."""
 EXPLAINED_TO = 0.03
 """What the steps leave of the cost of a neighbour is at most about this part of what the causes so far cost, because
-functions of their columns describe the response nearly, not fully. The next cause must cost more than this."""
+functions of their columns describe the response nearly, not fully. The next cause must cost more than this. If nothing
+reproduces all parts, it is told what reproduces them up to this."""
 LEAST_SPREAD, FAR = 1e-9, 3.0
 """A function varies if its standard deviation is above this part of its largest value; it is far from 0 if its mean is
 more than so many standard deviations."""
@@ -101,7 +102,7 @@ def with_causes(
     found, partly = steps.found()
     return replace(
         change,
-        causes=steps.causes(found),
+        causes=steps.causes(found, partly),
         no_causes_because=None,
         partly_explained=tuple(change.feature_names[k] for k in partly),
         level_moved=steps.level_moved,
@@ -148,7 +149,8 @@ class Steps:
             for name in sorted(grouping.names)
         }
         self.drawn, self.lots = zip(*map(of_names.__getitem__, grouping.names), strict=True)
-        self._causes: dict[int, LossCause] = {}
+        self._causes: dict[tuple[int, bool, tuple[int, ...]], LossCause] = {}
+        self._of_each: dict[int, list[tuple[PeriodLosses, PeriodLosses]]] = {}
 
     @classmethod
     def of(
@@ -161,9 +163,10 @@ class Steps:
     def found(self) -> tuple[list[int], list[int]]:
         """Return the features that cost more, none of them explained by those before it; and others explained in part.
 
-        The first is the one with the largest cost of those that alone reproduce all parts: if a weak feature is broken,
-        a strong one that goes along with it may cost more. If none does, it is the one with the largest cost. Each next
-        one has the largest cost that those before it leave, more than `EXPLAINED_TO` of what they cost.
+        The first is the one with the largest cost of those that alone reproduce all parts, or nearly all: if a weak
+        feature is broken, a strong one that goes along with it may cost more. If there is none, it is the one with the
+        largest cost. Each next one has the largest cost that those before it leave, more than `EXPLAINED_TO` of what
+        they cost.
         """
         assert self._change is not None
         tested, level, statistics = self._used, self._level, self._change.statistics
@@ -189,35 +192,50 @@ class Steps:
                 partly = np.flatnonzero(open_ & (worst_of_any * n_left <= level)).tolist() if found else []
                 break
             by_cost = [k for k in np.argsort(-left, kind="stable").tolist() if passed[k]]
-            alone = () if found else (k for k in by_cost[:MOST_TRIED] if self._is_alone(self.cause(k)))
-            found.append(next(iter(alone), by_cost[0]))
+            tried = () if found else product([False, True], by_cost[:MOST_TRIED])
+            alone = (k for nearly, k in tried if self._is_alone(self.cause(k, nearly=nearly)))
+            found.append(next(alone, by_cost[0]))
             open_[found[-1]] = False
         return found, partly
 
-    def causes(self, found: list[int]) -> tuple[LossCause, ...]:
-        """Return the causes with their kinds; of a few that nothing explains alone, what explains all parts together.
+    def causes(self, found: list[int], partly: list[int]) -> tuple[LossCause, ...]:
+        """Return the causes with their kinds: what reproduces all parts, alone or together.
+
+        If nothing does, it is what reproduces them nearly, but for the parts of those that are explained in part. With
+        many rows, small differences between the windows, beside a large one, are beyond chance too.
+        """
+        causes = self._together_or_alone(found, nearly=False)
+        if all(cause.kind is LossKind.NEITHER for cause in causes):
+            causes = self._together_or_alone(found, nearly=True, but_for=tuple(partly))
+        return causes
+
+    def _together_or_alone(
+        self, found: list[int], *, nearly: bool, but_for: tuple[int, ...] = ()
+    ) -> tuple[LossCause, ...]:
+        """Return the causes; of a few that nothing explains alone, what explains all parts together.
 
         Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
         that reproduce all parts. A feature whose values the response follows, as it does under drift, is not taken to
         be broken. But it may be in a part of the rows, so that a changed response is never all that is said of it. If
         all of them may be, in a part of the rows, no changed response is all that is said of any.
         """
-        causes = tuple(map(self.cause, found))
+        causes = tuple(self.cause(k, nearly=nearly, but_for=but_for) for k in found)
         kinds = {cause.kind for cause in causes}
         if not 2 <= len(found) <= MOST_TOGETHER or not kinds <= {LossKind.NEITHER, LossKind.EFFECT, LossKind.EITHER}:
             return causes
+        smallest_p = partial(self._smallest_p, nearly_of=found if nearly else [], but_for=but_for)
         largest = np.array([[cause.p_values, cause.p_effect] for cause in causes])
         nothing_alone = kinds == {LossKind.NEITHER}
         of_each = ([False] if cause.followed else [True, False] for cause in causes)
         for of_values in product(*of_each) if nothing_alone else ():
             broken = [k for k, is_broken in zip(found, of_values, strict=True) if is_broken]
             pairs = self._together(broken, [k for k in found if k not in broken])
-            p = max(map(self._smallest_p, pairs))
+            p = max(map(smallest_p, pairs))
             for row, cause, is_broken in zip(largest, causes, of_values, strict=True):
                 holds = is_broken or bool(cause.followed), not is_broken  # broken in a part of the rows is not tried
                 row[:] = np.where(holds, np.maximum(row, p), row)
         all_broken = [*self._partly_together(found), *self._in_other_places(found)]
-        largest[:, 0] = np.maximum(largest[:, 0], max(map(self._smallest_p, all_broken)))
+        largest[:, 0] = np.maximum(largest[:, 0], max(map(smallest_p, all_broken)))
         rows = any(map(self.other_rows.may_explain, found))
         of_both = [(values > self._level, effect > self._level) for values, effect in largest.tolist()]
         if not any(map(any, of_both)):
@@ -269,20 +287,33 @@ class Steps:
         """Return whether the feature alone reproduces all parts."""
         return max(cause.p_values, cause.p_effect) > self._level
 
-    def cause(self, feature: int) -> LossCause:
-        """Return whether a feature alone reproduces all parts: by its values, or by the response to it."""
-        if feature not in self._causes:
-            self._causes[feature] = self._cause(feature)
-        return self._causes[feature]
+    def cause(self, feature: int, *, nearly: bool = False, but_for: tuple[int, ...] = ()) -> LossCause:
+        """Return whether a feature alone reproduces all parts: by its values, or by the response to it.
 
-    def _cause(self, feature: int) -> LossCause:
-        broken, level, rows = self.broken([feature]), self._level, self.other_rows
-        in_all = max(self._smallest_p(broken), self._smallest_p(self.moved(feature)))
-        in_part = self._smallest_p(self.partly_broken([feature], broken))
-        effect = self._smallest_p(self.mended([feature], []))
+        Parameters
+        ----------
+        feature : int
+        nearly : bool
+            Whether parts may differ by `EXPLAINED_TO` of what the feature costs.
+        but_for : tuple of int
+            Features whose parts may differ.
+        """
+        asked = feature, nearly, but_for
+        if asked not in self._causes:
+            self._causes[asked] = self._cause(*asked)
+        return self._causes[asked]
+
+    def _cause(self, feature: int, nearly: bool, but_for: tuple[int, ...]) -> LossCause:
+        smallest_p = partial(self._smallest_p, nearly_of=[feature] if nearly else [], but_for=but_for)
+        if feature not in self._of_each:
+            broken = self.broken([feature])
+            partly_broken, mended = self.partly_broken([feature], broken), self.mended([feature], [])
+            self._of_each[feature] = [broken, self.moved(feature), partly_broken, mended]
+        of_all_rows, moved, in_part, effect = map(smallest_p, self._of_each[feature])
+        in_all, level, rows = max(of_all_rows, moved), self._level, self.other_rows
         if in_all <= level < in_part:  # several weaker effects are like values that are broken in a part of the rows
             for other in self._costliest(feature):
-                effect = max(effect, self._smallest_p(self.mended([feature, other], []))) if effect <= level else effect
+                effect = max(effect, smallest_p(self.mended([feature, other], []))) if effect <= level else effect
         of_each = max(in_all, in_part), effect
         kind = KINDS[of_each[0] > level, of_each[1] > level, rows.may_explain(feature)]
         followed = rows.is_followed(feature)
@@ -296,9 +327,16 @@ class Steps:
         ranked = np.argsort(-statistics["cost"], kind="stable").tolist()
         return [k for k in ranked if k != beside and statistics["p_adjusted"][k] <= self._level][:MOST_TRIED]
 
-    def _smallest_p(self, pair: tuple[PeriodLosses, PeriodLosses]) -> float:
-        """Return the smallest adjusted p-value that a part of a feature that is used differs."""
-        p = self._p_values(pair)[0]
+    def _smallest_p(
+        self, pair: tuple[PeriodLosses, PeriodLosses], nearly_of: list[int], but_for: tuple[int, ...]
+    ) -> float:
+        """Return the smallest adjusted p-value that a part of a feature that is used differs, but for some features.
+
+        By more than `EXPLAINED_TO` of what the features `nearly_of` cost.
+        """
+        assert self._change is not None
+        margin = EXPLAINED_TO * float(self._change.statistics["cost"][nearly_of].sum())
+        p = self._p_values(pair, margin)[0].reshape(2, -1)[:, ~np.isin(np.flatnonzero(self._used), but_for)]
         return float(holm(p[np.isfinite(p)]).min(initial=1.0))
 
     @cached_property
@@ -574,14 +612,15 @@ class Steps:
             t = (more - np.array([[margin], [0.0]])) / np.sqrt(variance[of_features])
         return np.asarray(stdtr(freedom[of_features], -t), dtype=np.float64), more
 
-    def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses]) -> tuple[Array, Array]:
-        """Return p-values that a part of each feature that is used, by rows or response, differs.
+    def _p_values(self, pair: tuple[PeriodLosses, PeriodLosses], margin: float = 0.0) -> tuple[Array, Array]:
+        """Return p-values that a part of each feature that is used, by rows or response, differs by more than a margin.
 
         The second are those of any difference of the costs, the parts by rows and the parts by response, of all.
         """
         means, variance, freedom = estimates(pair, self._grouping)
         with np.errstate(divide="ignore", invalid="ignore"):
-            differ = two_sided((means[1] - means[0]) / np.sqrt(variance), freedom)
+            beyond = np.maximum(np.abs(means[1] - means[0]) - margin, 0.0)
+            differ = two_sided(beyond / np.sqrt(variance), freedom)
         return differ[2 + len(self._grouping.names) :][np.tile(self._used, 2)], differ[2:]
 
 
