@@ -34,6 +34,7 @@ from debias.significance.other_rows import p_of_all_rows
 NAMES = ("a", "twin", "b", "noise")
 GROUPING = Grouping.of(None, NAMES)
 LEVELS = {"level down": -1.5}
+EFFECTS = {"effect": 0.0, "sign": -1.0, "sign while b moves": -1.0, "two effects": 0.0}
 N_BEFORE, N_AFTER, N_ROWS = 14, 10, 80
 LGBM_SETTINGS = {
     "absolute error": {"objective": "mae"},
@@ -75,11 +76,7 @@ def periods(kind, fault, seed=1, kept_rows=N_ROWS):
     empty, found = PeriodSums(fitted(kind), kept_rows=kept_rows), []
     for number in range(N_BEFORE + N_AFTER):
         recent = number >= N_BEFORE
-        effect = (
-            {"effect": 0.0, "sign": -1.0, "sign while b moves": -1.0, "two effects": 0.0}.get(fault, 1.0)
-            if recent
-            else 1.0
-        )
+        effect = EFFECTS.get(fault, 1.0) if recent else 1.0
         of_b = -1.0 if recent and fault in ("two effects", "stuck and effect") else 1.0
         level = LEVELS.get(fault, 1.5 * ("level" in (fault or ""))) if recent else 0.0
         X, y = drawn(rng, N_ROWS, effect, level, apart=recent and fault == "apart", of_b=of_b)
@@ -646,12 +643,8 @@ def test_parts_that_differ_little_beside_the_cost_of_a_cause_count_as_alike():
     found = broken()
     steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
     pair = steps.mended([0], [])
-    # Weight of the rows, what base and features save, and the parts of these by the rows, of each period.
-    of_periods = [each.sums[:, 4:] / each.sums[:, :1] for each in pair]
-    saved_, by_rows = zip(*(np.split(each, 2, axis=1) for each in of_periods), strict=True)
-    parts = [
-        np.hstack([rows[:, -4:], total[:, :4] - rows[:, -4:]]) for total, rows in zip(saved_, by_rows, strict=True)
-    ]
+    of_periods = [each.sums[:, 4:] / each.sums[:, :1] for each in pair]  # what features save, in all and by the rows
+    parts = [np.hstack([saved[:, 4:], saved[:, :4] - saved[:, 4:]]) for saved in of_periods]
     cost = steps._change.statistics["cost"]
 
     def smallest(nearly_of, but_for):
