@@ -119,12 +119,14 @@ class LossCause:
         expect, differs. "values or effect", "rows or values" and "rows, values or effect": the data do not tell.
         "neither alone": nothing of this holds, as after two faults, or a drift to rows on which the model errs more.
         Of two or three causes of which none explains all costs alone, each has the kind by which all explain them
-        together: one may be broken, while the response to another changed.
+        together: one may be broken, while the response to another changed, or all may be broken in a part of the rows.
+        If nothing explains the costs exactly, the kind is what explains them alone, up to 3 % of what the cause costs.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
         holds if it is above the level. If values explain the costs only as those of other rows in a part of the rows,
         the effect is that of this feature, or of this one and another one that costs more. Of causes that explain the
-        costs together, it is the largest one of all combinations in which the feature has this kind.
+        costs together, it is the largest one of all combinations in which the feature has this kind. If nothing
+        explains the costs exactly, it is that of a difference of more than 3 % of what the cause costs.
     p_rows : float or None
         The same for the rows, which may explain the costs if it is above .05, for all features alike. The costs by the
         response are those of all rows. None if an earlier version found the cause.

@@ -62,7 +62,7 @@ rows of a rare class show little of it."""
 EXPLAINED_TO = 0.03
 """What the steps leave of the cost of a neighbour is at most about this part of what the causes so far cost, because
 functions of their columns describe the response nearly, not fully. The next cause must cost more than this. If nothing
-reproduces all parts, it is told what reproduces them up to this."""
+reproduces all parts, it is told what alone reproduces them up to this."""
 LEAST_SPREAD, FAR = 1e-9, 3.0
 """A function varies if its standard deviation is above this part of its largest value; it is far from 0 if its mean is
 more than so many standard deviations."""
@@ -201,8 +201,9 @@ class Steps:
     def causes(self, found: list[int], partly: list[int]) -> tuple[LossCause, ...]:
         """Return the causes with their kinds: what reproduces all parts, alone or together.
 
-        If nothing does, it is what reproduces them nearly, but for the parts of those that are explained in part. With
-        many rows, small differences between the windows, beside a large one, are beyond chance too.
+        If nothing does, it is what alone reproduces them nearly, but for the parts of those that are explained in part.
+        With many rows, small differences between the windows, beside a large one, are beyond chance too. Several
+        together must reproduce the parts: with a margin for these, two reversed columns are like two changed effects.
         """
         causes = self._together_or_alone(found, nearly=False)
         if all(cause.kind is LossKind.NEITHER for cause in causes):
@@ -223,7 +224,7 @@ class Steps:
         kinds = {cause.kind for cause in causes}
         if not 2 <= len(found) <= MOST_TOGETHER or not kinds <= {LossKind.NEITHER, LossKind.EFFECT, LossKind.EITHER}:
             return causes
-        smallest_p = partial(self._smallest_p, nearly_of=found if nearly else [], but_for=but_for)
+        smallest_p = partial(self._smallest_p, but_for=but_for)
         largest = np.array([[cause.p_values, cause.p_effect] for cause in causes])
         nothing_alone = kinds == {LossKind.NEITHER}
         of_each = ([False] if cause.followed else [True, False] for cause in causes)
@@ -304,7 +305,9 @@ class Steps:
         return self._causes[asked]
 
     def _cause(self, feature: int, nearly: bool, but_for: tuple[int, ...]) -> LossCause:
-        smallest_p = partial(self._smallest_p, nearly_of=[feature] if nearly else [], but_for=but_for)
+        assert self._change is not None
+        margin = EXPLAINED_TO * float(self._change.statistics["cost"][feature]) if nearly else 0.0
+        smallest_p = partial(self._smallest_p, margin=margin, but_for=but_for)
         if feature not in self._of_each:
             broken = self.broken([feature])
             partly_broken, mended = self.partly_broken([feature], broken), self.mended([feature], [])
@@ -328,14 +331,12 @@ class Steps:
         return [k for k in ranked if k != beside and statistics["p_adjusted"][k] <= self._level][:MOST_TRIED]
 
     def _smallest_p(
-        self, pair: tuple[PeriodLosses, PeriodLosses], nearly_of: list[int], but_for: tuple[int, ...]
+        self, pair: tuple[PeriodLosses, PeriodLosses], *, margin: float = 0.0, but_for: tuple[int, ...] = ()
     ) -> float:
-        """Return the smallest adjusted p-value that a part of a feature that is used differs, but for some features.
+        """Return the smallest adjusted p-value that a part of a feature that is used differs by more than a margin.
 
-        By more than `EXPLAINED_TO` of what the features `nearly_of` cost.
+        The parts of the features `but_for` may differ.
         """
-        assert self._change is not None
-        margin = EXPLAINED_TO * float(self._change.statistics["cost"][nearly_of].sum())
         p = self._p_values(pair, margin)[0].reshape(2, -1)[:, ~np.isin(np.flatnonzero(self._used), but_for)]
         return float(holm(p[np.isfinite(p)]).min(initial=1.0))
 

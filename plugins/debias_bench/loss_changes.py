@@ -61,7 +61,8 @@ class Setting:
     table, name : str
         Heading of the table, and of the row in it.
     values : tuple of (int, str)
-        Columns whose values are broken, and how: "permuted", "stuck", "unit", "higher", "reversed" or "mixed".
+        Columns whose values are broken, and how: "permuted", "stuck", "unit", "higher", "reversed", "mixed" (half of
+        the rows have the value of another row) or "joined" (the same, all of these columns from one other row).
     effects : tuple of two float
         Factors of the effects of x0 and of x2.
     level : float
@@ -119,11 +120,14 @@ def settings() -> list[Setting]:
         Setting(VALUES, "x0 reversed", ((0, "reversed"),)),
         Setting(VALUES, "x0 of other rows in half of the rows", ((0, "mixed"),)),
         Setting(VALUES, "x0 and x2 permuted", ((0, "permuted"), (2, "permuted"))),
+        Setting(VALUES, "x0 and x2 of other rows in half of the rows", ((0, "mixed"), (2, "mixed"))),
+        Setting(VALUES, "x0 and x2 of one other row in half of the rows", ((0, "joined"), (2, "joined"))),
         Setting(VALUES, "x0 permuted while the mean of x1 moves", ((0, "permuted"),), drift="mean of x1"),
         Setting(VALUES, "x0 permuted while the level goes up by 0.8", ((0, "permuted"),), level=0.8),
         Setting(EFFECTS, "to half", effects=(0.5, 1.0)),
         Setting(EFFECTS, "to zero", effects=(0.0, 1.0)),
         Setting(EFFECTS, "changes its sign", effects=(-1.0, 1.0)),
+        Setting(EFFECTS, "changes its sign while the mean of x1 moves", effects=(-1.0, 1.0), drift="mean of x1"),
         Setting(TWO_EFFECTS, "both to half", effects=(0.5, 0.5)),
         Setting(TWO_EFFECTS, "that of x0 to zero, that of x2 changes its sign", effects=(0.0, -1.0)),
     ]
@@ -156,8 +160,12 @@ def drawn(setting: Setting, rng: np.random.Generator, n_rows: int, number: int, 
     elif drift == "spread":
         X *= 1.3
     seen = X.copy()
-    for column, fault in setting.values if after else ():
+    joined = np.array([column for column, fault in setting.values if fault == "joined"], dtype=np.int64)
+    for column, fault in setting.values if after and not joined.size else ():
         seen[:, column] = _broken(fault, X[:, column], rng)
+    if after and joined.size:
+        some = np.flatnonzero(rng.random(n_rows) < 0.5)
+        seen[np.ix_(some, joined)] = X[np.ix_(rng.permutation(n_rows)[some], joined)]
     return X, seen
 
 

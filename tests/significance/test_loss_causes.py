@@ -645,10 +645,9 @@ def test_parts_that_differ_little_beside_the_cost_of_a_cause_count_as_alike():
     pair = steps.mended([0], [])
     of_periods = [each.sums[:, 4:] / each.sums[:, :1] for each in pair]  # what features save, in all and by the rows
     parts = [np.hstack([saved[:, 4:], saved[:, :4] - saved[:, 4:]]) for saved in of_periods]
-    cost = steps._change.statistics["cost"]
+    little = 0.03 * steps._change.statistics["cost"][0]
 
-    def smallest(nearly_of, but_for):
-        margin = 0.03 * cost[nearly_of].sum()
+    def smallest(margin, but_for):
         tested = [k for k in range(8) if steps._used[k % 4] and k % 4 not in but_for]
         exact = ttest_ind(*(each[:, tested] for each in parts), equal_var=False)
         difference = np.abs(parts[1].mean(axis=0) - parts[0].mean(axis=0))[tested]
@@ -658,9 +657,12 @@ def test_parts_that_differ_little_beside_the_cost_of_a_cause_count_as_alike():
             np.testing.assert_allclose(p, exact.pvalue)
         return min(1.0, len(p) * p.min())
 
-    for nearly_of, but_for in (([], ()), ([0], ()), ([0, 2], ()), ([0], (1,)), ([], (2, 3))):
-        assert steps._smallest_p(pair, nearly_of, but_for) == pytest.approx(smallest(nearly_of, but_for), rel=1e-6)
-    assert steps._smallest_p(pair, [], ()) < steps._smallest_p(pair, [0], ()) < steps._smallest_p(pair, [0, 2], ())
+    for margin, but_for in ((0.0, ()), (little, ()), (2 * little, ()), (little, (1,)), (0.0, (2, 3))):
+        found_p = steps._smallest_p(pair, margin=margin, but_for=but_for)
+        assert found_p == pytest.approx(smallest(margin, but_for), rel=1e-6)
+    assert smallest(0.0, ()) < smallest(little, ()) < smallest(2 * little, ())
+    nearly = steps.cause(0, nearly=True, but_for=(1,))
+    assert nearly.p_effect == pytest.approx(smallest(little, (1,)), rel=1e-6)
 
 
 def test_what_reproduces_the_parts_nearly_is_told_only_if_nothing_reproduces_them(monkeypatch):
