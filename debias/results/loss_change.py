@@ -119,7 +119,8 @@ class LossCause:
         expect, differs. "values or effect", "rows or values" and "rows, values or effect": the data do not tell.
         "neither alone": nothing of this holds, as after two faults, or a drift to rows on which the model errs more.
         Of two or three causes of which none explains all costs alone, each has the kind by which all explain them
-        together: one may be broken, while the response to another changed, or all may be broken in a part of the rows.
+        together: one may be broken, while the response to another changed. If all may be broken in a part of the rows,
+        it is "values or effect".
         If nothing explains the costs exactly, the kind is what explains them alone, up to 3 % of what the cause costs.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind

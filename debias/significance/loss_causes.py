@@ -218,7 +218,8 @@ class Steps:
         Each may have broken values, or a response that changed. What is said of it is what it has in all combinations
         that reproduce all parts. A feature whose values the response follows, as it does under drift, is not taken to
         be broken. But it may be in a part of the rows, so that a changed response is never all that is said of it. If
-        all of them may be, in a part of the rows, no changed response is all that is said of any.
+        all of them may be, in a part of the rows, it is not told what changed of those that are not broken otherwise:
+        weaker effects are like this.
         """
         causes = tuple(self.cause(k, nearly=nearly, but_for=but_for) for k in found)
         kinds = {cause.kind for cause in causes}
@@ -235,8 +236,9 @@ class Steps:
             for row, cause, is_broken in zip(largest, causes, of_values, strict=True):
                 holds = is_broken or bool(cause.followed), not is_broken  # broken in a part of the rows is not tried
                 row[:] = np.where(holds, np.maximum(row, p), row)
-        all_broken = [*self._partly_together(found), *self._in_other_places(found)]
-        largest[:, 0] = np.maximum(largest[:, 0], max(map(smallest_p, all_broken)))
+        largest[:, 0] = np.maximum(largest[:, 0], max(map(smallest_p, self._in_other_places(found)), default=0.0))
+        p_partly = max(map(smallest_p, self._partly_together(found)))
+        largest = np.where(largest[:, :1] > self._level, largest, np.maximum(largest, p_partly))
         rows = any(map(self.other_rows.may_explain, found))
         of_both = [(values > self._level, effect > self._level) for values, effect in largest.tolist()]
         if not any(map(any, of_both)):
@@ -317,6 +319,7 @@ class Steps:
         if in_all <= level < in_part:  # several weaker effects are like values that are broken in a part of the rows
             for other in self._costliest(feature):
                 effect = max(effect, smallest_p(self.mended([feature, other], []))) if effect <= level else effect
+            effect = max(effect, in_part) if nearly else effect  # so is one weaker effect beside a drift
         of_each = max(in_all, in_part), effect
         kind = KINDS[of_each[0] > level, of_each[1] > level, rows.may_explain(feature)]
         followed = rows.is_followed(feature)

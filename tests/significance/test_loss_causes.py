@@ -428,6 +428,9 @@ def test_values_that_are_broken_in_a_part_of_the_rows_are_told_from_two_weaker_e
     assert (str(cause.kind), cause.p_values, cause.p_effect) == (kind, 0.5, of_two)
     tried = others[:1] if of_two > 0.05 else others
     assert mended == [([0], []), *(([0, other], []) for other in tried)]
+    smallest = iter([0.01, 0.01, 0.5, 0.01, *[of_two] * len(others)])
+    nearly = steps.cause(0, nearly=True)
+    assert (str(nearly.kind), nearly.p_values, nearly.p_effect) == ("values or effect", 0.5, 0.5)
 
 
 def test_the_next_cause_has_the_largest_cost_that_is_left_beyond_a_part_of_what_the_causes_cost(monkeypatch):
@@ -566,8 +569,10 @@ def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejecte
     assert said(ee=0.4, followed=True) == [("effect", 0.03, 0.4), ("values or effect", 0.4, 0.4)]
     assert said(ee=0.4, places=0.5) == [("values or effect", 0.5, 0.4)] * 2
     assert said(places=0.5, followed=True) == [("values", 0.5, 0.02)] * 2
-    assert said(parts=0.5, followed=True) == [("values", 0.5, 0.02)] * 2
-    assert said(parts=0.5, places=0.4, ee=0.3) == [("values or effect", 0.5, 0.3)] * 2
+    # Two weaker effects are like values of other rows in a part of the rows.
+    assert said(parts=0.5, followed=True) == said(parts=0.5, ee=0.4) == [("values or effect", 0.5, 0.5)] * 2
+    assert said(parts=0.5, ve=0.4) == [("values", 0.4, 0.02), ("values or effect", 0.5, 0.5)]
+    assert said(parts=0.5, vv=0.4) == [("values", 0.4, 0.02)] * 2
     assert steps.causes([0], []) == (cause,)
     # If the changed response to one explains all alone, only that all are broken in a part of the rows is tried.
     of_a = replace(cause, kind=LossKind.EFFECT, p_effect=0.3)
@@ -576,8 +581,8 @@ def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejecte
     monkeypatch.setattr(steps, "_smallest_p", lambda of, **nearly: 0.5 if of in ("vv", "ee", "ve") else 0.01)
     assert steps.causes([0, 2], []) == (of_a, of_b)
     monkeypatch.setattr(steps, "_smallest_p", lambda of, **nearly: 0.5 if of == "parts" else 0.01)
-    of_both = [(str(each.kind), each.p_values) for each in steps.causes([0, 2], [])]
-    assert of_both == [("values or effect", 0.5), ("values", 0.5)]
+    of_both = [(str(each.kind), each.p_values, each.p_effect) for each in steps.causes([0, 2], [])]
+    assert of_both == [("values or effect", 0.5, 0.5)] * 2
     of_a = replace(cause, kind=LossKind.VALUES, p_values=0.3)
     assert steps.causes([0, 2], []) == (of_a, of_b)
 
