@@ -321,6 +321,9 @@ class Steps:
                 effect = max(effect, smallest_p(self.mended([feature, other], []))) if effect <= level else effect
             effect = max(effect, in_part) if nearly else effect  # so is one weaker effect beside a drift
         of_each = max(in_all, in_part), effect
+        if nearly and effect <= level < of_each[0] and self.moved_columns()[feature] <= level:
+            # The values moved, as those of a broken column or under drift: then the parts by the rows tell nothing.
+            of_each = of_each[0], max(effect, smallest_p(self._of_each[feature][3], by_response=True))
         kind = KINDS[of_each[0] > level, of_each[1] > level, rows.may_explain(feature)]
         followed = rows.is_followed(feature)
         kind = LossKind.NEITHER if kind is LossKind.ROWS and not followed else kind
@@ -334,13 +337,18 @@ class Steps:
         return [k for k in ranked if k != beside and statistics["p_adjusted"][k] <= self._level][:MOST_TRIED]
 
     def _smallest_p(
-        self, pair: tuple[PeriodLosses, PeriodLosses], *, margin: float = 0.0, but_for: tuple[int, ...] = ()
+        self,
+        pair: tuple[PeriodLosses, PeriodLosses],
+        *,
+        margin: float = 0.0,
+        but_for: tuple[int, ...] = (),
+        by_response: bool = False,
     ) -> float:
         """Return the smallest adjusted p-value that a part of a feature that is used differs by more than a margin.
 
-        The parts of the features `but_for` may differ.
+        The parts of the features `but_for` may differ, and the parts by the rows if only those `by_response` count.
         """
-        p = self._p_values(pair, margin)[0].reshape(2, -1)[:, ~np.isin(np.flatnonzero(self._used), but_for)]
+        p = self._p_values(pair, margin)[0].reshape(2, -1)[by_response:, ~np.isin(np.flatnonzero(self._used), but_for)]
         return float(holm(p[np.isfinite(p)]).min(initial=1.0))
 
     @cached_property

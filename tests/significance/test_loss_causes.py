@@ -433,6 +433,33 @@ def test_values_that_are_broken_in_a_part_of_the_rows_are_told_from_two_weaker_e
     assert (str(nearly.kind), nearly.p_values, nearly.p_effect) == ("values or effect", 0.5, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("nearly", "p_moved", "p_response", "kind"),
+    [
+        (True, 0.01, 0.3, "values or effect"),
+        (True, 0.2, 0.3, "values"),
+        (True, 0.01, 0.02, "values"),
+        (False, 0.01, 0.3, "values"),
+    ],
+)
+def test_a_changed_response_to_a_column_that_moved_is_told_by_the_response(
+    monkeypatch, nearly, p_moved, p_response, kind
+):
+    found = broken()
+    steps = Steps.of(change(found), found[0].ensemble, GROUPING, *windows(found))
+    monkeypatch.setattr(steps, "moved_columns", lambda: np.array([p_moved, 1.0, 1.0, 1.0]))
+    mended = steps.mended([0], [])
+    monkeypatch.setattr(steps, "mended", lambda features, beside: mended)
+
+    def smallest(pair, *, by_response=False, **given):
+        return p_response if by_response and pair is mended else 0.01 if pair is mended else 0.5
+
+    monkeypatch.setattr(steps, "_smallest_p", smallest)
+    cause = steps.cause(0, nearly=nearly)
+    assert (str(cause.kind), cause.p_values) == (kind, 0.5)
+    assert cause.p_effect == (max(0.01, p_response) if nearly and p_moved <= 0.05 else 0.01)
+
+
 def test_the_next_cause_has_the_largest_cost_that_is_left_beyond_a_part_of_what_the_causes_cost(monkeypatch):
     """Welch's test of the means of periods, all of whose rows are kept here."""
     found = periods("numbers", "both")
@@ -652,8 +679,8 @@ def test_parts_that_differ_little_beside_the_cost_of_a_cause_count_as_alike():
     parts = [np.hstack([saved[:, 4:], saved[:, :4] - saved[:, 4:]]) for saved in of_periods]
     little = 0.03 * steps._change.statistics["cost"][0]
 
-    def smallest(margin, but_for):
-        tested = [k for k in range(8) if steps._used[k % 4] and k % 4 not in but_for]
+    def smallest(margin, but_for, of=range(8)):
+        tested = [k for k in of if steps._used[k % 4] and k % 4 not in but_for]
         exact = ttest_ind(*(each[:, tested] for each in parts), equal_var=False)
         difference = np.abs(parts[1].mean(axis=0) - parts[0].mean(axis=0))[tested]
         standard_error = np.sqrt(sum(each[:, tested].var(axis=0, ddof=1) / len(each) for each in parts))
@@ -666,6 +693,11 @@ def test_parts_that_differ_little_beside_the_cost_of_a_cause_count_as_alike():
         found_p = steps._smallest_p(pair, margin=margin, but_for=but_for)
         assert found_p == pytest.approx(smallest(margin, but_for), rel=1e-6)
     assert smallest(0.0, ()) < smallest(little, ()) < smallest(2 * little, ())
+    by_response = [smallest(0.01, (k,), range(4, 8)) for k in range(4)]
+    assert len(set(by_response)) > 1
+    assert by_response == pytest.approx(
+        [steps._smallest_p(pair, margin=0.01, but_for=(k,), by_response=True) for k in range(4)], rel=1e-6
+    )
     nearly = steps.cause(0, nearly=True, but_for=(1,))
     assert nearly.p_effect == pytest.approx(smallest(little, (1,)), rel=1e-6)
 
