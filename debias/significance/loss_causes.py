@@ -237,16 +237,17 @@ class Steps:
                 holds = is_broken or bool(cause.followed), not is_broken  # broken in a part of the rows is not tried
                 row[:] = np.where(holds, np.maximum(row, p), row)
         largest[:, 0] = np.maximum(largest[:, 0], max(map(smallest_p, self._in_other_places(found)), default=0.0))
-        p_partly = max(map(smallest_p, self._partly_together(found)))
-        largest = np.where(largest[:, :1] > self._level, largest, np.maximum(largest, p_partly))
+        intact = largest[:, 0] <= self._level
+        if intact.any():
+            largest[intact] = np.maximum(largest[intact], max(map(smallest_p, self._partly_together(found))))
         rows = any(map(self.other_rows.may_explain, found))
-        of_both = [(values > self._level, effect > self._level) for values, effect in largest.tolist()]
-        if not any(map(any, of_both)):
-            return causes
-        parts = zip(causes, of_both, largest.tolist(), strict=True)
-        return tuple(
-            replace(cause, kind=KINDS[*explain, rows], p_values=p[0], p_effect=p[1]) for cause, explain, p in parts
-        )
+        return tuple(self._with_p(cause, p, rows=rows) for cause, p in zip(causes, largest.tolist(), strict=True))
+
+    def _with_p(self, cause: LossCause, p: list[float], *, rows: bool) -> LossCause:
+        """Return a cause with p-values of what several explain together, if these tell something else of it."""
+        alone, together = ([each > self._level for each in of] for of in ((cause.p_values, cause.p_effect), p))
+        kind = KINDS[together[0], together[1], rows]
+        return cause if together == alone else replace(cause, kind=kind, p_values=p[0], p_effect=p[1])
 
     def _together(self, broken: list[int], changed: list[int]) -> Iterator[tuple[PeriodLosses, PeriodLosses]]:
         """Yield the reference with some broken, and the recent window if the response to the others had stayed.

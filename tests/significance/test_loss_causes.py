@@ -610,7 +610,12 @@ def test_two_are_together_what_they_are_in_all_combinations_that_are_not_rejecte
     monkeypatch.setattr(steps, "_smallest_p", lambda of, **nearly: 0.5 if of == "parts" else 0.01)
     of_both = [(str(each.kind), each.p_values, each.p_effect) for each in steps.causes([0, 2], [])]
     assert of_both == [("values or effect", 0.5, 0.5)] * 2
+    # What is said of one alone stays if nothing else explains it, also if other rows may explain what another costs.
+    object.__setattr__(other, "may_explain", lambda feature: feature == 2)
+    monkeypatch.setattr(steps, "_smallest_p", lambda of, **nearly: 0.01)
+    assert steps.causes([0, 2], []) == (of_a, of_b)
     of_a = replace(cause, kind=LossKind.VALUES, p_values=0.3)
+    monkeypatch.setattr(steps, "_smallest_p", lambda of, **nearly: 0.5)
     assert steps.causes([0, 2], []) == (of_a, of_b)
 
 
