@@ -206,9 +206,11 @@ class Steps:
         together must reproduce the parts: with a margin for these, two reversed columns are like two changed effects.
         """
         causes = self._together_or_alone(found, nearly=False)
-        if all(cause.kind is LossKind.NEITHER for cause in causes):
-            causes = self._together_or_alone(found, nearly=True, but_for=tuple(partly))
-        return causes
+        if any(cause.kind is not LossKind.NEITHER for cause in causes):
+            return causes
+        nearly = self._together_or_alone(found, nearly=True, but_for=tuple(partly))
+        told = (LossKind.VALUES, LossKind.EFFECT)  # under drift, both may explain the costs nearly, and neither is true
+        return tuple(near if near.kind in told else cause for cause, near in zip(causes, nearly, strict=True))
 
     def _together_or_alone(
         self, found: list[int], *, nearly: bool, but_for: tuple[int, ...] = ()

@@ -721,6 +721,10 @@ def test_what_reproduces_the_parts_nearly_is_told_only_if_nothing_reproduces_the
     exact = replace(cause, kind=LossKind.VALUES, p_values=0.2, p_effect=0.01)
     monkeypatch.setattr(steps, "cause", lambda feature, nearly, but_for: cause if nearly else exact)
     assert steps.causes([0], [2]) == (exact,)
+    exact = replace(cause, kind=LossKind.NEITHER)
+    assert steps.causes([0], [2]) == (cause,)
+    cause = replace(cause, kind=LossKind.EITHER)
+    assert steps.causes([0], [2]) == (exact,)
 
 
 @pytest.mark.thorough
