@@ -121,7 +121,8 @@ class LossCause:
         Of two or three causes of which none explains all costs alone, each has the kind by which all explain them
         together: one may be broken, while the response to another changed. If all may be broken in a part of the rows,
         it is "values or effect".
-        If nothing explains the costs exactly, the kind is what explains them alone, up to 3 % of what the cause costs.
+        If nothing explains the costs exactly, "values" or "effect" is said if one of them explains them alone, and the
+        other does not, up to 3 % of what the cause costs.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
         holds if it is above the level. If values explain the costs only as those of other rows in a part of the rows,
