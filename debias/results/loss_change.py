@@ -120,15 +120,14 @@ class LossCause:
         "neither alone": nothing of this holds, as after two faults, or a drift to rows on which the model errs more.
         Of two or three causes of which none explains all costs alone, each has the kind by which all explain them
         together: one may be broken, while the response to another changed. If all may be broken in a part of the rows,
-        it is "values or effect".
-        If nothing explains the costs exactly, "values" or "effect" is said if one of them explains them alone, and the
-        other does not, up to 3 % of what the cause costs.
+        it is "values or effect". If nothing explains the costs exactly, "values" or "effect" is said if one of them
+        explains them alone, and the other does not, up to 3 % of what the cause costs.
     p_values, p_effect : float
         The smallest adjusted p-value (Holm, two-sided) of a difference, for the values and for the effect. The kind
         holds if it is above the level. If values explain the costs only as those of other rows in a part of the rows,
         the effect is that of this feature, or of this one and another one that costs more. Of causes that explain the
-        costs together, it is the largest one of all combinations in which the feature has this kind. If nothing
-        explains the costs exactly, it is that of a difference of more than 3 % of what the cause costs.
+        costs together, it is the largest one of all combinations in which the feature has this kind. Of a cause that
+        explains the costs only up to 3 %, it is that of a difference of more than this.
     p_rows : float or None
         The same for the rows, which may explain the costs if it is above .05, for all features alike. The costs by the
         response are those of all rows. None if an earlier version found the cause.

@@ -319,10 +319,11 @@ class Steps:
             self._of_each[feature] = [broken, self.moved(feature), partly_broken, mended]
         of_all_rows, moved, in_part, effect = map(smallest_p, self._of_each[feature])
         in_all, level, rows = max(of_all_rows, moved), self._level, self.other_rows
-        if in_all <= level < in_part:  # several weaker effects are like values that are broken in a part of the rows
+        if nearly and in_all <= level < in_part:
+            effect = max(effect, in_part)  # a weaker effect beside a drift is like values that are broken in a part
+        elif in_all <= level < in_part:  # and so are several weaker effects
             for other in self._costliest(feature):
                 effect = max(effect, smallest_p(self.mended([feature, other], []))) if effect <= level else effect
-            effect = max(effect, in_part) if nearly else effect  # so is one weaker effect beside a drift
         of_each = max(in_all, in_part), effect
         if nearly and effect <= level < of_each[0] and self.moved_columns()[feature] <= level:
             # The values moved, as those of a broken column or under drift: then the parts by the rows tell nothing.
