@@ -195,7 +195,7 @@ def test_the_noise_of_a_few_true_draws_does_not_look_like_a_covariance(n_draws):
 
 
 def test_the_study_draws_what_it_says():
-    from debias_bench.studies import conditional
+    from debias_bench import conditional_designs as conditional
 
     cell = conditional.Cell("linear", 0.8, 4000, "forest")
     X, y = conditional.draw(cell, np.random.default_rng(0))
@@ -220,7 +220,7 @@ def test_the_study_draws_what_it_says():
     "dependence", ["linear", "square", "product", "binary", "category", "15 sites", "field", "max"]
 )
 def test_the_error_rate_is_kept(dependence):
-    from debias_bench.studies import conditional
+    from debias_bench import conditional_designs as conditional
 
     trials = 40
     found = conditional.rate(conditional.Cell(dependence, 0.8, 300, "forest"), trials)
@@ -230,7 +230,7 @@ def test_the_error_rate_is_kept(dependence):
 @pytest.mark.slow
 @pytest.mark.parametrize("dependence", ["circle", "band", "ball"])
 def test_curved_jumps_are_not_tested(dependence):
-    from debias_bench.studies import conditional
+    from debias_bench import conditional_designs as conditional
 
     trials = 20
     untested = [conditional.tested(conditional.Cell(dependence, 0.8, 300, "forest"), k).untested for k in range(trials)]
@@ -239,7 +239,7 @@ def test_curved_jumps_are_not_tested(dependence):
 
 @pytest.mark.slow
 def test_a_conditional_effect_is_found():
-    from debias_bench.studies import conditional
+    from debias_bench import conditional_designs as conditional
 
     assert conditional.rate(conditional.Cell("linear", 0.5, 300, "forest", 0.3), 50) >= 0.7
 
@@ -247,7 +247,7 @@ def test_a_conditional_effect_is_found():
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
 def test_an_untested_column_has_a_reason_and_is_not_selected():
-    from debias_bench.studies import conditional
+    from debias_bench import conditional_designs as conditional
 
     cell = conditional.Cell("ball", 0.8, 150, "forest")
     X, y = conditional.draw(cell, np.random.default_rng(0))
