@@ -120,9 +120,10 @@ def command(
     the coverage of intervals, and the power at planned numbers of rows. `decisions` counts, on real data, sentences
     about reported importance that lead to wrong decisions, `droppable` what dropped features cost
     (`droppable-rankers` and `droppable-survival` of such models), and `interactions` error rates and power of the
-    test of pairs, which `interaction-rivals` compares with other methods. `power` (forests) and `aico` (a boosted
-    model) compare the power of our tests and of others; --scorers then takes names of tests. `citrees` compares how
-    well models predict from the features that scores put first.
+    test of pairs, which `interaction-rivals` compares with other methods. `conditional` compares
+    `conditional_importance` with other tests. `power` (forests) and `aico` (a boosted model) compare the power of our
+    tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
+    features that scores put first.
 
     `--all` makes the pages of all studies in one folder, one after the other, and index.md, which says when each was
     measured. A study that fails is named with the reason, the others run, and the exit code is 3.

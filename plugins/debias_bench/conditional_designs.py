@@ -1,20 +1,14 @@
-"""Level and power of the test of `conditional_importance`: a column that depends on a relevant one.
+"""Data for tests of conditional independence: a column that depends on others, of which the response is a function.
 
-Three columns: the first is relevant, the second depends on the first, the third is noise. The response does not depend
-on the second given the others (level), or its mean rises by `effect` with it (power). Run a table with
-``python -m debias_bench.studies.conditional 300 100``: 300 rows, and 100 trials of each cell.
+The response does not depend on the column given the others (level), or its mean rises by `effect` with it (power).
 """
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-import debias
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,12 +21,11 @@ CONFOUNDED = (
 """Both columns follow a function of the others that is not a straight line; see :func:`confounding`."""
 TESTED = 1
 """The column whose p-value counts."""
-ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the tables.
+    """One line of the tables.
 
     Parameters
     ----------
@@ -47,9 +40,6 @@ class Cell:
     model : {"forest", "xgboost"}
     effect : float
         0: the null hypothesis is true.
-    statistic : {"covariance", "loss"}
-    train : bool
-        Whether the training rows are passed too.
     """
 
     dependence: str
@@ -57,8 +47,6 @@ class Cell:
     n: int
     model: str
     effect: float = 0.0
-    statistic: str = "covariance"
-    train: bool = False
 
 
 def confounding(name: str, n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -124,79 +112,15 @@ def draw(cell: Cell, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDA
 
 def fit(cell: Cell, X: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Any:
     """Return a fitted model of the cell."""
+    return unfitted(cell, seed).fit(X, y)
+
+
+def unfitted(cell: Cell, seed: int) -> Any:
+    """Return the model of the cell, which is not fitted."""
     if cell.model == "forest":
         from sklearn.ensemble import RandomForestRegressor
 
-        return RandomForestRegressor(50, min_samples_leaf=3, max_features=1, random_state=seed).fit(X, y)
+        return RandomForestRegressor(50, min_samples_leaf=3, max_features=1, random_state=seed)
     from xgboost import XGBRegressor
 
-    return XGBRegressor(n_estimators=60, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed).fit(X, y)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The test of the second column in one trial: its p-value, and whether it was not tested."""
-
-    p_value: float
-    untested: bool
-
-
-def tested(cell: Cell, trial: int) -> Trial:
-    """Return the test in one trial; the same trial of other models has the same data."""
-    X, y = draw(cell, np.random.default_rng(np.random.SeedSequence(trial, spawn_key=(cell.n,))))
-    model = fit(cell, X[: cell.n], y[: cell.n], trial)
-    scorer = debias.plugin.scorer("conditional_importance", statistic=cell.statistic)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", debias.DebiasWarning)
-        train = (X[: cell.n], y[: cell.n]) if cell.train else None
-        held_out = X[cell.n :], y[cell.n :]
-        scores = debias.score(model, *held_out, scorer, rows="held-out", train=train, random_state=trial)
-    assert scores.p_value is not None
-    untested = scores.feature_names[TESTED] in scores.details.get("untested_features", {})
-    return Trial(float(scores.p_value[TESTED]), untested)
-
-
-def rate(cell: Cell, n_trials: int) -> float:
-    """Return the share of trials with a p-value of at most 0.05.
-
-    Parameters
-    ----------
-    cell : Cell
-    n_trials : int
-
-    Returns
-    -------
-    float
-        Its standard error is ``sqrt(rate * (1 - rate) / n_trials)``.
-    """
-    return float(np.mean([tested(cell, trial).p_value <= ALPHA for trial in range(n_trials)]))
-
-
-def cells(n: int = 300) -> list[Cell]:
-    """Return the cells of the tables in the documentation, for n training rows and n held-out rows."""
-    models = ("forest", "xgboost")
-    settings = [("linear", 0.8), ("square", 0.8), ("product", 0.8), ("binary", 0.8), ("category", 0.8), ("xor", 0.8)]
-    settings += [("linear", 0.95), ("square", 0.95), ("linear", 0.5)]
-    null = [Cell(dependence, r, n, model) for dependence, r in settings for model in models]
-    power = [Cell("linear", r, n, model, 0.3) for r in (0.8, 0.5, 0.95) for model in models]
-    confounded = [
-        Cell(dependence, 0.8, n, "forest", train=train) for dependence in CONFOUNDED for train in (False, True)
-    ]
-    loss = [Cell(dependence, 0.8, n, "forest", statistic="loss") for dependence in ("linear", "square", "product")]
-    loss_power = [Cell("linear", 0.8, n, "forest", 0.3, "loss")]
-    return null + confounded + power + loss + loss_power
-
-
-def main(n: int, n_trials: int) -> None:
-    """Print the shares of rejections, with its standard error, and of untested columns of every cell as a table."""
-    for cell in cells(n):
-        trials = [tested(cell, trial) for trial in range(n_trials)]
-        found = float(np.mean([trial.p_value <= ALPHA for trial in trials]))
-        error = np.sqrt(found * (1 - found) / n_trials)
-        untested = np.mean([trial.untested for trial in trials])
-        what = f"{cell.dependence} | {cell.correlation} | {cell.n} | {cell.model} | {cell.effect} | {cell.statistic}"
-        print(f"| {what} | {cell.train} | {found:.3f} ({error:.3f}) | {untested:.2f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    return XGBRegressor(n_estimators=60, max_depth=3, learning_rate=0.1, n_jobs=1, random_state=seed)

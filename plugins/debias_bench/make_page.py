@@ -15,7 +15,7 @@ SIMULATED = (
     *("significance", "default-levels", "held-out", "out-of-bag", "dependence", "many-features", "rare-classes"),
     *("folds", "monitor", "days", "loss-changes", "alarms", "intervals", "decisions", "droppable"),
     *("droppable-rankers", "droppable-survival"),
-    *("interactions", "interaction-rivals"),
+    *("interactions", "interaction-rivals", "conditional"),
 )
 """Measurements that keep their trials, each in a module of its name."""
 COMPARED = ("power", "aico", "citrees")
