@@ -133,13 +133,14 @@ def add_effects_at_once(
     Notes
     -----
     The values of all nodes are computed from the leaves up, for `ROWS_AT_ONCE` rows together: the mean of both children
-    at a split that is left out, and the value of the child to which the row goes at the others. For each set only the
-    nodes above its splits differ from those of the whole tree. Where they do not, the effect is exactly 0.
+    at a split that is left out, and the value of the child to which the row goes at the others. The effect of a set is
+    what changes at the first of its splits on the way of a row, so values without the set are computed only below these
+    splits. Where a row meets none, the effect is exactly 0.
     """
     cdef Walk tree = Walk(*nodes)
     cdef int64_t size = value.shape[0], width = value.shape[1], n_sets = left_out.shape[0], n_versions = step.shape[0]
-    cdef uint8_t[:, ::1] differs = np.zeros((n_sets, size), dtype=np.uint8)
-    cdef double[:, ::1] to_left = np.empty((size, ROWS_AT_ONCE))
+    cdef uint8_t[:, ::1] differs = np.zeros((n_sets, size), dtype=np.uint8), below_split = np.zeros((n_sets, size), dtype=np.uint8)
+    cdef double[:, ::1] to_left = np.empty((size, ROWS_AT_ONCE)), reaches = np.empty((size, ROWS_AT_ONCE))
     cdef double[:, ::1] whole = np.empty((size, ROWS_AT_ONCE)), own = np.empty((size, ROWS_AT_ONCE))
     cdef const double* left
     cdef const double* right
@@ -154,12 +155,19 @@ def add_effects_at_once(
                         or differs[s, tree.left[node]]
                         or differs[s, tree.right[node]]
                     )
+            for node in range(size):
+                if tree.left[node] >= 0:
+                    below_split[s, tree.left[node]] = below_split[s, node] or left_out[s, tree.feature[node]]
+                    below_split[s, tree.right[node]] = below_split[s, tree.left[node]]
         while begin < columns.shape[1]:
             n = min(ROWS_AT_ONCE, columns.shape[1] - begin)
+            for i in range(n):
+                reaches[0, i] = 1
             for node in range(size):
                 if tree.left[node] >= 0:
                     x = &columns[tree.feature[node], begin]
                     go_left(tree, node, x, &to_left[node, 0], n)
+                    _divide(&reaches[tree.left[node], 0], &reaches[tree.right[node], 0], &reaches[node, 0], &to_left[node, 0], n)
             for c in range(width):
                 for node in range(size - 1, -1, -1):
                     if tree.left[node] < 0:
@@ -175,14 +183,17 @@ def add_effects_at_once(
                     for node in range(size - 1, -1, -1):
                         if not differs[s, node]:
                             continue
+                        if not (below_split[s, node] or left_out[s, tree.feature[node]]):
+                            continue  # the first split of the set is below: nothing is needed here
                         left = &own[tree.left[node], 0] if differs[s, tree.left[node]] else &whole[tree.left[node], 0]
                         right = &own[tree.right[node], 0] if differs[s, tree.right[node]] else &whole[tree.right[node], 0]
                         if left_out[s, tree.feature[node]]:
                             _average(&own[node, 0], left, right, share[tree.left[node]], share[tree.right[node]], n)
                         else:
                             _choose(&own[node, 0], left, right, &to_left[node, 0], n)
-                    for i in range(n):
-                        effect[s, begin + i, first + c] += whole[0, i] - own[0, i]
+                        if not below_split[s, node]:
+                            for i in range(n):
+                                effect[s, begin + i, first + c] += reaches[node, i] * (whole[node, i] - own[node, i])
             if n_versions > 0:
                 for i in range(n):
                     node = 0
@@ -195,6 +206,13 @@ def add_effects_at_once(
                                     steps[begin + i, g, v, first + c] += step[v, below, c]
                         node = below
             begin += n
+
+
+cdef inline void _divide(double* left, double* right, const double* whole, const double* to_left, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        left[i] = to_left[i] * whole[i]
+        right[i] = whole[i] - left[i]
 
 
 cdef inline void _choose(double* to, const double* left, const double* right, const double* to_left, int64_t n) noexcept nogil:
