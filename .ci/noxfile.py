@@ -43,16 +43,22 @@ FURTHER = (
 """Tests marked integration that need no browser, cluster or built documentation."""
 CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance", "results", "hooks", "cli"))
 """Tests of the core, which need nothing of a checkout but the tests themselves."""
+ON_LIBRARIES = tuple(f"tests/{room}" for room in ("adapters", "cli", "data", "models"))
+"""The rooms that depend most on libraries."""
 CI = {
-    "newest": tuple(f"tests/{room}" for room in ("cli", "data", "hooks", "models", "monitor")),
-    "floors": tuple(f"tests/{room}" for room in ("adapters", "cli", "data", "models")),
+    "newest": (*(f"tests/{room}" for room in ("cli", "data", "hooks", "models")), "tests/monitor/test_history.py"),
+    "floors": (
+        *(room for room in ON_LIBRARIES if room != "tests/cli"),
+        *(f"tests/cli/test_{what}.py" for what in ("cli", "doctor", "text_tables")),
+    ),
     "wheel": ("-m", "quick", *CORE),
 }
 """What ``.ci/run`` runs of a session; all tests have run on Python 3.11 with the newest versions before.
 
 On a second Python, whose libraries are the same, what rests on Python itself: the shell, files of models and data,
-plugins, the store of histories; on minimum versions, what reads models, data and tables of other libraries, and the
-shell; of the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their tests.
+plugins, the store of histories; on minimum versions, what reads models, data and tables of other libraries, and what
+prints them; of the wheel, one test of each room, beside what a user does. Once a week the sessions run all of their
+tests.
 """
 WHOLE = ("-m", "not slow and not integration", *CORE)
 """All tests of the core but the slow ones."""
@@ -243,7 +249,7 @@ def run_tests(session: nox.Session) -> None:
     # The ignored file tests the records, which this session is about to write.
     parts = {
         "default": ("--ignore=tests/test_versions.py",),
-        "thorough": ("-m", "thorough and not integration and not slow", *CI["floors"]),
+        "thorough": ("-m", "thorough and not integration and not slow", *ON_LIBRARIES),
         "further": ("-m", "integration and not slow", *FURTHER),
     }
     for part, arguments in parts.items():
