@@ -57,9 +57,10 @@ def conditional_importance(
     statistic : {"covariance", "loss"}
         "covariance": twice the product of two residuals of each row given the other columns, that of the response and
         that of the prediction (Shah and Peters 2020; Lundborg et al. 2024); the test also looks at the residual of the
-        column itself, and allows for errors of the regressions. "loss": the difference of squared errors with drawn and
-        true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only the first has a
-        mean near 0 for noise if the sampler is slightly wrong, and only the first says if it cannot test a column.
+        column itself, with training rows (``train=``) over these too, and allows for errors of the regressions.
+        "loss": the difference of squared errors with drawn and true values (CPI, Watson and Wright 2021). Both have the
+        same mean if the sampler is right. Only the first has a mean near 0 for noise if the sampler is slightly wrong,
+        and only the first says if it cannot test a column.
     n_draws : int
         Number of draws of each column for each row.
     together : mapping of str to sequence of str, optional
@@ -108,8 +109,8 @@ def conditional_importance(
     References
     ----------
     Watson and Wright (2021), Machine Learning 110, 2107-2129. Shah and Peters (2020), Annals of Statistics 48,
-    1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch,
-    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests). Breiman (1996), Machine
+    1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch
+    et al. (2025), AAAI 39, arXiv 2501.11178 (conditional samplers from leaves of forests). Breiman (1996), Machine
     Learning 24, 49-64 (stacked regressions). Rasmussen and Williams (2006), Gaussian Processes for Machine Learning.
 
     Examples

@@ -75,3 +75,17 @@ def test_noise_scores_0_on_average_in_boosters(kinds, response):
     found = z_of_draws(booster_scores(kinds), response, ["mdi_oob", "gain"])
     assert np.abs(found["mdi_oob"]).max() < TOLERANCE
     assert found["gain"].min() > BIASED
+
+
+def test_ufi_does_not_have_mean_0_for_a_feature_that_adds_nothing_to_the_others():
+    """The claim of scikit-learn's pull request 31279 is true of independent features alone (docs/scorers/ufi.md)."""
+    rng, scores = np.random.default_rng(31279), []
+    for seed in range(60):
+        X = rng.normal(size=(500, 3))
+        X[:, 1] = X[:, 0] + X[:, 1] / 2
+        y = X[:, 0] + rng.normal(size=500)
+        forest = RandomForestRegressor(50, max_features=1 / 3, random_state=seed).fit(X, y)
+        scores.append(debias.score(forest, X, y, "ufi", rows="oob").values)
+    assert abs(z_of_means(scores)[2]) < TOLERANCE
+    assert z_of_means(scores)[1] > BIASED
+    assert np.mean(scores, axis=0)[1] == pytest.approx(0.381, abs=TOLERANCE * np.sqrt(2) * 0.009)  # of other data sets
