@@ -282,7 +282,7 @@ class _Work:
             texts.append(
                 f"conditional_importance could not test {', '.join(map(repr, names[:5]))}"
                 f"{' and others' if len(names) > 5 else ''}: the regressions on the other columns are too rough, as "
-                "details['untested_features'] says. Pass more rows, and train="
+                f"details['untested_features'] says. Pass more rows{'' if self.rows.train else ', and train='}"
             )
         return texts
 

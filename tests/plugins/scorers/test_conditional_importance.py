@@ -226,7 +226,7 @@ def test_curved_jumps_are_not_tested(dependence):
 @pytest.mark.slow
 def test_a_conditional_effect_is_found():
     assert np.mean([found("linear", k, 0.5, 0.3) for k in range(50)]) >= 0.7
-    # The expected statistic on 600 rows is 4.4, and 2.3 is needed: even with an allowance of 1 it is .86.
+    # The expected statistic on 600 rows is 4.4, and 2.24 is needed: with an allowance of 1 the power is .88.
     assert np.mean([found("linear", k, 0.8, 0.3, train=True) for k in range(50)]) >= 0.7
 
 
@@ -291,6 +291,8 @@ def test_on_all_rows_the_smallest_two_sided_p_value_counts_if_it_has_the_sign_of
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:conditional_importance could not test 'x2'")  # without training rows
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows")
 def test_training_rows_count_in_the_test_but_not_a_level_that_moved_since():
     """An effect that 100 new rows do not show, and column and response that both moved after the training."""
     X, y = correlated(500, 6, effect=0.3)
