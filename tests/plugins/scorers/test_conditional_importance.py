@@ -292,7 +292,7 @@ def test_on_all_rows_the_smallest_two_sided_p_value_counts_if_it_has_the_sign_of
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:conditional_importance could not test 'x2'")  # without training rows
-@pytest.mark.filterwarnings("ignore:these rows differ from the training rows")
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows", "ignore:the mean of y is")
 def test_training_rows_count_in_the_test_but_not_a_level_that_moved_since():
     """An effect that 100 new rows do not show, and column and response that both moved after the training."""
     X, y = correlated(500, 6, effect=0.3)
