@@ -1,6 +1,7 @@
 """The displays of :mod:`debias.plot`: importances, the direction of effects, and contributions of rows as pictures.
 
-They follow the conventions of scikit-learn's displays.
+They follow the conventions of scikit-learn's displays. Over 500 lines, because each is a public class with its
+documentation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``debias.droppable``: which features may be dropped together, with a certificate from held-out rows."""
+"""``debias.droppable``: which features may be dropped together, with a certificate from held-out rows.
+
+Over 500 lines: one function, whose arguments are described here, and what it refuses.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ compare with: its predictions are those of the user's model, and its leaves are 
 A statistic of categories (CTR) is a mean or a count of training rows, for each category or for each combination of
 categories and answers to other splits. The model keeps tables of them by hashes. Two categories in the same bins of all
 statistics go the same way at every split.
+
+Over 500 lines, because questions, codes and tables of one file are read together.
 """
 
 from __future__ import annotations

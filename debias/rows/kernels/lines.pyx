@@ -4,6 +4,8 @@ Responses of 16 permutations are one value (``lanes.h``), and four lines are com
 tree are sorted by their seat (see debias.rows.kernels.effects), so the sums of a seat stay in registers. Seats are in
 the order of a walk that finishes a subtree before the next one (preorder), so the lines of a path are a stack as deep as
 the tree.
+
+Over 500 lines, because the loops of one pass over the rows of a tree stand together.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t

@@ -1,3 +1,8 @@
+"""`conditional_importance`: what it finds, its terms by hand, its level, and what it refuses.
+
+One file, since all tests share the held-out rows and the correlated columns.
+"""
+
 from types import SimpleNamespace
 
 import numpy as np
