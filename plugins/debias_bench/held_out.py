@@ -46,8 +46,6 @@ OTHERS: dict[str, Callable[[Case], Verdicts]] = {
     "Boruta": boruta,
 }
 TESTS = (*OF_AUDIT, *SCORERS, *OTHERS)
-EVERY = {"LOCO": 5, "Boruta": 10}
-"""Tests that fit many models take part in every fifth or tenth data set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +136,7 @@ def trial(setting: Setting, number: int) -> dict[str, Any]:
     case = Case(model, old, new, unfitted, number)
     adjusted = _of_debias(case, None if sample.block is None else sample.block[n_train:])
     for name, test in OTHERS.items():
-        if number % EVERY.get(name, 1) == 0:
-            adjusted[name] = test(_of_all_rows(case, sample) if name == "Boruta" else case).adjusted
+        adjusted[name] = test(_of_all_rows(case, sample) if name == "Boruta" else case).adjusted
     noise_features = ~sample.relevant if sample.noise is None else sample.noise
     found = {name: np.asarray(each) <= ALPHA for name, each in adjusted.items() if not isinstance(each, str)}
     return {name: {"refused": each} for name, each in adjusted.items() if isinstance(each, str)} | {
@@ -366,9 +363,9 @@ NOTES = {
     "Pearson": "t-tests of Pearson's correlation with Holm's method, on training and held-out rows, without a model; "
     "of three classes the smallest p-value of a class, times three",
     "LOCO": "the model is fitted again without each feature (Lei et al. 2018); Wilcoxon's signed-rank test of the "
-    "absolute errors of held-out rows, with Holm's method. Every fifth data set",
+    "absolute errors of held-out rows, with Holm's method",
     "Boruta": "20 rounds with forests of 50 trees, fitted to training and held-out rows; binomial tests with "
-    "Bonferroni's method. Every tenth data set",
+    "Bonferroni's method",
 }
 """What each test is, for the page."""
 
