@@ -90,7 +90,8 @@ def settings() -> tuple[list[Setting], list[Setting]]:
     """Return the settings of the table of levels, and those of the table of power."""
     lines = {f"a line, correlation {r}": Cell("linear", r, N_ROWS, "forest") for r in (0.8, 0.95)}
     lines["a line, correlation 0.8; XGBoost"] = Cell("linear", 0.8, N_ROWS, "xgboost")
-    level = lines | {name: Cell(function, 0.8, N_ROWS, "forest") for name, function in FUNCTIONS.items()}
+    changed = {"a line, less steep in the new rows": Cell("changed", 0.8, N_ROWS, "forest")}
+    level = lines | changed | {name: Cell(function, 0.8, N_ROWS, "forest") for name, function in FUNCTIONS.items()}
     power = {name: cell for name, cell in level.items() if name in lines or name in WITH_POWER}
     return (
         [Setting(name, cell) for name, cell in level.items()],

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEPENDENCES = ("linear", "square", "binary", "category", "product", "xor")
+DEPENDENCES = ("linear", "changed", "square", "binary", "category", "product", "xor")
 CONFOUNDED = (
     *("3 sites", "15 sites", "50 sites", "field", "max", "sine", "jump", "rule", "slopes by site"),
     *("circle", "band", "ball", "parity"),
@@ -29,8 +29,9 @@ class Cell:
 
     Parameters
     ----------
-    dependence : {"linear", "square", "binary", "category", "product", "xor"} or one of CONFOUNDED
-        How the second column depends on the first: linearly; on its square, on which the response also depends; as the
+    dependence : {"linear", "changed", "square", "binary", "category", "product", "xor"} or one of CONFOUNDED
+        How the second column depends on the first: linearly; linearly, with three tenths of the slope among the new
+        rows, as that of the response; on its square, on which the response also depends; as the
         sign of a linear function with noise; as five unordered categories of that function. "product", "xor":
         column and response depend on the product of the first and the third column, or on the sign of this product.
     correlation : float
@@ -93,7 +94,9 @@ def draw(cell: Cell, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDA
         return np.insert(others, TESTED, x, axis=1), signal + cell.effect * x + rng.normal(size=n)
     X = rng.normal(size=(n, 3))
     signal = X[:, 0].copy()
-    if cell.dependence == "square":
+    if cell.dependence == "changed":
+        signal[cell.n :] *= 0.3
+    elif cell.dependence == "square":
         signal = (signal**2 - 1) / np.sqrt(2)
     elif cell.dependence == "product":
         signal *= X[:, 2]

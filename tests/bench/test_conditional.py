@@ -30,6 +30,9 @@ def test_the_designs_draw_what_they_say():
         rest = np.column_stack([X[:, TESTED] - RHO * signal, y - signal])
         assert rest.std(axis=0) == pytest.approx([0.6, 1.0], rel=4 / np.sqrt(8000))
         assert abs(np.corrcoef(np.column_stack([rest, signal]), rowvar=False)[0, 1:]).max() < 4 / np.sqrt(4000)
+    X, y = draw(Cell("changed", RHO, 4000, "forest"), np.random.default_rng(0))
+    slopes = [np.polyfit(X[rows, 0], y[rows], 1)[0] for rows in (slice(None, 4000), slice(4000, None))]
+    assert slopes == pytest.approx([1.0, 0.3], abs=4 / np.sqrt(4000))
     categories, _ = draw(Cell("category", RHO, 100, "forest"), np.random.default_rng(0))
     assert sorted(set(categories[:, 1])) == [0, 1, 2, 3, 4]
 
@@ -41,7 +44,7 @@ def test_each_setting_has_a_name_of_its_own_and_only_those_of_power_have_an_effe
     assert {setting.cell.effect for setting in level} == {0}
     assert {setting.cell.effect for setting in power} == {conditional.EFFECT}
     assert {f"{setting.name}, and an effect" for setting in level} > {setting.name for setting in power}
-    assert {*CONFOUNDED, "linear", "square", "binary", "category", "product", "xor"} == {
+    assert {*CONFOUNDED, "linear", "changed", "square", "binary", "category", "product", "xor"} == {
         setting.cell.dependence for setting in level
     }
 

@@ -218,7 +218,15 @@ class _Work:
                 "replace it by a missing value or a large number"
             )
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
-        self.design = Design.of(self.known, self.categorical, n_splits)
+        if rows.train is None:
+            self.design = Design.of(self.known, self.categorical, n_splits)
+        else:  # column and response may follow the others in another way since the training: when is one more column
+            when = np.arange(len(self.known)) < used.size
+            self.design = Design.of(
+                np.column_stack([self.known, when]),
+                np.append(self.categorical, False),
+                np.append(n_splits, n_splits.max() + 1),
+            )
 
     def terms(self, tested: NDArray[np.int64]) -> RowTerms:
         """Return the terms of every row for each of some groups.

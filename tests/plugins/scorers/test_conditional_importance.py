@@ -212,7 +212,7 @@ def test_the_noise_of_a_few_true_draws_does_not_look_like_a_covariance(n_draws):
 @pytest.mark.slow
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize(
-    "dependence", ["linear", "square", "product", "binary", "category", "15 sites", "field", "max"]
+    "dependence", ["linear", "changed", "square", "product", "binary", "category", "15 sites", "field", "max"]
 )
 def test_the_error_rate_is_kept(dependence, train):
     trials = 40
