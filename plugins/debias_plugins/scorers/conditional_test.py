@@ -4,8 +4,9 @@ The statistics are covariances of residuals. That of the response is multiplied 
 the prediction without its mean over draws of the column; and by that of the column itself, in the direction of the
 effect. The second one says more where the model is poor, and the first where the effect is not a straight line.
 
-With training rows the second one is over all rows. The model was fitted to these rows, so the direction of its effect
-follows their noise, and the test is two-sided.
+With training rows the second one is over all rows, unless the new rows are in blocks: those of training rows are not
+known. The model was fitted to training rows, so the direction of its effect follows their noise, and the test is
+two-sided.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class RowTerms:
         shape = n_rows, n_tested
         return cls(np.zeros(shape), np.zeros(shape), np.zeros(n_tested), np.full(n_tested, np.nan))
 
-    def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array) -> None:
+    def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array, all_rows: bool) -> None:
         """Fill the terms of a group.
 
         Parameters
@@ -191,12 +192,13 @@ class RowTerms:
         effect : array of shape (n_rows, n_outputs)
             The predictions without their means over draws of the group.
         weight : array of shape (n_rows,)
+        all_rows : bool
+            Whether to test training rows too.
         """
         n, n_own, mean = len(effect), regressions.own.shape[1], regressions.mean
         target = np.column_stack([regressions.own, regressions.response])
         gap = target - mean.stack
-        with_training_rows = len(gap) > n
-        if with_training_rows:  # a level that moved between training and new rows is no effect of a column
+        if len(gap) > n:  # a level that moved between training and new rows is no effect of a column
             for part in (slice(None, n), slice(n, None)):
                 gap[part] -= np.average(gap[part], axis=0, weights=regressions.weight[part])
         own, response = np.split(gap[:n], [n_own], axis=1)
@@ -215,7 +217,7 @@ class RowTerms:
             return np.column_stack([((gap[:, :n_own] @ direction) ** 2).sum(axis=1), (gap[:, n_own:] ** 2).sum(axis=1)])
 
         self.bias[k] = np.sqrt(np.prod(_left(target, regressions, along)))
-        if with_training_rows:
+        if all_rows:
             self.of_all_rows[k] = AllRows.of(
                 gap, np.sign(direction), _left(target, regressions, np.square), regressions
             )

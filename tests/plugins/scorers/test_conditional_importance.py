@@ -296,6 +296,22 @@ def test_on_all_rows_the_smallest_two_sided_p_value_counts_if_it_has_the_sign_of
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:conditional_importance could not test")
+def test_training_rows_are_not_tested_if_new_rows_are_in_blocks(held_out, monkeypatch):
+    """The blocks of training rows are not known, and rows of one patient are no independent rows."""
+    from debias_plugins.scorers.conditional_test import AllRows
+
+    def of(*arguments):
+        raise AssertionError("training rows were tested")
+
+    monkeypatch.setattr(AllRows, "of", of)
+    X, y = correlated(600, 0)
+    assert scored(*held_out, train=(X[:300], y[:300]), blocks=np.arange(300) // 2).selected[0]
+    with pytest.raises(AssertionError, match="training rows were tested"):
+        scored(*held_out, train=(X[:300], y[:300]))
+
+
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:conditional_importance could not test 'x2'")  # without training rows
 @pytest.mark.filterwarnings("ignore:these rows differ from the training rows", "ignore:the mean of y is")
 def test_training_rows_count_in_the_test_but_not_a_level_that_moved_since():
