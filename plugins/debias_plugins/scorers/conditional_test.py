@@ -166,7 +166,7 @@ class RowTerms:
         The most by which errors of the regressions move the mean of `of_column`.
     explained : array of shape (n_tested,)
     of_all_rows : dict of int to AllRows
-        The test of the column on new and training rows, by the number of the group, if training rows were passed.
+        The test of the column on new and training rows, by the number of the group, if training rows are tested.
     """
 
     of_model: Array
@@ -297,6 +297,8 @@ class AllRows:
         """
         n_own = len(sign)
         products = np.einsum("ia,ic,ac->iac", gap[:, :n_own], gap[:, n_own:], sign).reshape(len(gap), -1)
+        if not products.shape[1]:  # the column is constant among these rows
+            return cls(1.0, 1.0, 0.0)
         tests = row_test(products, regressions.weight, regressions.blocks)
         bias, spread = np.sqrt(np.outer(left[:n_own], left[n_own:])).ravel(), tests.standard_error
         allowance = np.divide(bias, spread, out=np.zeros_like(spread), where=spread > 0)

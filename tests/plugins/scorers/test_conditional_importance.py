@@ -293,6 +293,7 @@ def test_on_all_rows_the_smallest_two_sided_p_value_counts_if_it_has_the_sign_of
     assert less.p_allowed == pytest.approx(4 * 2 * stats.norm.sf(normal))
     other_sign = AllRows.of(gap[:, [0, 3]], -np.ones((1, 1)), np.zeros(2), known)
     assert other_sign.p_value == other_sign.p_allowed == 1.0
+    assert AllRows.of(gap[:, 2:], np.ones((0, 2)), np.zeros(2), known) == AllRows(1.0, 1.0, 0.0)
 
 
 @pytest.mark.thorough
