@@ -49,7 +49,7 @@ ErrorRate = float | tuple[ErrorMethod, float]
 """A family-wise error rate, or the method and the rate."""
 Dependence = Literal["auto", True, False]
 NOISE_BESIDE_EFFECTS = (
-    f"{FEW_OF_CLASS}: beside strong effects the test then calls noise informative too often (in .14 of simulated data "
+    f"{FEW_OF_CLASS}: beside strong effects the test then calls noise informative too often (in .13 of simulated data "
     "sets with 5 such rows, instead of .05; docs/significance.md). Audit more rows of the rare classes before a "
     "decision rests on a verdict"
 )
