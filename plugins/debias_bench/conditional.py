@@ -25,7 +25,7 @@ ALPHA = 0.05
 N_ROWS = 300
 """Training rows, and as many new rows."""
 EFFECT = 0.3
-OWN, WITH_TRAIN = "debias", "debias, `train=`"
+OWN = "debias"
 RIVALS: dict[str, Callable[[Case], float]] = {
     "GCM": gcm,
     "CFI": cfi,
@@ -33,10 +33,9 @@ RIVALS: dict[str, Callable[[Case], float]] = {
     "semi-knockoffs, ridge": partial(semi_knockoffs, regression=ridge),
     "semi-knockoffs, boosting": partial(semi_knockoffs, regression=boosting),
 }
-TESTS = (OWN, WITH_TRAIN, *RIVALS)
+TESTS = (OWN, *RIVALS)
 NOTES = {
     OWN: "[`conditional_importance`](../scorers/conditional-importance.md) on the new rows",
-    WITH_TRAIN: "the same with the training rows",
     "GCM": "the generalised covariance measure (Shah and Peters 2020): both residuals are out of bag, of forests of "
     "200 trees with leaves of at least five rows, on all rows",
     "CFI": "conditional feature importance of the package hidimstat (Chamma et al. 2023) with its defaults: a ridge "
@@ -129,7 +128,7 @@ def trial(setting: Setting, number: int) -> dict[str, list[float]]:
     for name in TESTS:
         if name == "CFI" and find_spec("hidimstat") is None:
             continue
-        p_value, untested = (RIVALS[name](case), False) if name in RIVALS else of_debias(case, name == WITH_TRAIN)
+        p_value, untested = (RIVALS[name](case), False) if name in RIVALS else of_debias(case)
         found[name] = [float(p_value <= ALPHA), float(untested and p_value > ALPHA)]
     return found
 

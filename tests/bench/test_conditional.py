@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 from debias_bench import conditional
-from debias_bench.conditional import OWN, TESTS, WITH_TRAIN, case_of, holds, rate_of, settings, trial
+from debias_bench.conditional import OWN, TESTS, case_of, holds, rate_of, settings, trial
 from debias_bench.conditional_designs import CONFOUNDED, TESTED, Cell, confounding, draw
 from debias_bench.conditional_rivals import Case, Leaves, boosting, carfi, cfi, gcm, ridge, semi_knockoffs
 
@@ -131,7 +131,7 @@ def test_a_trial_repeats_and_each_test_takes_part():
     (setting,) = [each for each in level if each.cell.dependence == "sine"]
     first = trial(setting, 1)
     assert first == trial(setting, 1)
-    assert {OWN, WITH_TRAIN, "GCM"} <= set(first) <= set(TESTS)
+    assert {OWN, "GCM"} <= set(first) <= set(TESTS)
     assert all(value in (0.0, 1.0) for values in first.values() for value in values)
     case = case_of(setting.cell, 2)
     assert conditional.of_debias(case, train=True) != conditional.of_debias(case)

@@ -57,10 +57,9 @@ def conditional_importance(
     statistic : {"covariance", "loss"}
         "covariance": twice the product of two residuals of each row given the other columns, that of the response and
         that of the prediction (Shah and Peters 2020; Lundborg et al. 2024); the test also looks at the residual of the
-        column itself, which is over training rows too if these are passed (``train=``) and rows are not in blocks, and
-        allows for errors of the regressions. "loss": the difference of squared errors with drawn and true values (CPI,
-        Watson and Wright 2021). Both have the same mean if the sampler is right. Only the first has a mean near 0 for
-        noise if the sampler is slightly wrong, and only the first says if it cannot test a column.
+        column itself, and allows for errors of the regressions. "loss": the difference of squared errors with drawn and
+        true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only the first has a
+        mean near 0 for noise if the sampler is slightly wrong, and only the first says if it cannot test a column.
     n_draws : int
         Number of draws of each column for each row.
     together : mapping of str to sequence of str, optional
@@ -228,11 +227,6 @@ class _Work:
                 np.append(n_splits, n_splits.max() + 1),
             )
 
-    @property
-    def tests_all_rows(self) -> bool:
-        """Whether training rows are tested too: if new rows are in blocks, those of training are not known."""
-        return self.rows.train is not None and self.rows.blocks is None
-
     def terms(self, tested: NDArray[np.int64]) -> RowTerms:
         """Return the terms of every row for each of some groups.
 
@@ -272,7 +266,7 @@ class _Work:
                     if by_loss:
                         terms.of_model[:, begin + k] = self.n_classes_a_column * (loss[k] - before)
                     else:
-                        terms.fill(begin + k, regressions, unchanged - mean[k], self.weight, self.tests_all_rows)
+                        terms.fill(begin + k, regressions, unchanged - mean[k], self.weight)
         return terms if by_loss else replace(terms, of_model=2 * self.n_classes_a_column * terms.of_model)
 
     def warnings(self, tested: NDArray[np.int64], explained: Array, untested: NDArray[np.bool_]) -> list[str]:

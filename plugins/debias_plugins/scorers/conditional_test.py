@@ -3,15 +3,11 @@
 The statistics are covariances of residuals. That of the response is multiplied by that of the model's effect, which is
 the prediction without its mean over draws of the column; and by that of the column itself, in the direction of the
 effect. The second one says more where the model is poor, and the first where the effect is not a straight line.
-
-With training rows the second one is over all rows, unless the new rows are in blocks: those of training rows are not
-known. The model was fitted to training rows, so the direction of its effect follows their noise, and the test is
-two-sided.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +18,6 @@ from debias_plugins.scorers.conditional_mean import ConditionalMean, left_out_ri
 from debias_plugins.scorers.conditional_sampler import draws, is_shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from debias.plugin import RowTest
@@ -165,15 +159,12 @@ class RowTerms:
     bias : array of shape (n_tested,)
         The most by which errors of the regressions move the mean of `of_column`.
     explained : array of shape (n_tested,)
-    of_all_rows : dict of int to AllRows
-        The test of the column on new and training rows, by the number of the group, if training rows are tested.
     """
 
     of_model: Array
     of_column: Array
     bias: Array
     explained: Array
-    of_all_rows: dict[int, AllRows] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, n_rows: int, n_tested: int) -> RowTerms:
@@ -181,7 +172,7 @@ class RowTerms:
         shape = n_rows, n_tested
         return cls(np.zeros(shape), np.zeros(shape), np.zeros(n_tested), np.full(n_tested, np.nan))
 
-    def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array, all_rows: bool) -> None:
+    def fill(self, k: int, regressions: Regressions, effect: Array, weight: Array) -> None:
         """Fill the terms of a group.
 
         Parameters
@@ -192,15 +183,12 @@ class RowTerms:
         effect : array of shape (n_rows, n_outputs)
             The predictions without their means over draws of the group.
         weight : array of shape (n_rows,)
-        all_rows : bool
-            Whether to test training rows too.
         """
         n, n_own, mean = len(effect), regressions.own.shape[1], regressions.mean
         target = np.column_stack([regressions.own, regressions.response])
         gap = target - mean.stack
-        if len(gap) > n:  # a level that moved between training and new rows is no effect of a column
-            for part in (slice(None, n), slice(n, None)):
-                gap[part] -= np.average(gap[part], axis=0, weights=regressions.weight[part])
+        if len(gap) > n:  # the regressions know training rows too, whose levels may be others
+            gap[:n] -= np.average(gap[:n], axis=0, weights=weight)
         own, response = np.split(gap[:n], [n_own], axis=1)
         if regressions.known_sampler:  # the mean of the effect given the other columns is 0
             self.of_model[:, k] = (effect * response).sum(axis=1)
@@ -213,14 +201,20 @@ class RowTerms:
         self.of_model[:, k] = (effect * response).sum(axis=1)
         self.of_column[:, k] = (own @ direction * response).sum(axis=1)
 
-        def along(gap: Array) -> Array:
-            return np.column_stack([((gap[:, :n_own] @ direction) ** 2).sum(axis=1), (gap[:, n_own:] ** 2).sum(axis=1)])
+        def size(gap: Array) -> tuple[Array, Array]:
+            return ((gap[:, :n_own] @ direction) ** 2).sum(axis=1), (gap[:, n_own:] ** 2).sum(axis=1)
 
-        self.bias[k] = np.sqrt(np.prod(_left(target, regressions, along)))
-        if all_rows:
-            self.of_all_rows[k] = AllRows.of(
-                gap, np.sign(direction), _left(target, regressions, np.square), regressions
-            )
+        # The mean product of two errors is at most the root of the product of their mean squares. These cannot be seen,
+        # but more rows and sharper regressions save some of them.
+        pairs = (RATE, mean.process.half, mean.process.whole), (SHARPENED, mean.smooth, mean.stack)
+        left = np.zeros(2)
+        for factor, worse, better in pairs:
+            saved = [
+                np.average(a - b, weights=regressions.weight)
+                for a, b in zip(size(target - worse), size(target - better), strict=True)
+            ]
+            left += factor * np.maximum(saved, 0.0)
+        self.bias[k] = np.sqrt(left[0] * left[1])
 
     def verdict(self, weight: Array, blocks: Numbers | None, error: str, alpha: float) -> Verdict:
         """Return the test by the larger of both statistics.
@@ -237,15 +231,10 @@ class RowTerms:
         """
         by_model = row_test(self.of_model, weight, blocks, error=error)
         by_column = row_test(self.of_column, weight, blocks, error=error)
+        plain = by_model.or_other(by_column)
         spread = by_column.standard_error
         allowance = np.divide(self.bias, spread, out=np.zeros_like(spread), where=spread > 0)
-        if self.of_all_rows:
-            plain, allowed = self._with_all_rows(by_model), self._with_all_rows(_less(by_model, allowance), allow=True)
-        else:
-            plain, allowed = (
-                by_model.or_other(by_column),
-                _less(by_model, allowance).or_other(_less(by_column, allowance)),
-            )
+        allowed = _less(by_model, allowance).or_other(_less(by_column, allowance))
         test = plain.with_p_values(allowed.p_value)
         rejected = test.p_adjusted <= alpha
         rough, doubtful = (allowance > TOO_ROUGH) & ~rejected, (plain.p_adjusted <= alpha) & ~rejected
@@ -253,86 +242,6 @@ class RowTerms:
             ROUGH.format(allowance[k]) if rough[k] else DOUBTFUL if doubtful[k] else "" for k in range(spread.size)
         ]
         return Verdict(test, allowance, plain.p_value, rough | doubtful, reasons)
-
-    def _with_all_rows(self, by_model: RowTest, allow: bool = False) -> RowTest:
-        """Return the test by the smaller of its p-value and that on all rows, times two."""
-        p_value, z = by_model.p_value.copy(), by_model.z.copy()
-        for k, all_rows in self.of_all_rows.items():
-            p_of_all = all_rows.p_allowed if allow else all_rows.p_value
-            if p_of_all < p_value[k]:
-                p_value[k], z[k] = p_of_all, all_rows.z
-        return replace(by_model, z=z).with_p_values(np.minimum(2 * p_value, 1.0))
-
-
-@dataclass(frozen=True)
-class AllRows:
-    """The test of a group of columns on new and training rows: of each column and output, the smallest p-value counts.
-
-    Attributes
-    ----------
-    p_value, p_allowed : float
-        Two-sided, without and with the allowance, times the number of columns and outputs; 1 if the covariance has not
-        the sign of the model's effect on the new rows.
-    z : float
-        Of the column and output with the smallest p-value.
-    """
-
-    p_value: float
-    p_allowed: float
-    z: float
-
-    @classmethod
-    def of(cls, gap: Array, sign: Array, left: Array, regressions: Regressions) -> AllRows:
-        """Test the products of the residuals of each column and each output.
-
-        Parameters
-        ----------
-        gap : array of shape (n_known, n_own + n_outputs)
-            What the regressions miss of the columns and of the outputs.
-        sign : array of shape (n_own, n_outputs)
-            Of the model's effect.
-        left : array of shape (n_own + n_outputs,)
-            Squared errors that the regressions may still have.
-        regressions : Regressions
-        """
-        n_own = len(sign)
-        products = np.einsum("ia,ic,ac->iac", gap[:, :n_own], gap[:, n_own:], sign).reshape(len(gap), -1)
-        if not products.shape[1]:  # the column is constant among these rows
-            return cls(1.0, 1.0, 0.0)
-        tests = row_test(products, regressions.weight, regressions.blocks)
-        bias, spread = np.sqrt(np.outer(left[:n_own], left[n_own:])).ravel(), tests.standard_error
-        allowance = np.divide(bias, spread, out=np.zeros_like(spread), where=spread > 0)
-        plain, allowed = (
-            np.minimum(np.where(test.p_value < 0.5, 2 * test.p_value, 1.0) * products.shape[1], 1.0)
-            for test in (tests, _less(tests, allowance))
-        )
-        return cls(float(plain.min()), float(allowed.min()), float(tests.z[plain.argmin()]))
-
-
-def _left(target: Array, regressions: Regressions, size: Callable[[Array], Array]) -> Array:
-    """Return the squared errors that the regressions may still have.
-
-    The mean product of two errors is at most the root of the product of their mean squares. These cannot be seen, but
-    more rows and sharper regressions save some of them.
-
-    Parameters
-    ----------
-    target : array of shape (n_known, n_targets)
-    regressions : Regressions
-    size : callable
-        From errors of shape (n_known, n_targets) to their squares, shape (n_known, n).
-
-    Returns
-    -------
-    array of shape (n,)
-    """
-    mean = regressions.mean
-    pairs = (RATE, mean.process.half, mean.process.whole), (SHARPENED, mean.smooth, mean.stack)
-    saved = (
-        factor * np.average(size(target - worse) - size(target - better), axis=0, weights=regressions.weight)
-        for factor, worse, better in pairs
-    )
-    return sum((np.maximum(each, 0.0) for each in saved), np.zeros(1))
 
 
 def _less(test: RowTest, allowance: Array) -> RowTest:

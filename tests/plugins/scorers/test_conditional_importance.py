@@ -3,12 +3,9 @@
 One file, since all tests share the held-out rows and the correlated columns.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
@@ -231,8 +228,6 @@ def test_curved_jumps_are_not_tested(dependence):
 @pytest.mark.slow
 def test_a_conditional_effect_is_found():
     assert np.mean([found("linear", k, 0.5, 0.3) for k in range(50)]) >= 0.7
-    # The expected statistic on 600 rows is 4.4, and 2.24 is needed: with an allowance of 1 the power is .88.
-    assert np.mean([found("linear", k, 0.8, 0.3, train=True) for k in range(50)]) >= 0.7
 
 
 @pytest.mark.thorough
@@ -272,56 +267,9 @@ def test_the_terms_are_products_of_residuals_and_the_allowance_moves_the_larger_
     assert (apart.p_plain <= 2 * tested.p_value + 1e-12).all()
 
 
-def test_on_all_rows_the_smallest_two_sided_p_value_counts_if_it_has_the_sign_of_the_effect():
-    from debias_plugins.scorers.conditional_test import AllRows
-
-    gap = np.random.default_rng(0).normal(size=(300, 4))  # two columns, two outputs
-    gap[:, 3] += 0.3 * gap[:, 0]
-    known = SimpleNamespace(weight=np.ones(300), blocks=np.arange(300))
-    products = np.stack([gap[:, 0] * gap[:, 2], gap[:, 0] * gap[:, 3], gap[:, 1] * gap[:, 2], gap[:, 1] * gap[:, 3]], 1)
-    z = products.mean(axis=0) / stats.sem(products)
-    assert abs(z).argmax() == 1
-    found = AllRows.of(gap, np.ones((2, 2)), np.zeros(4), known)
-    assert found.z == pytest.approx(z[1])
-    freedom = debias.plugin.row_test(products).effective[1] - 1
-    assert found.p_value == pytest.approx(4 * 2 * stats.t.sf(z[1], freedom))
-    assert found.p_allowed == pytest.approx(found.p_value)
-    left = np.array([0.01, 0.0, 0.0, 0.04])  # the product of errors is at most the root of .01 x .04
-    less = AllRows.of(gap, np.ones((2, 2)), left, known)
-    assert less.p_value == found.p_value
-    normal = stats.norm.isf(stats.t.sf(z[1], freedom)) - 0.02 / stats.sem(products)[1]
-    assert less.p_allowed == pytest.approx(4 * 2 * stats.norm.sf(normal))
-    other_sign = AllRows.of(gap[:, [0, 3]], -np.ones((1, 1)), np.zeros(2), known)
-    assert other_sign.p_value == other_sign.p_allowed == 1.0
-    assert AllRows.of(gap[:, 2:], np.ones((0, 2)), np.zeros(2), known) == AllRows(1.0, 1.0, 0.0)
-
-
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:conditional_importance could not test")
-def test_training_rows_are_not_tested_if_new_rows_are_in_blocks(held_out, monkeypatch):
-    """The blocks of training rows are not known, and rows of one patient are no independent rows."""
-    from debias_plugins.scorers.conditional_test import AllRows
-
-    def of(*arguments):
-        raise AssertionError("training rows were tested")
-
-    monkeypatch.setattr(AllRows, "of", of)
-    X, y = correlated(600, 0)
-    assert scored(*held_out, train=(X[:300], y[:300]), blocks=np.arange(300) // 2).selected[0]
-    with pytest.raises(AssertionError, match="training rows were tested"):
-        scored(*held_out, train=(X[:300], y[:300]))
-
-
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:conditional_importance could not test 'x2'")  # without training rows
 @pytest.mark.filterwarnings("ignore:these rows differ from the training rows", "ignore:the mean of y is")
-def test_training_rows_count_in_the_test_but_not_a_level_that_moved_since():
-    """An effect that 100 new rows do not show, and column and response that both moved after the training."""
-    X, y = correlated(500, 6, effect=0.3)
-    forest = RandomForestRegressor(40, max_features=1, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400])
-    new = X[400:], y[400:]
-    assert scored(forest, *new).p_value[1] > 0.05
-    assert scored(forest, *new, train=(X[:400], y[:400])).p_value[1] < 0.01
+def test_a_level_of_column_and_response_that_moved_since_the_training_is_no_effect():
     X, y = correlated(500, 6)
     X[:400, 1] += 2
     y[:400] += 2
