@@ -15,7 +15,7 @@ import debias
 from debias_bench.conditional_designs import TESTED, Cell, draw, fit, unfitted
 from debias_bench.conditional_rivals import Case, boosting, carfi, cfi, gcm, ridge, semi_knockoffs
 from debias_bench.markdown import markdown_table
-from debias_bench.measurement import Estimate, Measurement, with_error
+from debias_bench.measurement import Measurement, holds, rate_of, with_error
 from debias_bench.runner import machine_line
 
 if TYPE_CHECKING:
@@ -131,18 +131,6 @@ def trial(setting: Setting, number: int) -> dict[str, list[float]]:
         p_value, untested = (RIVALS[name](case), False) if name in RIVALS else of_debias(case)
         found[name] = [float(p_value <= ALPHA), float(untested and p_value > ALPHA)]
     return found
-
-
-def rate_of(found: NDArray[np.float64]) -> Estimate:
-    """Return a share and its standard error; shares of 0 and 1 have that of one other data set."""
-    n = found.size
-    share = min(max(found.mean(), 1 / n), 1 - 1 / n) if n > 1 else 0.5
-    return float(found.mean()), float(np.sqrt(share * (1 - share) / n))
-
-
-def holds(found: NDArray[np.float64]) -> bool:
-    """Whether the column is found in at most 5 % of the data sets plus two standard errors of that rate."""
-    return bool(found.mean() <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / found.size))
 
 
 def _values(trials: list[dict[str, Any]], setting: Setting, test: str) -> NDArray[np.float64]:

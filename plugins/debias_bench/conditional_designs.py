@@ -13,7 +13,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEPENDENCES = ("linear", "changed", "square", "binary", "category", "product", "xor")
 CONFOUNDED = (
     *("3 sites", "15 sites", "50 sites", "field", "max", "sine", "jump", "rule", "slopes by site"),
     *("circle", "band", "ball", "parity"),

@@ -19,7 +19,7 @@ from debias.significance.procedure import Procedure
 from debias_bench import simulate
 from debias_bench.awkward_settings import noise, unequal_blocks
 from debias_bench.markdown import markdown_table
-from debias_bench.measurement import Estimate, Measurement, rate, with_error
+from debias_bench.measurement import Estimate, Measurement, holds, rate, rate_of, with_error
 from debias_bench.power_designs import aico, forest
 from debias_bench.power_methods import Case, boruta, correlation, leave_out, sign_of_masking
 from debias_bench.runner import machine_line
@@ -263,11 +263,6 @@ def _values(trials: list[dict[str, Any]], design: str, test: str) -> NDArray[np.
     return np.array([score for score in scores if isinstance(score, list)], dtype=np.float64).reshape(-1, 2)
 
 
-def holds(any_noise: NDArray[np.float64]) -> bool:
-    """Whether noise is found in at most 5 % of the data sets plus two standard errors of that rate."""
-    return bool(any_noise.mean() <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / any_noise.size))
-
-
 def behind(trials: list[dict[str, Any]], design: str, rivals: Sequence[str]) -> tuple[str, Estimate] | None:
     """Return the rival that finds most of those that hold the level, and what the default finds more, on its sets.
 
@@ -306,15 +301,9 @@ def _error_table(trials: list[dict[str, Any]]) -> str:
         cells = []
         for test in TESTS:
             found = np.concatenate([_values(trials, name, test)[:, 1] for name in names])
-            cells.append(f"{with_error(_rate_of(found))}; {found.size:,}" if found.size else "-")
+            cells.append(f"{with_error(rate_of(found))}; {found.size:,}" if found.size else "-")
         lines.append([title, *cells])
     return markdown_table(["design", *TESTS], lines, texts=(0,))
-
-
-def _rate_of(found: NDArray[np.float64]) -> Estimate:
-    """Return a rate and its standard error: a rate of 0 has one too, that of one in all sets."""
-    share = max(found.mean(), 1 / found.size)
-    return float(found.mean()), float(np.sqrt(share * (1 - share) / found.size))
 
 
 def _tasks(repeats: int) -> Iterator[tuple[Any, ...]]:
@@ -387,7 +376,7 @@ def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for setting in settings()
         for test in TESTS
         if len(values := _values(trials, setting.name, test))
-        for what, (value, error) in {"found": rate(values[:, 0]), "any noise": _rate_of(values[:, 1])}.items()
+        for what, (value, error) in {"found": rate(values[:, 0]), "any noise": rate_of(values[:, 1])}.items()
     ]  # fmt: skip
 
 

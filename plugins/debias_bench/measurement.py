@@ -131,6 +131,18 @@ def rate(values: NDArray[Any]) -> Estimate:
     return float(values.mean()), float(error)
 
 
+def rate_of(found: NDArray[Any]) -> Estimate:
+    """Return a share of data sets and its standard error; shares of 0 and 1 have that of one other data set."""
+    n = found.size
+    share = min(max(found.mean(), 1 / n), 1 - 1 / n) if n > 1 else 0.5
+    return float(found.mean()), float(np.sqrt(share * (1 - share) / n))
+
+
+def holds(found: NDArray[Any], level: float = 0.05) -> bool:
+    """Whether noise is found in at most a share `level` of the data sets plus two standard errors of that rate."""
+    return bool(found.mean() <= level + 2 * np.sqrt(level * (1 - level) / found.size))
+
+
 def with_error(estimate: Estimate | None) -> str:
     """Return an estimate with its standard error in brackets, if that is known; "" for None."""
     if estimate is None:

@@ -49,16 +49,6 @@ def test_the_best_other_test_is_the_best_of_those_that_hold_the_level():
     assert np.isnan(error)
 
 
-def test_a_rate_of_no_errors_has_the_standard_error_of_one_error():
-    assert held_out._rate_of(np.zeros(100)) == (0.0, pytest.approx(np.sqrt(0.01 * 0.99 / 100)))
-
-
-def test_a_test_of_level_5_percent_holds_it_up_to_two_standard_errors():
-    limit = 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
-    for n_found in range(15):
-        assert held_out.holds(np.arange(100) < n_found) == (n_found / 100 <= limit)
-
-
 @pytest.mark.thorough
 def test_a_run_writes_a_page(tmp_path, monkeypatch):
     chosen = [each for each in settings() if each.name in ("class of 5 %, 100 rows", "additive, 50 rows")]

@@ -219,10 +219,10 @@ class _Work:
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
         if rows.train is None:
             self.design = Design.of(self.known, self.categorical, n_splits)
-        else:  # column and response may follow the others in another way since the training: when is one more column
-            when = np.arange(len(self.known)) < used.size
+        else:  # column and response may follow the others in another way since the training
+            is_new = np.arange(len(self.known)) < used.size
             self.design = Design.of(
-                np.column_stack([self.known, when]),
+                np.column_stack([self.known, is_new]),
                 np.append(self.categorical, False),
                 np.append(n_splits, n_splits.max() + 1),
             )

@@ -186,10 +186,7 @@ class RowTerms:
         """
         n, n_own, mean = len(effect), regressions.own.shape[1], regressions.mean
         target = np.column_stack([regressions.own, regressions.response])
-        gap = target - mean.stack
-        if len(gap) > n:  # the regressions know training rows too, whose levels may be others
-            gap[:n] -= np.average(gap[:n], axis=0, weights=weight)
-        own, response = np.split(gap[:n], [n_own], axis=1)
+        own, response = np.split((target - mean.stack)[:n], [n_own], axis=1)
         if regressions.known_sampler:  # the mean of the effect given the other columns is 0
             self.of_model[:, k] = (effect * response).sum(axis=1)
             return
