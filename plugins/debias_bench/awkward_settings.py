@@ -43,6 +43,31 @@ def awkward_settings() -> list[Setting]:
         "censored times (AFT)": (_censored, AcceleratedFailure),
         "3,000 rows (signs)": (partial(_of_noise, response=_normal, n=3000), xgboost_model),
         "beside signals, heteroscedastic": (_beside_signals, xgboost_model),
+        "beside signals, two outputs": (_beside_two_outputs, _booster(multi_strategy="multi_output_tree")),
+        "beside signals, weights of rows": (_weights_of_rows, xgboost_model),
+        "beside signals, quantile .9": (
+            partial(_beside_signals, response=lambda mean, rng: mean + rng.exponential(size=mean.size)),
+            _booster(objective="reg:quantileerror", quantile_alpha=0.9),
+        ),
+        "beside signals, absolute error": (
+            partial(_beside_signals, response=lambda mean, rng: mean + rng.standard_t(2, mean.size)),
+            _booster(objective="reg:absoluteerror"),
+        ),
+        "beside signals, Huber, LightGBM": (
+            partial(_beside_signals, response=lambda mean, rng: mean + rng.standard_t(2, mean.size)),
+            partial(_lightgbm, objective="huber"),
+        ),
+        "beside signals, gamma": (
+            partial(_beside_signals, response=lambda mean, rng: rng.gamma(2, np.exp(0.4 * mean))),
+            _booster(objective="reg:gamma"),
+        ),
+        "beside signals, Tweedie, 70 % zero": (
+            partial(
+                _beside_signals,
+                response=lambda mean, rng: (rng.random(mean.size) < 0.3) * rng.gamma(2, np.exp(0.4 * mean)),
+            ),
+            _booster(objective="reg:tweedie"),
+        ),
     }
     many = {"50 features, 5 relevant": 999}
     return [
@@ -116,11 +141,30 @@ def _weights_of_classes(rng: np.random.Generator, n: int = 300) -> DrawnOf:
     return noise(rng, n), y, np.zeros(N_NOISE, dtype=bool), {"sample_weight": np.where(y == 1, 9.0, 1.0)}
 
 
-def _beside_signals(rng: np.random.Generator, n: int = 300) -> Drawn:
-    """Three relevant columns with heteroscedastic noise, beside columns of noise."""
+def _beside_signals(
+    rng: np.random.Generator, n: int = 300, response: Callable[[Array, np.random.Generator], Array] | None = None
+) -> Drawn:
+    """Draw three relevant columns beside columns of noise; the response has the mean of `response`, or other noise.
+
+    Without `response`, the response is the mean with heteroscedastic noise.
+    """
     signal = rng.normal(size=(n, 3))
-    y = signal[:, 0] + signal[:, 1] * signal[:, 2] + np.exp(0.5 * signal[:, 0]) * rng.normal(size=n)
+    mean = signal[:, 0] + signal[:, 1] * signal[:, 2]
+    y = mean + np.exp(0.5 * signal[:, 0]) * rng.normal(size=n) if response is None else response(mean, rng)
     return np.column_stack([noise(rng, n), signal]), y, np.arange(N_NOISE + 3) >= N_NOISE
+
+
+def _beside_two_outputs(rng: np.random.Generator) -> Drawn:
+    """Draw two responses of the same three columns, one of them with heavy tails."""
+    X, y, relevant = _beside_signals(rng)
+    return X, np.column_stack([y, X[:, -1] + rng.standard_t(3, len(y))]), relevant
+
+
+def _weights_of_rows(rng: np.random.Generator) -> DrawnOf:
+    """Draw weights with heavy tails, which depend on a column of noise too; rows of large weight have less noise."""
+    X, mean, relevant = _beside_signals(rng, response=lambda mean, _: mean)
+    weight = rng.lognormal(0, 1, len(mean)) * np.exp(0.5 * np.tanh(X[:, 7]))
+    return X, mean + rng.normal(size=len(mean)) / np.sqrt(weight), relevant, {"sample_weight": weight}
 
 
 def _categories(rng: np.random.Generator, n: int = 300) -> Drawn:
@@ -145,10 +189,15 @@ def _classes(seed: int) -> Any:
     return XGBClassifier(n_estimators=50, max_depth=4, learning_rate=0.1, random_state=seed, n_jobs=1)
 
 
-def _lightgbm(seed: int) -> Any:
+def _booster(**settings: Any) -> Callable[[int], Any]:
+    """Return a function of a seed: an unfitted boosted regression of XGBoost with these settings."""
+    return lambda seed: xgboost_model(seed).set_params(**settings)
+
+
+def _lightgbm(seed: int, **settings: Any) -> Any:
     from lightgbm import LGBMRegressor
 
-    return LGBMRegressor(n_estimators=50, num_leaves=15, random_state=seed, n_jobs=1, verbose=-1)
+    return LGBMRegressor(n_estimators=50, num_leaves=15, random_state=seed, n_jobs=1, verbose=-1, **settings)
 
 
 def _selected(seed: int) -> Any:

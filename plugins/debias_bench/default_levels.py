@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias_bench.awkward_settings import awkward_settings
+from debias_bench.dependence import further_settings
 from debias_bench.measurement import Measurement, lines_of_settings, rate, with_error
 from debias_bench.runner import machine_line
 from debias_bench.significance import kept, level_page, levels, one_data_set, unfinished
@@ -22,8 +23,9 @@ ALPHA = 0.05
 
 
 def chosen_settings() -> list[Setting]:
-    """Return the settings: those on held-out rows, where the default tests residuals, and awkward ones."""
-    return [*(each for each in settings() if each.held_out and each.test == "auto"), *awkward_settings()]
+    """Return the settings: those on held-out rows, where the default tests residuals, awkward and further ones."""
+    held_out = [each for each in settings() if each.held_out and each.test == "auto"]
+    return [*held_out, *awkward_settings(), *further_settings()]
 
 
 def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
@@ -42,10 +44,11 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "# Error rates of the default test on held-out and awkward data",
         "`debias bench default-levels`: audits with their default test, that of "
         "[residuals](../significance.md#the-test-of-residuals) on held-out rows, of simulated data whose truth is "
-        "known. Settings with the same names as in [significance](significance.md) have the same data. The others have "
-        "12 columns of noise: with 2, 4 or 20 values, 5 % ones, heavy tails, counts, and columns that depend on one "
-        "another. The models are XGBoost where the name has no other; three settings are forests out of bag, and say "
-        "nothing of held-out rows. With 100 rows and 5 % of class 1 the default permutes the response.",
+        "known. Settings with the same names as in [significance](significance.md) or [dependence](dependence.md) have "
+        "the same data. The others have 12 columns of noise: with 2, 4 or 20 values, 5 % ones, heavy tails, counts, "
+        "and columns that depend on one another. Models of held-out rows are XGBoost where the name has no other. Settings "
+        "without `held out` in the name are forests out of bag, and say nothing of held-out rows. With 100 rows and "
+        "5 % of class 1 the default permutes the response.",
         f"*Written by the runner; {machine_line()}.*",
         "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
         "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "

@@ -52,10 +52,11 @@ def _lines(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def all_settings() -> list[Setting]:
     """Return the settings: those of the other tests that permute, and further ones."""
     first = [setting for setting in settings() if setting.test == "auto" and setting.name != LEFT_OUT]
-    return sorted([*first, *_further()], key=lambda setting: setting.name == LAST)
+    return sorted([*first, *further_settings()], key=lambda setting: setting.name == LAST)
 
 
-def _further() -> list[Setting]:
+def further_settings() -> list[Setting]:
+    """Return settings that the page of significance does not have: tails, few rows, other forests, and others."""
     leaf_5 = partial(forest, min_samples_leaf=5)
     return [
         Setting("heavy tails of y (Student, 2)", partial(_noise, response="tails"), leaf_5),

@@ -92,7 +92,9 @@ def one_data_set(
     """
     rng = np.random.default_rng([seed, number])
     X, y, relevant, *more = setting.draw(rng)
-    model = setting.model(seed_of(rng)).fit(X, y)
+    of_training: dict[str, Any] = dict(*more)
+    weights = {"sample_weight": of_training["sample_weight"]} if "sample_weight" in of_training else {}
+    model = setting.model(seed_of(rng)).fit(X, y, **weights)
     train = (X, y)
     if setting.held_out:
         X, y, relevant, *more = setting.draw(rng)

@@ -8,12 +8,13 @@ from rich.console import Console
 
 from debias_bench import default_levels, significance, significance_settings
 from debias_bench.awkward_settings import awkward_settings
+from debias_bench.dependence import further_settings
 
 
 def test_every_setting_has_a_name_of_its_own():
-    names = [each.name for each in [*significance_settings.settings(), *awkward_settings()]]
-    assert len(set(names)) == len(names) == 45
-    assert len(default_levels.chosen_settings()) == 21
+    names = [each.name for each in [*significance_settings.settings(), *awkward_settings(), *further_settings()]]
+    assert len(set(names)) == len(names) == 64
+    assert len(default_levels.chosen_settings()) == 40
 
 
 @pytest.mark.thorough
