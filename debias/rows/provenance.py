@@ -70,8 +70,6 @@ ENOUGH_PRESENT = 0.75
 """Rows passed as train= must contain at least this estimated share of the training set."""
 MOST_SHIFTS_DESCRIBED = 3
 """Largest number of shifted features that a warning describes."""
-OTHER_UNITS = 2.0
-"""y of train= this many times larger or smaller than in training is refused. Right ones had factors of 0.76 to 1.28."""
 SURE = 0.95
 """From this power on, rows that are not recognised as training rows are not training rows."""
 RowsOption = Literal["auto", "oob", "held-out", "train"]
@@ -740,7 +738,7 @@ def _refuse_another_response(
         raise ProvenanceError(
             "train: y is not the response the model was trained on: the values of the leaves do not follow it"
         )
-    if factor is not None and not 1 / OTHER_UNITS < factor < OTHER_UNITS:
+    if factor is not None:
         raise ProvenanceError(
             "train: y has other units than the response the model was trained on, or is transformed: by the values of "
             f"the leaves, it is {few_digits(factor)} times as large. Pass y as in training"

@@ -47,8 +47,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "known. Settings with the same names as in [significance](significance.md) or [dependence](dependence.md) have "
         "the same data. The others have 12 columns of noise: with 2, 4 or 20 values, 5 % ones, heavy tails, counts, "
         "and columns that depend on one another. Models of held-out rows are XGBoost where the name has no other. "
-        "Settings without `held out` in the name are forests out of bag, and say nothing of held-out rows. With 100 rows and "
-        "5 % of class 1 the default permutes the response.",
+        "Settings without `held out` in the name are forests out of bag, and say nothing of held-out rows. With 100 "
+        "rows and 5 % of class 1 the default permutes the response.",
         f"*Written by the runner; {machine_line()}.*",
         "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
         "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "

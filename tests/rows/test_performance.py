@@ -383,9 +383,9 @@ def test_y_in_larger_units_with_mean_0_is_told():
 @pytest.mark.parametrize(
     "model",
     [
-        GradientBoostingRegressor(subsample=0.5, **SMALL),
+        GradientBoostingRegressor(subsample=0.5, n_estimators=60, random_state=0),
         HistGradientBoostingRegressor(max_iter=9),
-        XGBRegressor(n_jobs=1, max_depth=2, reg_lambda=20, subsample=0.7, **SMALL),
+        XGBRegressor(n_estimators=60, n_jobs=1, max_depth=2, reg_lambda=20, random_state=0),
         LGBMRegressor(verbose=-1, n_jobs=1, **SMALL),
         RandomForestRegressor(criterion="absolute_error", **SMALL),
     ],
@@ -403,6 +403,20 @@ def test_train_with_y_in_other_units_is_refused(model):
                 debias.score(model, *drawn(1), train=(X, factor * y), **given)
             told_factor = str(told.value).split("it is ")[1].split(" times")[0].replace(",", "")
             assert float(told_factor) == pytest.approx(factor, rel=0.35)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2, 3, 5])
+@pytest.mark.parametrize("settings", [{"max_depth": 1}, {"max_depth": 2, "subsample": 0.5}])
+def test_few_trees_accept_the_y_they_were_trained_on(n_trees, settings):
+    """Four leaves gave any factor: two of five models of two stumps were refused with their own y."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(150, 20)), rng.normal(size=150)
+        model = XGBRegressor(n_estimators=n_trees, learning_rate=0.3, n_jobs=1, random_state=0, **settings).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", debias.DebiasWarning)
+            scores = debias.score(model, X + 1, y, "mdi_oob", train=(X, y), rows="held-out")
+        assert np.isfinite(scores.values).all()
 
 
 @pytest.mark.parametrize("n_parallel", [5, 40])
