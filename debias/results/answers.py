@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from debias.results.sentences import condition, enumerated, of_rest, of_unused, test_summary, to_look_at
+from debias.results.sentences import condition_of_verdicts, enumerated, of_rest, of_unused, test_summary, to_look_at
 from debias.results.vocabulary import Finding, Verdict
 from debias.text import counted
 
@@ -52,7 +52,7 @@ def _keep(audit: Audit, most_named: int) -> list[str]:
     if informative.any():
         kept = enumerated([names[k] for k in by_share if informative[k]], most_named)
         are, them = ("is", "it") if informative.sum() == 1 else ("are", "them")
-        limit = condition(audit, named=False)
+        limit = condition_of_verdicts(audit, named=False)
         # With a doubt about the rows, nothing follows for rows that the model has not seen.
         doubtful = ", but" in limit
         what_holds = "" if doubtful else f": what the model does with {them} holds on rows that it has not seen"

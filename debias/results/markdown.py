@@ -45,7 +45,9 @@ def markdown(audit: Audit, max_features: int, title: str | None) -> str:
         "",
         *(f"- {for_markdown(line)}" for line in audit.summary() if line not in said),
     ]
-    lines += [f"- {for_markdown(line)}" for line in LIMITS]
+    null = scores.details.get("test", {}).get("null_hypothesis")
+    null_hypothesis = [] if null is None else [f"The null hypothesis of each feature: {null}."]
+    lines += [f"- {for_markdown(line)}" for line in [*null_hypothesis, *LIMITS]]
     if audit.warnings:
         lines += ["", "**Warnings**", "", *(f"- {for_markdown(text)}" for text in audit.warnings)]
     return "\n".join(lines) + "\n"

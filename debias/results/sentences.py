@@ -157,7 +157,7 @@ def test_summary(audit: Audit) -> str:
         audit.tested_scores.n_rows,
     )
     rows = "this 1 row" if n_rows == 1 else f"these {n_rows:,} rows"
-    sentences = [f"{verdict_count(audit)} on {rows}{condition(audit, named=True)}."]
+    sentences = [f"{verdict_count(audit)} on {rows}{condition_of_verdicts(audit, named=True)}."]
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
         they = "It has" if n_noise == 1 else "Together they have"
         sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")
@@ -198,6 +198,18 @@ def condition(audit: Audit, *, named: bool) -> str:
     if alike is None:
         return clause
     return f"{clause}, {'and' if clause.startswith(', but') else 'but'} a warning says that some {alike} are alike"
+
+
+def condition_of_verdicts(audit: Audit, *, named: bool) -> str:
+    """Return the clause of `condition`, and that rows must be independent, unless blocks or doubts say more."""
+    return _with_independence(condition(audit, named=named), [audit.tested_scores], audit.warnings)
+
+
+def _with_independence(clause: str, scores: Sequence[Scores], warnings: Sequence[str]) -> str:
+    in_blocks = any(each.details.get("test", {}).get("blocks", True) for each in scores)
+    if in_blocks or ", but" in clause or all(each.n_rows == 1 for each in scores) or units_alike(warnings):
+        return clause
+    return f"{clause} and rows are independent" if clause else ", if rows are independent"
 
 
 def _of_training_rows(audit: Audit, *, named: bool) -> str:
@@ -278,7 +290,7 @@ def headline(audit: Audit) -> str:
         return "No feature was tested: these rows can tell nothing about the features."
     if not audit.tested:
         return NO_VERDICTS
-    held_if, informative = condition(audit, named=False), audit.which(Verdict.INFORMATIVE)
+    held_if, informative = condition_of_verdicts(audit, named=False), audit.which(Verdict.INFORMATIVE)
     strongest_first = [k for k in audit.strongest_first if informative[k]]
     if not strongest_first:
         return f"{verdict_count(audit)}{held_if}."
@@ -685,11 +697,13 @@ def test_summary_of_folds(audit: FoldsAudit) -> str:
 
 
 def condition_of_folds(audit: FoldsAudit) -> str:
-    """Return the clause for rows that may be training rows of the model of their fold."""
+    """Return the clause for rows that may be training rows of the model of their fold, or depend on one another."""
     statuses = [each.tested_scores.provenance.get("status") for each in audit.audits.values()]
     if LIKE_TRAINING in statuses:
         return ", but rows of a fold look like training rows of its model"
-    return ", if no row is a training row of the model of its fold" if set(statuses) & set(UNPROVEN) else ""
+    clause = ", if no row is a training row of the model of its fold" if set(statuses) & set(UNPROVEN) else ""
+    tested = [each.tested_scores for each in audit.audits.values() if each.tested]
+    return _with_independence(clause, tested, audit.warnings)
 
 
 def about(folds: Sequence[str], text: str, n_folds: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from debias.results.answers import DROP, KEEP, LOOK_AT, NOTHING_ELSE, answers
-from results.test_sentences import Facts, headline_condition, named, whole
+from results.test_sentences import Facts, named, verdict_condition, whole
 from results.test_vocabulary import with_dependence
 from support.audits import made
 from support.drawn_audits import drawn
@@ -19,7 +19,7 @@ NOT_TESTED = "No feature was tested, so this audit does not say which features m
 def kept(facts, names, verb, them, condition):
     named(names, facts.informative, most=10)
     assert (verb, them) == (("is", "it") if len(facts.informative) == 1 else ("are", "them"))
-    headline_condition(facts, condition)
+    verdict_condition(facts, condition)
 
 
 def doubted(facts, names, verb, condition):

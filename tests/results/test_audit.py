@@ -69,7 +69,9 @@ def test_the_summary_names_what_is_inflated(diabetes, models):
     X, y = diabetes
     X = X.assign(noise=np.random.default_rng(1).permutation(len(X)))
     lines = debias.audit(models("sklearn", n_estimators=200).fit(X, y), X, y).summary()
-    assert lines[0].endswith("features are informative. Strongest first: s5, bmi, bp, s6, s3 and 1 more.")
+    assert lines[0].endswith(
+        "features are informative, if rows are independent. Strongest first: s5, bmi, bp, s6, s3 and 1 more."
+    )
     assert any(line.startswith("Reported too high: noise has ") for line in lines[1:])
     assert lines[-1].startswith("Scored on 442 out-of-bag rows: the training rows in training order")
 

@@ -103,7 +103,7 @@ def scored_on(facts, n, words, noun, detail):
 def found(facts, some, of, verb, every, all_of, none, none_of, rows, n_rows, condition, they, part, procedure, alike):
     assert whole(n_rows or "1") == facts.tested_scores.n_rows
     assert (rows == "this 1 row") == (facts.tested_scores.n_rows == 1)
-    assert condition == condition_of(facts.tested_scores)
+    assert condition == with_independence(facts, condition_of(facts.tested_scores))
     if some is not None:
         assert (whole(some), whole(of)) == (len(facts.noise), facts.n)
         assert verb == ("is" if some == "1" else "are")
@@ -126,7 +126,7 @@ def what_matters(facts, some, of, verb, every, all_of, condition, ordered, names
         assert 0 < n_informative < facts.n
     else:
         all_or_none(facts, every, all_of, None, None)
-    headline_condition(facts, condition)
+    verdict_condition(facts, condition)
     assert bool(ordered) == (n_informative > 1)
     named(names, facts.informative, most=5)
 
@@ -140,7 +140,7 @@ def named(text, names, most, last="and"):
 
 
 def nothing_matters(facts, none, none_of, condition):
-    headline_condition(facts, condition)
+    verdict_condition(facts, condition)
     all_or_none(facts, None, None, none, none_of)
 
 
@@ -283,13 +283,29 @@ def condition_of(scores, them="them", they="they", it="it"):
     return f", but {it} looks like a training row" if scores.n_rows == 1 else f", but {they} look like training rows"
 
 
+def with_independence(facts, clause):
+    """Return the clause of a verdict with that of independent rows: without blocks, and if no doubt is told."""
+    doubtful = clause is not None and ", but" in clause
+    if facts.test.get("blocks", True) or doubtful or facts.tested_scores.n_rows == 1 or about_alike(facts.audit):
+        return clause
+    return ", if rows are independent" if clause is None else f"{clause} and rows are independent"
+
+
+def verdict_condition(facts, condition):
+    assert condition == with_independence(facts, condition_in_headlines(facts))
+
+
 def headline_condition(facts, condition):
+    assert condition == condition_in_headlines(facts)
+
+
+def condition_in_headlines(facts):
     clause = condition_of(facts.tested_scores, "the rows", "the rows", "the row")
     alike = about_alike(facts.audit)
     if alike is not None:
         joined = "and" if clause is not None and clause.startswith(", but") else "but"
         clause = f"{clause or ''}, {joined} a warning says that some {alike} are alike"
-    assert condition == clause
+    return clause
 
 
 def about_alike(audit):
@@ -995,7 +1011,7 @@ def test_the_leak_of_a_copy_is_named(diabetes, models):
         told = debias.audit(
             models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, random_state=0
         ).summary()
-        assert told[0] == "1 of 11 features is informative: leak."
+        assert told[0] == "1 of 11 features is informative, if rows are independent: leak."
         assert told[2].startswith("leak explains more than 99.9% of the variation of the response by itself")
     told = debias.audit(models("sklearn").fit(X, y), X, y, random_state=0).summary()
     assert not [line for line in told if "leak" in line]

@@ -39,7 +39,7 @@ def test_what_is_not_known_of_the_rows_is_said_everywhere(of_custom_loss):
     assert unknown in audit.tested_scores.unproven_because
     assert f"{audit!r} {audit.tested_scores!r}".count("142 assumed held-out rows") == 2
     assert ", if none of the rows is a training row" in audit.summary()[0]
-    assert "on these 142 rows, if none of them is a training row." in audit.test_summary()
+    assert "on these 142 rows, if none of them is a training row and rows are independent." in audit.test_summary()
     assert audit.summary()[-1].startswith(f"Scored on 142 assumed held-out rows: {unknown}")
     assert "unproven_because" not in audit.to_frame()
     told = pd.read_csv(io.StringIO(audit.to_csv()))["unproven_because"].tolist()

@@ -183,7 +183,7 @@ def _tested(rng, scores, z, kind):
         return scores.mirrored(alpha)
     if kind == "own":
         return replace(scores, selected=scores.values > 1.0, threshold=1.0)
-    test = {"method": kind, "alpha": alpha, "error": error}
+    test = {"method": kind, "alpha": alpha, "error": error, "blocks": bool(rng.random() < 0.3)}
     if kind == "permutation":
         n_drawn = int(rng.choice([1, 19, 47, 200]))
         null = rng.normal(size=(n_drawn, n))

@@ -35,6 +35,7 @@ MOST_IN_NOTEBOOK = 20
 """A notebook shows this many features; the page has all of them."""
 TEST_IN_WORDS = {
     "method": "test: method",
+    "null_hypothesis": "test: null hypothesis of each feature",
     "alpha": "test: error rate",
     "error": "test: kind of error rate",
     "shrinkage": "test: shrinkage of small nodes",
