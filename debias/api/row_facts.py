@@ -22,6 +22,7 @@ from debias.significance.contributions import coded_response
 from debias.significance.subjects_and_places import (
     columns_of,
     is_identifier,
+    near_in_two_columns,
     near_places,
     same_subject,
     warn_of_places,
@@ -154,7 +155,11 @@ class FactsOfRows:
             told = warn_of_repeats(rows.table, log)
         if found is not None and not told:
             warn_of_subjects(X, columns, found, log)
-        for near in near_places(columns, y):
+        places = near_places(columns, y)
+        if found is None and not told and not places:
+            in_two = near_in_two_columns(columns, y)
+            places = [] if in_two is None else [in_two]
+        for near in places:
             warn_of_places(X, columns, near, y, log)
 
     def _columns_of_user(self) -> list[Column]:

@@ -6,7 +6,9 @@ similar features; either alone does no harm. So both are examined, in two ways:
 - A column tells subjects if rows with the same value are more alike than rows with neighbouring values. An age or an
   amount does not: what follows it smoothly is as similar in neighbouring values. An identifier does, and so does an age
   if the rows of one age are those of one person.
-- Two columns with names of coordinates tell places if near rows are more alike than a quadratic surface says.
+- Two columns with names of coordinates tell places if near rows are more alike than a quadratic surface says. So may
+  two columns with other names, if half of the features are alike in near rows, more than a surface of degree 4 says,
+  and follow no quadratic surface closely: features that depend on two others often do.
 
 The response itself is examined, as the tests permute it, and not what the model leaves of it: a weak model leaves
 signal, which neighbours share although rows are independent, and the prediction of an unseen row has seen other rows of
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,10 +61,27 @@ WORTH_A_LOOK, ALIKE, ALIKE_BY_NAME = 2.0, 3.5, 3.0
 name of an identifier may have the same age, so the similarity for the age alone need only be worth a look."""
 FALSE_FEATURE = 1e-3
 """The normal probability of calling any feature alike, over all columns that may tell subjects."""
+QUADRATIC = 2
 CONSTANT = 0.65
 """A feature belongs to the subject if its rows differ in at most this share of the pairs that would by chance."""
 MOST_IN_KEY = 3
 """A subject is told by at most this many columns."""
+MOST_UNNAMED = 8
+"""Of columns without names of coordinates, pairs of this many are examined, those with the most splits,"""
+ROWS_OF_UNNAMED = 500
+"""with at most this many rows,"""
+BINS, WORTH_CELLS = 10, 1.0
+"""if responses are alike by so many standard errors in cells of so many bins of each column,"""
+LEAST_VALUES = 20
+"""if both columns have this many values,"""
+LEAST_PLACES = 0.8
+"""and this share of the rows has pairs of values of their own;"""
+NOT_ONE_COLUMN = 0.9
+"""columns with a larger rank correlation are no two coordinates."""
+UNNAMED_DEGREE, MOST_EXPLAINED = 4, 0.5
+"""Degree of the surface that is taken out, and largest share of the variation that the quadratic one may explain."""
+LEAST_ALIKE = 2
+"""At least this many features are alike, and at least half of them."""
 CELLS_OF_REACHES = 2
 """Advised cells have sides of this many times the distance over which rows stay similar."""
 FEW_CELLS = 20
@@ -82,6 +102,17 @@ AXES = (
     ("xcoordinate", "ycoordinate"),
     ("xcoord", "ycoord"),
     ("coordx", "coordy"),
+    ("utme", "utmn"),
+    ("xutm", "yutm"),
+    ("east", "north"),
+    ("eastings", "northings"),
+    ("gridx", "gridy"),
+    ("gx", "gy"),
+    ("posx", "posy"),
+    ("xpos", "ypos"),
+    ("locx", "locy"),
+    ("xloc", "yloc"),
+    ("xm", "ym"),
     ("x", "y"),
 )
 """Names of coordinates, in lower case and without separators. Except x and y, they may be a part of the name."""
@@ -156,7 +187,7 @@ def warn_of_places(X: Any, columns: Sequence[Column], near: Alike, y: NDArray[np
     X, columns, log
         As for :func:`warn_of_subjects`.
     near : Alike
-        From :func:`near_places`.
+        From :func:`near_places` or :func:`near_in_two_columns`.
     y : array of shape (n_rows, n_outputs)
     """
     names = [column.name for column in columns]
@@ -165,12 +196,19 @@ def warn_of_places(X: Any, columns: Sequence[Column], near: Alike, y: NDArray[np
     place = np.column_stack([columns[names.index(name)].values for name in near.by])
     n_cells = len(np.unique(place[~np.isnan(place).any(axis=1)] // side, axis=0))
     few = f". These are only {counted(n_cells, 'cell')}, on which a test finds little" if n_cells < FEW_CELLS else ""
+    by, are_places, otherwise = _enumerated(near.by), "", ""
+    if not coordinates(near.by):
+        are_places = f"If {by} are coordinates: similarity"
+        otherwise = (
+            ". If the rows are of subjects or times instead, pass labels of these as blocks. If they are independent, "
+            f"these features depend on {by}, and no blocks are needed"
+        )
     log.warn(
-        f"rows that are near in {_enumerated(near.by)} are alike: they have similar responses"
-        f"{_and_features(near.features)}. P-values treat rows as independent. If they are not, noise is called "
-        f"informative too often. Similarity reaches over about {reach:.2g}: pass cells of about twice that size, "
+        f"rows that are near in {by} are alike: they have similar responses{_and_features(near.features)}. P-values "
+        "treat rows as independent. If they are not, noise is called informative too often. "
+        f"{are_places or 'Similarity'} reaches over about {reach:.2g}: pass cells of about twice that size, "
         f"debias.Dataset(X, y, blocks={_labels(X, names, near.by, side)}), on cells that the model has not seen "
-        f"(rows='held-out'), since hardly any whole cell is out of bag{few}"
+        f"(rows='held-out'), since hardly any whole cell is out of bag{few}{otherwise}"
     )
 
 
@@ -441,6 +479,52 @@ def near_places(columns: Sequence[Column], y: NDArray[np.float64]) -> list[Alike
     return found
 
 
+def near_in_two_columns(columns: Sequence[Column], y: NDArray[np.float64]) -> Alike | None:
+    """Return the two columns that tell places most clearly, whatever their names; None if no two do.
+
+    They are columns of the model. Rows that are near in both have similar responses, and so have half of the features.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    y : array of shape (n_rows, n_outputs)
+    """
+    from scipy.stats import norm
+
+    features = _features(columns)
+    rows = np.random.default_rng(np.random.SeedSequence(0)).permutation(len(y))[:ROWS_OF_UNNAMED]
+    numbers = [each for each in features if np.isfinite(each.values[rows]).all()]
+    numbers = [each for each in numbers if np.unique(each.values[rows]).size >= LEAST_VALUES][:MOST_UNNAMED]
+    pairs = list(combinations(range(len(numbers)), 2))
+    n_alike = max(LEAST_ALIKE, -(-(len(features) - 2) // 2))
+    if rows.size < ROWS_TO_JUDGE or not pairs or len(features) - 2 < n_alike:
+        return None
+    least = max(ALIKE, float(norm.isf(FALSE_FEATURE / len(pairs))))
+    ranked = ranks(np.column_stack([each.values[rows] for each in numbers]))
+    correlation: NDArray[np.float64] = np.atleast_2d(np.corrcoef(ranked, rowvar=False))
+    bins, of_y = ((ranked + rows.size / 2) * BINS / (rows.size + 1)).astype(np.int64).T, ranks(y[rows])
+
+    def look(first: Column, second: Column, most_explained: float) -> tuple[float, Alike | None]:
+        """Return the least of the similarities that count, and what is alike; None if too little is."""
+        place = np.column_stack([first.values[rows], second.values[rows]])
+        near = NearRows(place, UNNAMED_DEGREE)
+        z = near.similarity(y[rows], most_explained)
+        if z <= least or np.unique(place, axis=0).shape[0] < LEAST_PLACES * rows.size:
+            return 0.0, None
+        others = [each for each in features if each is not first and each is not second]
+        z_of = [near.similarity(each.values[rows, None], most_explained) for each in others]
+        alike = tuple(each.name for each in _alike(others, z_of, least))
+        found = Alike((first.name, second.name), alike, z) if len(alike) >= n_alike else None
+        return min(z, sorted(z_of)[-n_alike]), found
+
+    apart = [(i, j) for i, j in pairs if abs(correlation[i, j]) <= NOT_ONE_COLUMN]
+    worth_a_look = [(i, j) for i, j in apart if _alike_in_cells(bins[i], bins[j], of_y)]
+    if not any(look(numbers[i], numbers[j], MOST_EXPLAINED)[1] for i, j in worth_a_look):
+        return None
+    # Features tell where a row is, too: the columns in which near rows are most alike are the coordinates.
+    return max((look(numbers[i], numbers[j], 1.0) for i, j in apart), key=lambda each: each[0])[1]
+
+
 def coordinates(names: Sequence[str]) -> list[tuple[int, int]]:
     """Return the positions of columns with names of coordinates, such as longitude and latitude.
 
@@ -479,32 +563,47 @@ class NearRows:
     Parameters
     ----------
     place : array of shape (n_rows, 2)
+        Coordinates, which are in one unit if `degree` is 2.
+    degree : int
+        Degree of the surface that is taken out.
     """
 
-    def __init__(self, place: NDArray[np.float64]) -> None:
+    def __init__(self, place: NDArray[np.float64], degree: int = 2) -> None:
         from scipy.spatial import cKDTree
 
         n = len(place)
-        near = cKDTree(place).query(place, k=NEAREST + 1)[1]
+        standard = (place - place.mean(axis=0)) / place.std(axis=0)
+        searched = place if degree == QUADRATIC else standard
+        near = cKDTree(searched).query(searched, k=NEAREST + 1)[1]
         i, j = np.repeat(np.arange(n), NEAREST + 1), near.ravel()
-        pair = np.unique((np.minimum(i, j) * n + np.maximum(i, j))[i != j])
+        pair = np.sort((np.minimum(i, j) * n + np.maximum(i, j))[i != j])
+        pair = pair[np.r_[True, pair[1:] != pair[:-1]]]
         self.pairs = np.stack([pair // n, pair % n])
-        u, v = ((place - place.mean(axis=0)) / place.std(axis=0)).T
-        self._surface = np.linalg.qr(np.column_stack([np.ones(n), u, v, u * u, u * v, v * v]))[0]
+        u, v = standard.T
+        self._quadratic = np.linalg.qr(np.column_stack([np.ones(n), u, v, u * u, u * v, v * v]))[0]
+        self._surface = self._quadratic
+        if degree > QUADRATIC:
+            of_u, of_v = np.vander(u, degree + 1), np.vander(v, degree + 1)
+            powers = [of_u[:, a] * of_v[:, b] for a in range(degree + 1) for b in range(degree - a, degree + 1)]
+            self._surface = np.linalg.qr(np.column_stack(powers))[0]
 
-    def similarity(self, values: NDArray[np.float64]) -> float:
-        """Return how much more alike near rows are than permuted rows, without a quadratic surface, in standard errors.
+    def similarity(self, values: NDArray[np.float64], most_explained: float = 1.0) -> float:
+        """Return how much more alike near rows are than permuted rows, without the surface, in standard errors.
 
         Parameters
         ----------
         values : array of shape (n_rows, n_columns)
             NaN where missing. The largest number of several columns is returned.
+        most_explained : float
+            Columns of which a quadratic surface explains more of the variation are left out.
         """
         i, j = self.pairs
         n = np.array([len(values)], dtype=np.float64)
         degree = np.bincount(self.pairs.ravel(), minlength=len(values)).astype(np.float64)
         largest = 0.0
         for column in ranks(values).T:
+            if ((self._quadratic.T @ column) ** 2).sum() > most_explained * (column**2).sum():
+                continue
             left = column - self._surface @ (self._surface.T @ column)
             variance = np.mean(left**2)
             if not variance > 1e-12 * np.mean(column**2):
@@ -548,6 +647,20 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
         rank = rankdata(column[known[:, k]])
         ranked[known[:, k], k] = rank - (rank.size + 1) / 2
     return ranked
+
+
+def _alike_in_cells(first: NDArray[np.int64], second: NDArray[np.int64], of_y: NDArray[np.float64]) -> bool:
+    """Return whether values may be alike in cells of two columns, less the means of both: a quick look."""
+    for column in of_y.T:
+        left = column
+        for code in (first, second, first):
+            left = left - (np.bincount(code, weights=left) / np.maximum(np.bincount(code), 1))[code]
+        cell, squares = first * BINS + second, left**2
+        size = np.bincount(cell)
+        products = (np.bincount(cell, weights=left) ** 2).sum() - squares.sum()
+        if products > WORTH_CELLS * squares.mean() * np.sqrt(2 * (size * (size - 1)).sum()):
+            return True
+    return False
 
 
 def _features(columns: Sequence[Column]) -> list[Column]:

@@ -20,6 +20,7 @@ from debias.significance.subjects_and_places import (
     coordinates,
     is_identifier,
     moments_of_products,
+    near_in_two_columns,
     near_places,
     ranks,
     same_subject,
@@ -58,6 +59,11 @@ def fields(rng, n=300, scale=0.15, n_fields=6):
     field = np.cos(place @ waves.transpose(0, 2, 1) + rng.uniform(0, 2 * np.pi, (n_fields, 1, n_waves))).sum(axis=2)
     X = named(field[1:].T)
     return X.assign(lon=place[:, 0], lat=place[:, 1]), field[0]
+
+
+def unnamed(made):
+    X, y = made
+    return X.rename(columns={"lon": "c0", "lat": "c1"}), y
 
 
 def correlated(rng, n=300, p=6):
@@ -106,6 +112,14 @@ def random_identifiers(rng, n_values):
     return X, 3 * X.f0.to_numpy() + rng.normal(size=300)
 
 
+def functions_of_two(rng, n=300):
+    """Return features that follow two others closely, smoothly or in steps, as of carats and tables of diamonds."""
+    u, v = rng.lognormal(0, 0.5, n), rng.normal(size=n)
+    noise = rng.normal(size=(n, 2)) / 20
+    X = np.column_stack([u, v, u ** (1 / 3) + noise[:, 0], u * (1 + v / 10) + noise[:, 1], (u > 1) + (v > 0)])
+    return named(X), np.log(u) + v / 4 + rng.normal(size=n) / 10
+
+
 def with_coordinates(rng, response):
     X = correlated(rng)
     return named(X).rename(columns={"f0": "lon", "f1": "lat"}), response(X) + rng.normal(size=300)
@@ -129,6 +143,7 @@ INDEPENDENT = {
     "subjects alike in y only": lambda rng: unrelated(rng, patients(rng, "code"), "X"),
     "fields in X only": lambda rng: unrelated(rng, fields(rng), "y"),
     "a field in y only": lambda rng: unrelated(rng, fields(rng), "X"),
+    "functions of two features": functions_of_two,
     "linear in coordinates": lambda rng: with_coordinates(rng, lambda X: X @ np.arange(1, 7)),
     "a step in coordinates": lambda rng: with_coordinates(rng, lambda X: 5.0 * (X[:, 0] > 0) * (X[:, 1] > 0) + X[:, 3]),
 }
@@ -139,6 +154,8 @@ DEPENDENT = {
     "pairs by id": lambda rng: patients(rng, n=150, size=2),
     "smooth fields": fields,
     "rough fields": lambda rng: fields(rng, scale=0.05),
+    "smooth fields, other names": lambda rng: unnamed(fields(rng)),
+    "rough fields, other names": lambda rng: unnamed(fields(rng, scale=0.05)),
 }
 
 
@@ -147,7 +164,11 @@ def n_found(design, n_sets):
     for seed in range(n_sets):
         X, y = design(np.random.default_rng([39, seed]))
         columns, y = columns_of(X, [1] * X.shape[1]), np.asarray(y, dtype=np.float64)[:, None]
-        found += same_subject(columns, y) is not None or bool(near_places(columns, y))
+        found += (
+            same_subject(columns, y) is not None
+            or bool(near_places(columns, y))
+            or near_in_two_columns(columns, y) is not None
+        )
     return found
 
 
@@ -229,6 +250,8 @@ def test_the_order_of_rows_changes_nothing(design):
         (["x", "y", "price"], [(0, 1)]),
         (["utm_x", "utm_y"], [(0, 1)]),
         (["coordX", "coordY"], [(0, 1)]),
+        (["utm_e", "utm_n"], [(0, 1)]),
+        (["gx", "gy"], [(0, 1)]),
         (["x", "y", "z"], []),
         (["long", "flat"], []),
         (["belongs", "belats"], []),
@@ -310,6 +333,36 @@ def test_repeated_rows_are_told_of_instead_of_columns_without_the_name_of_an_ide
     texts = [str(each.message) for each in caught]
     assert any("rows with the same value of patient_id are alike" in text for text in texts)
     assert not any("repeat the values" in text for text in texts)
+
+
+def test_the_warning_of_two_columns_says_what_they_may_be():
+    X, y = unnamed(fields(np.random.default_rng(0), n=600, scale=0.04))
+    text = warned(X, y)
+    assert text.startswith(
+        "rows that are near in c0 and c1 are alike: they have similar responses and similar values of f"
+    )
+    assert "If c0 and c1 are coordinates: similarity reaches over about 0." in text
+    assert text.endswith("If they are independent, these features depend on c0 and c1, and no blocks are needed")
+    typed, labels = labels_in(text, X)
+    assert typed.startswith("X[['c0', 'c1']].floordiv(")
+    assert labels.shape == (600,)
+
+
+def test_a_named_pair_or_a_subject_is_told_of_instead_of_two_columns():
+    X, y = fields(np.random.default_rng(0))
+    assert near_in_two_columns(columns_of(X, [1] * X.shape[1]), y[:, None]) is not None
+    assert "near in lon and lat" in warned(X, y)
+
+
+def test_two_columns_are_looked_at_only_if_the_model_splits_on_them():
+    X, y = unnamed(fields(np.random.default_rng(0)))
+    found = near_in_two_columns(columns_of(X, [1] * 7), y[:, None])
+    assert found.by == ("c0", "c1")
+    without = near_in_two_columns(columns_of(X, [1] * 5 + [0, 0]), y[:, None])
+    assert without is None or not {"c0", "c1"} & set(without.by)
+    assert (
+        near_in_two_columns(columns_of(X[["c0", "c1", "f0"]], [1] * 3), y[:, None]) is None
+    )  # one feature is not half
 
 
 def test_columns_that_the_model_does_not_know_tell_subjects():
