@@ -18,6 +18,7 @@ from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
 from debias.rows.effects import BINS, MIN_NODE_SIZE, SHRINKAGE
 from debias.scorers.honest_splits import check_options, honest_splits
+from debias.scorers.mixed_evidence import mixed_evidence
 from debias.significance.contributions import moments, spread
 from debias.significance.evidence import shrunk
 
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 KINDS = ("both", "linear", "splits")
-WEIGHTS = (0.7, 0.05, 0.25)
-"""Weights of lines, folded lines and the splits of the model. Most features act by lines too; folded lines are needed
-for U shapes, and the splits of the model for interactions. A small weight is enough for clear effects."""
-LEAST_EVIDENCE = -8.0
-"""A feature without evidence, whose combined p-value is 1 up to rounding."""
+PRIOR_WEIGHTS = (0.475, 0.05, 0.475)
+"""Weights of lines, folded lines and the splits of the model before the data are seen: few features have U shapes."""
+NO_DOUBT = 0.0005
+"""Added to the p-values of lines and folded lines. If that of a line is far below, the response depends on the feature
+beyond doubt. This is then true of features that are only correlated with relevant ones too, and how much smaller the
+p-value is does not tell them apart: what the model chose to split on does."""
 
 
 def _effects(
@@ -60,7 +62,7 @@ def _effects(
 
 @scorer_plugin(
     "honest_effects",
-    unit="standard errors; with kind=, covariance of fit and response",
+    unit="log of evidence; with kind=, covariance of fit and response",
     effects=_effects,
     lines="left out",
 )
@@ -84,11 +86,12 @@ def honest_effects(
     ----------
     kind : {"both", "linear", "splits"}
         "linear": the score above. "splits": the best split of every feature at every node instead of a line; this is
-        ``honest_splits``. "both": the evidence of three scores, in standard errors: of the lines, of lines in the
-        distance from the middle rank (for U shapes), and of the splits which the model made. Their p-values by the
-        normal distribution are combined by a weighted harmonic mean, and the result is written as a normal quantile. It
-        ranks features well over all kinds of effects. It grows with the number of rows, and noise is not at 0.
-        ``test="combined"`` tests the larger of the z of lines and of splits.
+        ``honest_splits``. "both": the evidence of three scores, divided by their standard errors: of the lines, of
+        lines in the distance from the middle rank (for U shapes), and of the splits which the model made. Their
+        p-values by the normal distribution become e-values, and the score is the log of the weighted mean of the
+        three. The weights are the shares of the three kinds among the features that seem to matter, fitted to all
+        features. It ranks features well over all kinds of effects. It grows with the number of rows; it is at least
+        -0.7, and noise is mostly below 0. ``test="combined"`` tests the larger of the z of lines and of splits.
     bins : int
         Numbers are replaced by the middle ranks of at most this many bins, or split between them.
     min_node_size : float, optional
@@ -109,8 +112,8 @@ def honest_effects(
 
     Notes
     -----
-    The score is debias' own (docs/honest-effects.md); the harmonic mean of p-values is that of Wilson (2019). If the
-    model splits a feature as categories, level means are fitted instead of a line, in nodes with at least two rows per
+    The score is debias' own (docs/honest-effects.md); the e-values are those of Vovk and Wang (2021). If the model
+    splits a feature as categories, level means are fitted instead of a line, in nodes with at least two rows per
     level. Whether a number is missing is a second line, and the first leaves missing values out. For boosted models the
     response is r_0, the negative gradient at the margin before any tree. Weights of classes are not used.
     """
@@ -143,13 +146,11 @@ def debias_scorers() -> Sequence[Scorer]:
 def _evidence(
     of_lines: NDArray[np.float64], of_folds: NDArray[np.float64], of_splits: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Combine studentised scores by the weighted harmonic mean of their p-values, as a normal quantile."""
-    from scipy.special import log_ndtr, ndtri_exp
+    """Combine studentised scores."""
+    from scipy.special import log_ndtr
 
-    log_p = (_log_p_of_fits(of_lines), _log_p_of_fits(of_folds), log_ndtr(-of_splits))
-    terms = [np.log(weight) - part for weight, part in zip(WEIGHTS, log_p, strict=True)]
-    evidence: NDArray[np.float64] = -ndtri_exp(np.minimum(-np.logaddexp.reduce(terms, axis=0), 0.0))
-    return np.maximum(evidence, LEAST_EVIDENCE)
+    fits = np.logaddexp([_log_p_of_fits(of_lines), _log_p_of_fits(of_folds)], np.log(NO_DOUBT))
+    return mixed_evidence(np.stack([*fits, log_ndtr(-of_splits)]), np.array(PRIOR_WEIGHTS))
 
 
 def _log_p_of_fits(z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.special import softmax
 from scipy.stats import norm
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
 from debias.errors import CompositionError, RowsError
+from debias.scorers.mixed_evidence import fitted_weights, log_e_values, mixed_evidence
 from support import honest_cases, oracle, pure_noise
 from support.agreement import assert_agree
 from support.honest_cases import BOOSTERS, FORESTS, fitted_booster, fitted_forest
@@ -263,9 +268,129 @@ def test_splits_are_honest_splits_and_both_combines_both_studentised_scores():
     assert n >= 40
     folded = folded_lines(model, X, latent)
     fold = folded.sum(axis=0) / np.sqrt(len(folded) * folded.var(axis=0, ddof=1))
-    p = [2 * norm.sf((z + np.sqrt(z**2 + 4)) / 2) for z in (linear.z, fold)] + [norm.sf(of_splits.z)]
-    harmonic = 1 / sum(weight / part for weight, part in zip((0.7, 0.05, 0.25), p, strict=True))
-    np.testing.assert_allclose(both.values, norm.isf(np.minimum(harmonic, 1.0)).clip(-8), rtol=1e-6)
+    p = np.array([p_of_fits(z) + 0.0005 for z in (linear.z, fold)] + [norm.sf(of_splits.z)])
+    np.testing.assert_allclose(both.values, mixed_evidence_by_hand(p, (0.475, 0.05, 0.475)), rtol=1e-5)
+
+
+def p_of_fits(z):
+    return 2 * norm.sf((z + np.sqrt(z**2 + 4)) / 2)
+
+
+def e_values(p):
+    """The mean of k p^(k - 1) over k, by quadrature."""
+    return np.vectorize(lambda each: quad(lambda k: k * each ** (k - 1), 0, 1)[0])(p)
+
+
+def mixed_evidence_by_hand(p, prior):
+    """Weights are shares of a mixture at its mode: half a feature and 9 of noise are counted before."""
+    e = e_values(p)
+
+    def loss(free):
+        share = softmax([*free, 0.0])
+        fit = np.log(share[:-1] @ e + share[-1]).sum()
+        return -fit - 0.5 * np.dot(prior, np.log(share[:-1])) - 9 * np.log(share[-1])
+
+    share = softmax([*minimize(loss, np.log(np.array(prior) / 18), method="BFGS", tol=1e-9).x, 0.0])[:-1]
+    return np.log(share @ e / share.sum())
+
+
+def p_values(rng, n_features, found):
+    """P-values of noise, but for the first features, whose z of one of three kinds is about 4."""
+    z = rng.normal(size=(3, n_features))
+    for k, kind in enumerate(found):
+        z[kind, k] += 4
+    return norm.sf(z)
+
+
+@pytest.mark.parametrize("found", [(), (0, 0, 0), (2, 2), (0, 1, 2), (1,) * 12], ids=str)
+def test_weights_of_kinds_are_the_mode_of_a_mixture(found):
+    p = p_values(np.random.default_rng(1), 30, found)
+    prior = np.array((0.5, 0.1, 0.4))
+    np.testing.assert_allclose(mixed_evidence(np.log(p), prior), mixed_evidence_by_hand(p, prior), rtol=1e-4, atol=1e-5)
+    weights = fitted_weights(log_e_values(np.log(p)), prior)
+    assert weights.sum() == pytest.approx(1)
+    assert weights.min() > 0
+    if found and len(set(found)) == 1:
+        assert weights[found[0]] > prior[found[0]]
+
+
+def test_evidence_does_not_depend_on_the_order_of_features_or_kinds_and_grows_with_each():
+    rng = np.random.default_rng(2)
+    log_p, prior = np.log(p_values(rng, 40, (0, 0, 1, 2))), np.array((0.7, 0.05, 0.25))
+    evidence = mixed_evidence(log_p, prior)
+    order = rng.permutation(40)
+    np.testing.assert_allclose(mixed_evidence(log_p[:, order], prior), evidence[order], rtol=1e-9)
+    np.testing.assert_allclose(mixed_evidence(log_p[[2, 0, 1]], prior[[2, 0, 1]]), evidence, rtol=1e-9)
+    for kind in range(3):
+        smaller = log_p.copy()
+        smaller[kind, 7] -= 3
+        assert mixed_evidence(smaller, prior)[7] > evidence[7]
+    nearly = log_p + rng.normal(scale=1e-6, size=log_p.shape)
+    np.testing.assert_allclose(mixed_evidence(nearly, prior), evidence, atol=1e-4)
+
+
+def test_e_values_of_extreme_p_values():
+    log_p = -np.array([0.0, 1e-16, 1e-9, 0.999e-3, 1.001e-3, 1.0, 30.0, 1e5])
+    found = log_e_values(log_p)
+    assert found[0] == pytest.approx(np.log(0.5))
+    assert (np.diff(found) >= 0).all()
+    np.testing.assert_allclose(np.exp(found[:6]), e_values(np.exp(log_p[:6])), rtol=1e-9)
+    np.testing.assert_allclose(found[6:], -log_p[6:] - 2 * np.log(-log_p[6:]), rtol=1e-9)
+
+
+def auc(scores, relevant):
+    return np.mean(scores[relevant][:, None] > scores[~relevant])
+
+
+@pytest.mark.parametrize(("kind", "gain"), [(0, 0.0), (1, 0.08), (2, 0.02)], ids=["lines", "folded lines", "splits"])
+def test_kinds_that_no_feature_has_do_not_spoil_the_ranking(kind, gain):
+    """Fitted weights against the harmonic mean of p-values with fixed weights, and against the kind itself."""
+    rng = np.random.default_rng(0)
+    relevant, prior, before = np.arange(50) < 5, np.array((0.475, 0.05, 0.475)), np.array((0.7, 0.05, 0.25))
+    found = []
+    for _ in range(200):
+        z = rng.normal(size=(3, 50))
+        z[kind, relevant] += 2.5
+        p = norm.sf(z)
+        found.append(
+            [auc(scores, relevant) for scores in (z[kind], mixed_evidence(np.log(p), prior), before @ (1 / p))]
+        )
+    best, fitted, fixed = np.mean(found, axis=0)
+    assert fitted > fixed + gain
+    assert fitted > best - 0.03
+
+
+def breast_cancer(rng, n=300):
+    """Real columns, correlated in groups, and a response that rests on two conditions on three of them."""
+    X = load_breast_cancer().data[rng.permutation(569)[:n]]
+    relevant = rng.choice(30, 3, replace=False)
+    ranks = np.argsort(np.argsort(X[:, relevant], axis=0), axis=0) / n
+    mean = ((ranks[:, 0] > 0.5) & (ranks[:, 1] > 0.4)) + 0.7 * (ranks[:, 2] > 0.5)
+    return X, mean + rng.normal(scale=mean.std(), size=n), np.isin(np.arange(30), relevant)
+
+
+def test_among_correlated_columns_the_splits_of_the_model_decide():
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(12):
+        X, y, relevant = breast_cancer(rng)
+        model = RandomForestRegressor(40, random_state=0, max_features=1 / 3, min_samples_leaf=5, n_jobs=1).fit(X, y)
+        of_lines, both = (
+            debias.score(model, X, y, f"honest_effects(kind='{kind}')").values for kind in ("linear", "both")
+        )
+        found.append([auc(scores, relevant) for scores in (of_lines, both)])
+    of_lines, both = np.mean(found, axis=0)
+    assert both > of_lines + 0.05
+
+
+def test_groups_sum_the_evidence_of_their_columns_which_does_not_depend_on_the_groups():
+    X, latent = rows_of(300, 0)
+    model = RandomForestRegressor(20, random_state=0, min_samples_leaf=3).fit(X, latent)
+    alone = debias.score(model, X, latent, "honest_effects")
+    first, second, *others = alone.feature_names
+    grouped = debias.score(model, X, latent, "honest_effects", groups={"pair": [first, second]})
+    assert grouped.feature_names == ("pair", *others)
+    np.testing.assert_allclose(grouped.values, [alone.values[:2].sum(), *alone.values[2:]])
 
 
 @pytest.mark.parametrize("kind", ["out of bag", "held out, few", "held out, many"])
