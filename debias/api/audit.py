@@ -434,6 +434,12 @@ def _audited_member(prepared: Prepared, plan: _Plan, fingerprints: Fingerprints,
 
     if DEPENDENCE in scores:
         scores[DEPENDENCE] = _dependence_tested(prepared, scores[DEPENDENCE], plan, reason_of(of_tested))
+    tests = [each.selected for each in (of_tested, scores.get(DEPENDENCE)) if each is not None]
+    found = [selected for selected in tests if selected is not None]
+    if found:
+        log = WarningLog(of_tested.warnings)
+        facts.warn_of_censoring(np.any(found, axis=0), log)
+        scores[plan.tested.name] = replace(of_tested, warnings=tuple(log.texts))
 
     importance = reported_importance(prepared.member.model) if n_members == 1 else None
     of_library = None if importance is None else prepared.grouping.sum(np.asarray(importance.values, dtype=np.float64))

@@ -18,6 +18,7 @@ from debias.results.performance import Performance
 from debias.results.vocabulary import EXPLAINED_ALONE, REPEATED, RESPONSE_VARIANCE, TWINS, UNCOUNTED, UNSEEN, RowsKind
 from debias.rows.performance import performance_of
 from debias.rows.unordered_digest import hashes_of
+from debias.significance.censoring import features_of_censoring, warn_of_censoring
 from debias.significance.contributions import coded_response
 from debias.significance.subjects_and_places import (
     columns_of,
@@ -29,6 +30,7 @@ from debias.significance.subjects_and_places import (
     warn_of_subjects,
 )
 from debias.trees.fingerprint import feed, feed_trees
+from debias.trees.survival_objectives import CoxObjective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 MOST_ALONE = 50
 """What a feature explains by itself is computed for the features with the largest scores, at most so many (and so many
 of those that are not confirmed are compared with each other),"""
+MOST_OF_CENSORING = 20_000
+"""Censoring is examined on at most so many rows."""
 LEAST_ALONE = 0.5
 """and told of those that explain at least this share of the variation of y."""
 IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
@@ -92,6 +96,15 @@ class Facts(Protocol):
 
     def warn_of_dependent_rows(self) -> None:
         """Warn if rows repeat others, or if those of one subject or place are alike: tests take them as independent."""
+
+    def warn_of_censoring(self, found: NDArray[np.bool_], log: WarningLog) -> None:
+        """Warn if censoring depends on features that a test found; only of models of censored times that compare rows.
+
+        Parameters
+        ----------
+        found : array of bool of shape (n_features,)
+        log : WarningLog
+        """
 
     def performance(self) -> Performance:
         """Return how well the model predicts the rows."""
@@ -161,6 +174,21 @@ class FactsOfRows:
             places = [] if in_two is None else [in_two]
         for near in places:
             warn_of_places(X, columns, near, y, log)
+
+    def warn_of_censoring(self, found: NDArray[np.bool_], log: WarningLog) -> None:
+        """See :class:`Facts`."""
+        rows, objective = self.rows, self.rows.ensemble.objective
+        if not isinstance(objective, CoxObjective) or not found.any():
+            return
+        assert rows.response.target is not None
+        looked_at = evenly_spaced(rows.n_rows, MOST_OF_CENSORING)
+        looked_at = looked_at[rows.weight[looked_at] > 0]
+        time, event = objective.times_and_events(rows.response.target[looked_at])
+        X = rows.table.matrix(rows.ensemble, looked_at)
+        of_censoring = features_of_censoring(X, self.grouping.index, time, event, rows.weight[looked_at])
+        names = [self.grouping.names[k] for k in of_censoring if found[k]]
+        if names:
+            warn_of_censoring(names, log)
 
     def _columns_of_user(self) -> list[Column]:
         """Return the columns of the user, of the rows that count; none of a sparse matrix or of texts."""
@@ -275,6 +303,9 @@ class FactsOfSums:
 
     def warn_of_dependent_rows(self) -> None:
         """See :class:`Facts`; rows are not compared."""
+
+    def warn_of_censoring(self, found: NDArray[np.bool_], log: WarningLog) -> None:
+        """See :class:`Facts`; models that compare rows need all of them."""
 
     def performance(self) -> Performance:
         """See :class:`Facts`; nothing is predicted."""
