@@ -337,7 +337,8 @@ def _parts(trials: list[dict[str, Any]], repeats: int) -> list[str]:
         "errors. The last column has the test without brackets that finds most, of those that are given the same rows "
         "and apart from Pearson's, and the mean difference on the data sets of that test. Pearson and Boruta are given "
         "training rows too, up to 10 times as many; their last columns are of the held-out rows alone. "
-        "*Heteroscedastic*: the column on which the mean depends is relevant; the one on which the standard deviation depends is not counted.",
+        "*Heteroscedastic*: the column on which the mean depends is relevant; the one on which the standard deviation "
+        "depends is not counted.",
         _found_table(trials),
         "## Noise found",
         f"Share of data sets in which any noise is found at a family-wise level of {ALPHA:.0%}, beside the relevant "
