@@ -15,6 +15,7 @@ import numpy as np
 
 from debias._version import __version__
 from debias.api.row_facts import FactsOfRows, FactsOfSums
+from debias.data.groups import LOG_OF_MEAN
 from debias.errors import CompositionError, DebiasError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.hooks.scorers import values_and_details
@@ -337,7 +338,7 @@ def scores_of(
     for text in warnings:
         log.warn(text)
     return Scores(
-        values=grouping.sum(values),
+        values=grouping.log_of_mean(values) if details.pop(LOG_OF_MEAN, False) else grouping.sum(values),
         feature_names=grouping.names,
         scorer=scorer.name,
         unit=scorer.unit,

@@ -23,7 +23,7 @@ from debias.significance.contributions import coded_response
 from debias.significance.subjects_and_places import (
     columns_of,
     is_identifier,
-    near_in_two_columns,
+    near_in_columns,
     near_places,
     same_subject,
     warn_of_places,
@@ -170,8 +170,8 @@ class FactsOfRows:
             warn_of_subjects(X, columns, found, log)
         places = near_places(columns, y)
         if found is None and not told and not places:
-            in_two = near_in_two_columns(columns, y)
-            places = [] if in_two is None else [in_two]
+            unnamed = near_in_columns(columns, y)
+            places = [] if unnamed is None else [unnamed]
         for near in places:
             warn_of_places(X, columns, near, y, log)
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LOG_OF_MEAN = "log_of_mean"
+"""True in the details of a scorer whose scores are logs of what has a mean over the columns of a group."""
+
+
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """The assignment of features to groups.
@@ -67,6 +71,14 @@ class Grouping:
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return values of features summed by group, shape (n_groups,)."""
         return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)
+
+    def log_of_mean(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the logs of the means by group of values whose logs are given, shape (n_groups,); 0 without any."""
+        found = np.zeros(len(self.names))
+        for group in np.unique(self.index):
+            own = logs[self.index == group]
+            found[group] = np.logaddexp.reduce(own) - np.log(own.size)
+        return found
 
     @property
     def only_column(self) -> NDArray[np.int64]:

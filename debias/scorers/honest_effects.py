@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.groups import Grouping
+from debias.data.groups import LOG_OF_MEAN, Grouping
 from debias.errors import CompositionError
 from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
@@ -91,7 +91,8 @@ def honest_effects(
         p-values by the normal distribution become e-values, and the score is the log of the weighted mean of the
         three. The weights are the shares of the three kinds among the features that seem to matter, fitted to all
         features. It ranks features well over all kinds of effects. It grows with the number of rows; it is at least
-        -0.7, and noise is mostly below 0. ``test="combined"`` tests the larger of the z of lines and of splits.
+        -0.7, and noise is mostly below 0. The score of a group is the log of the mean evidence of its columns.
+        ``test="combined"`` tests the larger of the z of lines and of splits.
     bins : int
         Numbers are replaced by the middle ranks of at most this many bins, or split between them.
     min_node_size : float, optional
@@ -134,7 +135,8 @@ def honest_effects(
         return effects.moments[0]
     folded = effects.moments_of(effects.singles, effects.response[:, :, None], folded=True)[..., 0]
     n_blocks = rows.paths.n_blocks
-    return _evidence(_ratio(effects.moments, n_blocks), _ratio(folded, n_blocks), _studentised_splits(rows))
+    evidence = _evidence(_ratio(effects.moments, n_blocks), _ratio(folded, n_blocks), _studentised_splits(rows))
+    return evidence, {LOG_OF_MEAN: True}
 
 
 @hookimpl

@@ -7,14 +7,8 @@ similar features; either alone does no harm. So both are examined, in two ways:
   amount does not: what follows it smoothly is as similar in neighbouring values. An identifier does, and so does an age
   if the rows of one age are those of one person.
 - Two columns with names of coordinates tell places if near rows are more alike than a quadratic surface says. So may
-  two columns with other names, if half of the features are alike in near rows, more than a surface of degree 4 says,
-  and follow no quadratic surface closely: features that depend on two others often do.
-
-The response itself is examined, as the tests permute it, and not what the model leaves of it: a weak model leaves
-signal, which neighbours share although rows are independent, and the prediction of an unseen row has seen other rows of
-its subject, which hides what they share.
-
-Over 500 lines: both looks share how columns are chosen, how alike rows are, and what the warning says.
+  one or two columns with other names, such as a time, if half of the features are alike in near rows, more than a
+  surface of degree 4 says, and follow no quadratic surface closely: features that depend on two others often do.
 """
 
 from __future__ import annotations
@@ -66,16 +60,17 @@ CONSTANT = 0.65
 """A feature belongs to the subject if its rows differ in at most this share of the pairs that would by chance."""
 MOST_IN_KEY = 3
 """A subject is told by at most this many columns."""
-MOST_UNNAMED = 8
-"""Of columns without names of coordinates, pairs of this many are examined, those with the most splits,"""
+MOST_UNNAMED, MOST_WITHOUT_SPLITS = 8, 4
+"""Of columns without names of coordinates, pairs of this many are examined: at most so many that the model does not
+split on, and those with the most splits,"""
 ROWS_OF_UNNAMED = 500
 """with at most this many rows,"""
 BINS, WORTH_CELLS = 10, 1.0
-"""if responses are alike by so many standard errors in cells of so many bins of each column,"""
-LEAST_VALUES = 20
-"""if both columns have this many values,"""
+"""if responses are alike by so many standard errors in cells of so many bins of both,"""
+LEAST_VALUES = 8
+"""and the columns have this many values,"""
 LEAST_PLACES = 0.8
-"""and this share of the rows has pairs of values of their own;"""
+"""and this share of the rows has values, or pairs of them, of its own;"""
 NOT_ONE_COLUMN = 0.9
 """columns with a larger rank correlation are no two coordinates."""
 UNNAMED_DEGREE, MOST_EXPLAINED = 4, 0.5
@@ -187,7 +182,7 @@ def warn_of_places(X: Any, columns: Sequence[Column], near: Alike, y: NDArray[np
     X, columns, log
         As for :func:`warn_of_subjects`.
     near : Alike
-        From :func:`near_places` or :func:`near_in_two_columns`.
+        From :func:`near_places` or :func:`near_in_columns`.
     y : array of shape (n_rows, n_outputs)
     """
     names = [column.name for column in columns]
@@ -198,10 +193,10 @@ def warn_of_places(X: Any, columns: Sequence[Column], near: Alike, y: NDArray[np
     few = f". These are only {counted(n_cells, 'cell')}, on which a test finds little" if n_cells < FEW_CELLS else ""
     by, are_places, otherwise = _enumerated(near.by), "", ""
     if not coordinates(near.by):
-        are_places = f"If {by} are coordinates: similarity"
+        are_places = f"If {by} {'is a time or a place' if len(near.by) == 1 else 'are coordinates'}: similarity"
         otherwise = (
-            ". If the rows are of subjects or times instead, pass labels of these as blocks. If they are independent, "
-            f"these features depend on {by}, and no blocks are needed"
+            f". If the rows are of subjects{'' if len(near.by) == 1 else ' or times'} instead, pass labels of these as "
+            f"blocks. If they are independent, these features depend on {by}, and no blocks are needed"
         )
     log.warn(
         f"rows that are near in {by} are alike: they have similar responses{_and_features(near.features)}. P-values "
@@ -464,7 +459,7 @@ def near_places(columns: Sequence[Column], y: NDArray[np.float64]) -> list[Alike
     found = []
     for axes in coordinates([column.name for column in columns]):
         first, second = columns[axes[0]], columns[axes[1]]
-        rows, place = _places(first, second)
+        rows, place = _places([first, second])
         if rows.size < ROWS_TO_JUDGE or not (place.std(axis=0) > 0).all():
             continue
         near = NearRows(place)
@@ -479,10 +474,10 @@ def near_places(columns: Sequence[Column], y: NDArray[np.float64]) -> list[Alike
     return found
 
 
-def near_in_two_columns(columns: Sequence[Column], y: NDArray[np.float64]) -> Alike | None:
-    """Return the two columns that tell places most clearly, whatever their names; None if no two do.
+def near_in_columns(columns: Sequence[Column], y: NDArray[np.float64]) -> Alike | None:
+    """Return the one or two columns that tell places or times most clearly, whatever their names; None if none do.
 
-    They are columns of the model. Rows that are near in both have similar responses, and so have half of the features.
+    Rows that are near in them have similar responses, and similar values of at least half of the features.
 
     Parameters
     ----------
@@ -493,36 +488,43 @@ def near_in_two_columns(columns: Sequence[Column], y: NDArray[np.float64]) -> Al
 
     features = _features(columns)
     rows = np.random.default_rng(np.random.SeedSequence(0)).permutation(len(y))[:ROWS_OF_UNNAMED]
-    numbers = [each for each in features if np.isfinite(each.values[rows]).all()]
-    numbers = [each for each in numbers if np.unique(each.values[rows]).size >= LEAST_VALUES][:MOST_UNNAMED]
-    pairs = list(combinations(range(len(numbers)), 2))
-    n_alike = max(LEAST_ALIKE, -(-(len(features) - 2) // 2))
-    if rows.size < ROWS_TO_JUDGE or not pairs or len(features) - 2 < n_alike:
+    without_splits = [each for each in columns if not each.n_splits][:MOST_WITHOUT_SPLITS]
+    numbers = [each for each in (*without_splits, *features) if np.isfinite(each.values[rows]).all()]
+    numbers = [each for each in numbers if np.unique(each.values[rows]).size >= LEAST_VALUES]
+    if rows.size < ROWS_TO_JUDGE or not numbers:
         return None
-    least = max(ALIKE, float(norm.isf(FALSE_FEATURE / len(pairs))))
     ranked = ranks(np.column_stack([each.values[rows] for each in numbers]))
     correlation: NDArray[np.float64] = np.atleast_2d(np.corrcoef(ranked, rowvar=False))
+    first = combinations(range(min(len(numbers), MOST_UNNAMED)), 2)
+    pairs = [(i, j) for i, j in first if abs(correlation[i, j]) <= NOT_ONE_COLUMN]
     bins, of_y = ((ranked + rows.size / 2) * BINS / (rows.size + 1)).astype(np.int64).T, ranks(y[rows])
+    least = max(ALIKE, float(norm.isf(FALSE_FEATURE / (len(numbers) + len(pairs)))))
 
-    def look(first: Column, second: Column, most_explained: float) -> tuple[float, Alike | None]:
+    def look(axes: tuple[int, ...], most_explained: float) -> tuple[float, Alike | None]:
         """Return the least of the similarities that count, and what is alike; None if too little is."""
-        place = np.column_stack([first.values[rows], second.values[rows]])
+        place = ranked[:, axes]  # with a long tail, powers of the values would only follow outliers
         near = NearRows(place, UNNAMED_DEGREE)
         z = near.similarity(y[rows], most_explained)
         if z <= least or np.unique(place, axis=0).shape[0] < LEAST_PLACES * rows.size:
             return 0.0, None
-        others = [each for each in features if each is not first and each is not second]
+        by = tuple(numbers[k].name for k in axes)
+        others = [each for each in features if not any(each is numbers[k] for k in axes)]
+        n_alike = max(LEAST_ALIKE, -(-len(others) // 2))
+        if len(others) < n_alike:
+            return 0.0, None
         z_of = [near.similarity(each.values[rows, None], most_explained) for each in others]
         alike = tuple(each.name for each in _alike(others, z_of, least))
-        found = Alike((first.name, second.name), alike, z) if len(alike) >= n_alike else None
-        return min(z, sorted(z_of)[-n_alike]), found
+        return min(z, sorted(z_of)[-n_alike]), Alike(by, alike, z) if len(alike) >= n_alike else None
 
-    apart = [(i, j) for i, j in pairs if abs(correlation[i, j]) <= NOT_ONE_COLUMN]
-    worth_a_look = [(i, j) for i, j in apart if _alike_in_cells(bins[i], bins[j], of_y)]
-    if not any(look(numbers[i], numbers[j], MOST_EXPLAINED)[1] for i, j in worth_a_look):
+    singles = [(k,) for k in range(len(numbers))]
+    worth_a_look = [
+        *((k,) for (k,) in singles if _alike_in_order(ranked[:, k], of_y)),
+        *((i, j) for i, j in pairs if _alike_in_cells(bins[i], bins[j], of_y)),
+    ]
+    if not any(look(axes, MOST_EXPLAINED)[1] for axes in worth_a_look):
         return None
     # Features tell where a row is, too: the columns in which near rows are most alike are the coordinates.
-    return max((look(numbers[i], numbers[j], 1.0) for i, j in apart), key=lambda each: each[0])[1]
+    return max((look(axes, 1.0) for axes in (*singles, *pairs)), key=lambda each: each[0])[1]
 
 
 def coordinates(names: Sequence[str]) -> list[tuple[int, int]]:
@@ -562,7 +564,7 @@ class NearRows:
 
     Parameters
     ----------
-    place : array of shape (n_rows, 2)
+    place : array of shape (n_rows, 1) or (n_rows, 2)
         Coordinates, which are in one unit if `degree` is 2.
     degree : int
         Degree of the surface that is taken out.
@@ -579,13 +581,8 @@ class NearRows:
         pair = np.sort((np.minimum(i, j) * n + np.maximum(i, j))[i != j])
         pair = pair[np.r_[True, pair[1:] != pair[:-1]]]
         self.pairs = np.stack([pair // n, pair % n])
-        u, v = standard.T
-        self._quadratic = np.linalg.qr(np.column_stack([np.ones(n), u, v, u * u, u * v, v * v]))[0]
-        self._surface = self._quadratic
-        if degree > QUADRATIC:
-            of_u, of_v = np.vander(u, degree + 1), np.vander(v, degree + 1)
-            powers = [of_u[:, a] * of_v[:, b] for a in range(degree + 1) for b in range(degree - a, degree + 1)]
-            self._surface = np.linalg.qr(np.column_stack(powers))[0]
+        self._quadratic = _surface(standard, QUADRATIC)
+        self._surface = self._quadratic if degree == QUADRATIC else _surface(standard, degree)
 
     def similarity(self, values: NDArray[np.float64], most_explained: float = 1.0) -> float:
         """Return how much more alike near rows are than permuted rows, without the surface, in standard errors.
@@ -620,7 +617,7 @@ def reach_of_places(columns: Sequence[Column], y: NDArray[np.float64], near: Ali
     from scipy.spatial.distance import pdist
 
     by_name = {column.name: column for column in columns}
-    rows, place = _places(by_name[near.by[0]], by_name[near.by[1]])
+    rows, place = _places([by_name[name] for name in near.by])
     rows, place = rows[: MOST_ROWS // 2], place[: MOST_ROWS // 2]
     distance = pdist(place)
     edges = np.linspace(0, distance.max() / 2, 41)
@@ -647,6 +644,21 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
         rank = rankdata(column[known[:, k]])
         ranked[known[:, k], k] = rank - (rank.size + 1) / 2
     return ranked
+
+
+def _surface(standard: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+    """Return an orthonormal basis of polynomials of one or two coordinates."""
+    first, *second = (np.vander(each, degree + 1, increasing=True) for each in standard.T)
+    products = [first[:, [a]] * other[:, 1 : degree + 1 - a] for other in second for a in range(degree)]
+    basis: NDArray[np.float64] = np.linalg.qr(np.column_stack([first, *products]))[0]
+    return basis
+
+
+def _alike_in_order(column: NDArray[np.float64], of_y: NDArray[np.float64]) -> bool:
+    """Return whether values of rows that follow one another in a column may be alike: a quick look."""
+    ordered = of_y[np.argsort(column, kind="stable")]
+    products, variance = (ordered[1:] * ordered[:-1]).sum(axis=0), (ordered**2).mean(axis=0)
+    return bool((products > WORTH_A_LOOK * variance * np.sqrt(len(ordered))).any())
 
 
 def _alike_in_cells(first: NDArray[np.int64], second: NDArray[np.int64], of_y: NDArray[np.float64]) -> bool:
@@ -700,9 +712,9 @@ def _numbered(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.cumsum(np.r_[False, np.diff(ascending) > 0])
 
 
-def _places(first: Column, second: Column) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _places(axes: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the rows to examine, in random order, and their coordinates."""
-    place = np.column_stack([first.values, second.values])
+    place = np.column_stack([each.values for each in axes])
     known = np.flatnonzero(np.isfinite(place).all(axis=1))
     rng = np.random.default_rng(np.random.SeedSequence(0))  # the same rows always get the same answer
     rows = rng.permutation(known)[:MOST_ROWS]
@@ -724,17 +736,16 @@ def _and_features(features: Sequence[str]) -> str:
 def _labels(X: Any, names: list[str], by: Sequence[str], side: float | None = None) -> str:
     """Return what to type for one label per row: of equal values of columns, or of cells of a grid."""
     positions = [names.index(name) for name in by]
+    cells = "" if side is None else f" // {side:g}"
     if not hasattr(X, "columns"):
-        cells = "" if side is None else f" // {side:g}"
         if len(by) == 1:
-            return f"X[:, {positions[0]}]"
+            return f"X[:, {positions[0]}]{cells}"
         return f"numpy.unique(X[:, {positions}]{cells}, axis=0, return_inverse=True)[1].ravel()"
     own = [X.columns[k] if hasattr(X, "groupby") else name for k, name in zip(positions, by, strict=True)]
     if len(by) == 1:
-        return f"X[{escaped(repr(own[0]))}]"
+        return f"X[{escaped(repr(own[0]))}]{cells}"
     text = escaped(repr(own))
     if not hasattr(X, "groupby"):
-        cells = "" if side is None else f" // {side:g}"
         return f"numpy.unique(X[{text}].to_numpy(){cells}, axis=0, return_inverse=True)[1].ravel()"
     cells = "" if side is None else f".floordiv({side:g})"
     return f"X[{text}]{cells}.groupby({text}, dropna=False).ngroup()"

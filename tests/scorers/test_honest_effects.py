@@ -12,8 +12,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import norm
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import debias
 from debias.errors import CompositionError, RowsError
@@ -383,14 +386,32 @@ def test_among_correlated_columns_the_splits_of_the_model_decide():
     assert both > of_lines + 0.05
 
 
-def test_groups_sum_the_evidence_of_their_columns_which_does_not_depend_on_the_groups():
+def test_the_evidence_of_a_group_is_the_mean_of_that_of_its_columns_which_does_not_depend_on_the_groups():
     X, latent = rows_of(300, 0)
     model = RandomForestRegressor(20, random_state=0, min_samples_leaf=3).fit(X, latent)
     alone = debias.score(model, X, latent, "honest_effects")
     first, second, *others = alone.feature_names
     grouped = debias.score(model, X, latent, "honest_effects", groups={"pair": [first, second]})
     assert grouped.feature_names == ("pair", *others)
-    np.testing.assert_allclose(grouped.values, [alone.values[:2].sum(), *alone.values[2:]])
+    np.testing.assert_allclose(grouped.values, [np.log(np.exp(alone.values[:2]).mean()), *alone.values[2:]])
+
+
+def test_a_category_is_found_whose_other_levels_are_noise():
+    """Sums of logs put a category of 40 levels, of which one matters much, behind all noise."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 10)), columns=[f"n{k}" for k in range(10)])
+    X["city"] = rng.integers(0, 40, 600).astype(str)
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["city"]), remainder="passthrough")
+    of_city, of_noise = [], []
+    for effect in (5.0, 0.0):
+        y = effect * (X["city"] == "0") + rng.normal(size=600)
+        model = make_pipeline(encoder, RandomForestRegressor(40, random_state=0, min_samples_leaf=3)).fit(X, y)
+        found = debias.score(model, X, y, "honest_effects")
+        scores = pd.Series(found.values, found.feature_names)
+        of_city.append(scores["city"])
+        of_noise.append(scores.drop("city").max())
+    assert of_city[0] > of_noise[0]
+    assert -0.7 <= of_city[1] < 1 < of_city[0]
 
 
 @pytest.mark.parametrize("kind", ["out of bag", "held out, few", "held out, many"])

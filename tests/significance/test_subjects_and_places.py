@@ -20,7 +20,7 @@ from debias.significance.subjects_and_places import (
     coordinates,
     is_identifier,
     moments_of_products,
-    near_in_two_columns,
+    near_in_columns,
     near_places,
     ranks,
     same_subject,
@@ -64,6 +64,16 @@ def fields(rng, n=300, scale=0.15, n_fields=6):
 def unnamed(made):
     X, y = made
     return X.rename(columns={"lon": "c0", "lat": "c1"}), y
+
+
+def series(rng, n=300, memory=0.8, p=5):
+    """Return autoregressions in random order, and a column that tells the time."""
+    noise = rng.normal(size=(n, p + 1))
+    for t in range(1, n):
+        noise[t] += memory * noise[t - 1]
+    order = rng.permutation(n)
+    X = named(noise[:, 1:]).assign(t=1000.0 + np.arange(n))
+    return X.iloc[order].reset_index(drop=True), noise[order, 0]
 
 
 def correlated(rng, n=300, p=6):
@@ -120,6 +130,20 @@ def functions_of_two(rng, n=300):
     return named(X), np.log(u) + v / 4 + rng.normal(size=n) / 10
 
 
+def long_tails(rng, n=300):
+    """Return exponentials of two factors and noise, of several units, and a response to one factor."""
+    factors = rng.normal(size=(n, 2))
+    X = np.exp(2 * (factors[:, [0, 0, 0, 1, 1, 1]] + 0.2 * rng.normal(size=(n, 6))))
+    return named(X), factors[:, 0] + rng.normal(size=n) / 2
+
+
+def steps_in_one(rng, n=300):
+    """Return features that are steps or waves of one of them, with noise, and such a response."""
+    x = rng.normal(size=n)
+    X = np.column_stack([x, (x > 0) + rng.normal(size=n), np.sin(2 * x) + rng.normal(size=n), rng.normal(size=(n, 3))])
+    return named(X), 2.0 * (x > 0.5) + rng.normal(size=n)
+
+
 def with_coordinates(rng, response):
     X = correlated(rng)
     return named(X).rename(columns={"f0": "lon", "f1": "lat"}), response(X) + rng.normal(size=300)
@@ -144,6 +168,8 @@ INDEPENDENT = {
     "fields in X only": lambda rng: unrelated(rng, fields(rng), "y"),
     "a field in y only": lambda rng: unrelated(rng, fields(rng), "X"),
     "functions of two features": functions_of_two,
+    "steps in one feature": steps_in_one,
+    "long tails": long_tails,
     "linear in coordinates": lambda rng: with_coordinates(rng, lambda X: X @ np.arange(1, 7)),
     "a step in coordinates": lambda rng: with_coordinates(rng, lambda X: 5.0 * (X[:, 0] > 0) * (X[:, 1] > 0) + X[:, 3]),
 }
@@ -154,6 +180,7 @@ DEPENDENT = {
     "pairs by id": lambda rng: patients(rng, n=150, size=2),
     "smooth fields": fields,
     "rough fields": lambda rng: fields(rng, scale=0.05),
+    "series in random order": series,
     "smooth fields, other names": lambda rng: unnamed(fields(rng)),
     "rough fields, other names": lambda rng: unnamed(fields(rng, scale=0.05)),
 }
@@ -167,7 +194,7 @@ def n_found(design, n_sets):
         found += (
             same_subject(columns, y) is not None
             or bool(near_places(columns, y))
-            or near_in_two_columns(columns, y) is not None
+            or near_in_columns(columns, y) is not None
         )
     return found
 
@@ -348,21 +375,35 @@ def test_the_warning_of_two_columns_says_what_they_may_be():
     assert labels.shape == (600,)
 
 
+def test_a_time_is_told_of_with_blocks_of_it():
+    X, y = series(np.random.default_rng(0), memory=0.9)
+    text = warned(X, y)
+    assert text.startswith("rows that are near in t are alike: they have similar responses and similar values of f")
+    assert "If t is a time or a place: similarity reaches over about " in text
+    assert "If the rows are of subjects instead, pass labels" in text
+    typed, labels = labels_in(text, X)
+    side = float(re.fullmatch(r"X\['t'\] // (\S+)", typed)[1])
+    assert np.array_equal(labels, X["t"] // side)
+    forest = RandomForestRegressor(20, random_state=0, min_samples_leaf=5).fit(X.to_numpy(), y)
+    with pytest.warns(debias.DebiasWarning, match=r"near in x5 are alike.*blocks=X\[:, 5\] // "):
+        debias.audit(forest, X.to_numpy(), y, scorers=[], random_state=0, dependence=False)
+
+
 def test_a_named_pair_or_a_subject_is_told_of_instead_of_two_columns():
     X, y = fields(np.random.default_rng(0))
-    assert near_in_two_columns(columns_of(X, [1] * X.shape[1]), y[:, None]) is not None
+    assert near_in_columns(columns_of(X, [1] * X.shape[1]), y[:, None]) is not None
     assert "near in lon and lat" in warned(X, y)
 
 
-def test_two_columns_are_looked_at_only_if_the_model_splits_on_them():
-    X, y = unnamed(fields(np.random.default_rng(0)))
-    found = near_in_two_columns(columns_of(X, [1] * 7), y[:, None])
-    assert found.by == ("c0", "c1")
-    without = near_in_two_columns(columns_of(X, [1] * 5 + [0, 0]), y[:, None])
-    assert without is None or not {"c0", "c1"} & set(without.by)
-    assert (
-        near_in_two_columns(columns_of(X[["c0", "c1", "f0"]], [1] * 3), y[:, None]) is None
-    )  # one feature is not half
+def test_columns_that_the_model_does_not_know_tell_places_and_times():
+    for made, by in (
+        (unnamed(fields(np.random.default_rng(0))), ("c0", "c1")),
+        (series(np.random.default_rng(0)), ("t",)),
+    ):
+        X, y = made
+        columns = columns_of(X, [1] * 5 + [0] * len(by))
+        assert near_in_columns(columns, y[:, None]).by == by
+        assert near_in_columns([columns[0], *columns[-len(by) :]], y[:, None]) is None  # one feature is too few
 
 
 def test_columns_that_the_model_does_not_know_tell_subjects():
