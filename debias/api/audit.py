@@ -633,7 +633,7 @@ def chosen_scorers(tested: str | Scorer, scorers: list[str | Scorer] | None) -> 
         )
     if tested_scorer.name == DEPENDENCE:
         raise CompositionError(
-            f"tested={DEPENDENCE!r} has no shares: its values are evidence in standard errors. Leave tested out; the "
+            f"tested={DEPENDENCE!r} has no shares: its values are logs of evidence. Leave tested out; the "
             "column 'dependence' has its test"
         )
     if not tested_scorer.needs_rows:

@@ -26,7 +26,7 @@ from debias.results.fields import (
 )
 from debias.results.report.figures import GRID, MUTED, SETTINGS, new_axes, refuse_most, settings
 from debias.results.scores import Scores
-from debias.results.sentences import condition, enumerated, rows_of, scored_on
+from debias.results.sentences import condition_of_verdicts, enumerated, rows_of, scored_on
 from debias.results.tables import Table
 from debias.results.vocabulary import Verdict, error_rate_in_words
 from debias.text import counted, feature_index, percent, percent_in_table, shortened
@@ -173,7 +173,7 @@ class Clusters(ReportedResult):
         count = (
             f"{n_found:,} of {counted(len(self.clusters), 'cluster')} of similar features "
             f"{_is(1 if len(self.clusters) == 1 else n_found)} {Verdict.INFORMATIVE.phrase} on "
-            f"{rows_of(self.scores)}{condition(self._audit, named=True)}."
+            f"{rows_of(self.scores)}{condition_of_verdicts(self._audit, named=True)}."
         )
         together = sorted(self.only_together, key=lambda each: -each.share)
         lines = [

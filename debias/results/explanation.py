@@ -9,7 +9,7 @@ import numpy as np
 from debias.errors import DebiasError
 from debias.results import untested
 from debias.results.feature_likeness import like
-from debias.results.sentences import condition, enumerated, rank_of, rows_of, scored_on
+from debias.results.sentences import condition_of_verdicts, enumerated, rank_of, rows_of, scored_on
 from debias.results.vocabulary import DEPENDENCE, TWINS, Dependence, Verdict, error_rate_in_words
 from debias.text import correlation_in_words, listed, name_in_text, percent
 
@@ -61,7 +61,7 @@ def _verdict(audit: Audit, k: int) -> str:
         numbers.append(error_rate_in_words(test.get("error"), test["alpha"]))
     found = f"It is {verdict.phrase}" + (f" ({', '.join(numbers)})" if numbers else "")
     after = "" if verdict is Verdict.INFORMATIVE else " This alone is no reason to drop it."
-    return f"{found}{condition(audit, named=False)}.{after}"
+    return f"{found}{condition_of_verdicts(audit, named=False)}.{after}"
 
 
 def _dependence(audit: Audit, k: int) -> str:

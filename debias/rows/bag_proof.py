@@ -320,10 +320,20 @@ def units_of_response(
             of_round += value[at]
             if (tree + 1) % ensemble.trees_a_round == 0:
                 before, of_round = before + of_round, np.zeros(rows.size)
-    terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else list(map(np.concatenate, (of_trees, of_first))))
-    columns, root = np.column_stack([*terms, np.ones(terms[0].size)]), np.sqrt(np.concatenate(size))
+    means_of_leaves = map(np.concatenate, (of_y,) if ensemble.averaged else (of_y, of_trees))
+    terms = [each - each.mean() for each in means_of_leaves]  # y may be far from 0
+    value_of = np.concatenate(found)
+    told = np.ones(value_of.size, dtype=bool)
+    if not ensemble.averaged:
+        terms.append(np.concatenate(of_first))
+        later = terms[-1] == 0
+        clipped = later & np.isclose(np.abs(value_of), np.abs(value_of[later]).max(initial=0.0), rtol=1e-6, atol=0.0)
+        told = ~clipped if clipped.sum() > 1 else told  # several largest values are those of max_delta_step
+    columns = np.column_stack([*terms, np.ones(value_of.size)])[told]
+    value_of, root = value_of[told], np.sqrt(np.concatenate(size))[told]
     # Weighted by the number of rows: the mean over a leaf of n rows varies by 1 / n.
-    coefficients, _, rank, _ = np.linalg.lstsq(columns * root[:, None], np.concatenate(found) * root, rcond=None)
+    weighted = columns * root[:, None]
+    coefficients, _, rank, _ = np.linalg.lstsq(weighted, value_of * root, rcond=None)
     degrees = columns.shape[0] - columns.shape[1]
     if rank < columns.shape[1] or coefficients[0] == 0 or degrees < 1:
         return None
@@ -331,8 +341,8 @@ def units_of_response(
     if 1 / OTHER_UNITS < factor < OTHER_UNITS:
         return None
     # With the factor f, the coefficient of y is 1 / f, or that of the trees before it is -f times it: a contrast is 0.
-    left = (np.concatenate(found) - columns @ coefficients) * root
-    covariance = np.linalg.inv((columns * root[:, None]).T @ (columns * root[:, None])) * (left @ left) / degrees
+    left, inverse = value_of * root - weighted @ coefficients, np.linalg.pinv(weighted)
+    covariance = inverse @ inverse.T * (left @ left) / degrees
     least = student.isf(SURE_OF_UNITS / 2, degrees)
     for possible in np.geomspace(1 / OTHER_UNITS, OTHER_UNITS, 9):
         contrast = np.zeros(columns.shape[1])

@@ -99,15 +99,8 @@ AXES = (
     ("coordx", "coordy"),
     ("utme", "utmn"),
     ("xutm", "yutm"),
-    ("east", "north"),
     ("eastings", "northings"),
     ("gridx", "gridy"),
-    ("gx", "gy"),
-    ("posx", "posy"),
-    ("xpos", "ypos"),
-    ("locx", "locy"),
-    ("xloc", "yloc"),
-    ("xm", "ym"),
     ("x", "y"),
 )
 """Names of coordinates, in lower case and without separators. Except x and y, they may be a part of the name."""
