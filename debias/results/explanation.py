@@ -9,7 +9,7 @@ import numpy as np
 from debias.errors import DebiasError
 from debias.results import untested
 from debias.results.feature_likeness import like
-from debias.results.sentences import condition_of_verdicts, enumerated, rank_of, rows_of, scored_on
+from debias.results.sentences import condition, condition_of_verdicts, enumerated, rank_of, rows_of, scored_on
 from debias.results.vocabulary import DEPENDENCE, TWINS, Dependence, Verdict, error_rate_in_words
 from debias.text import correlation_in_words, listed, name_in_text, percent
 
@@ -60,8 +60,9 @@ def _verdict(audit: Audit, k: int) -> str:
     if "alpha" in test:
         numbers.append(error_rate_in_words(test.get("error"), test["alpha"]))
     found = f"It is {verdict.phrase}" + (f" ({', '.join(numbers)})" if numbers else "")
-    after = "" if verdict is Verdict.INFORMATIVE else " This alone is no reason to drop it."
-    return f"{found}{condition_of_verdicts(audit, named=False)}.{after}"
+    if verdict is Verdict.INFORMATIVE:
+        return f"{found}{condition_of_verdicts(audit, named=False)}."
+    return f"{found}{condition(audit, named=False)}. This alone is no reason to drop it."
 
 
 def _dependence(audit: Audit, k: int) -> str:

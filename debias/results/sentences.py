@@ -201,8 +201,13 @@ def condition(audit: Audit, *, named: bool) -> str:
 
 
 def condition_of_verdicts(audit: Audit, *, named: bool) -> str:
-    """Return the clause of `condition`, and that rows must be independent, unless blocks or doubts say more."""
-    return _with_independence(condition(audit, named=named), [audit.tested_scores], audit.warnings)
+    """Return the clause of `condition`, and that rows must be independent, unless blocks or doubts say more.
+
+    P-values of rows that depend on one another are too small, so where nothing is informative nothing changes.
+    """
+    clause = condition(audit, named=named)
+    found = audit.which(Verdict.INFORMATIVE).any()
+    return _with_independence(clause, [audit.tested_scores], audit.warnings) if found else clause
 
 
 def _with_independence(clause: str, scores: Sequence[Scores], warnings: Sequence[str]) -> str:
@@ -702,6 +707,8 @@ def condition_of_folds(audit: FoldsAudit) -> str:
     if LIKE_TRAINING in statuses:
         return ", but rows of a fold look like training rows of its model"
     clause = ", if no row is a training row of the model of its fold" if set(statuses) & set(UNPROVEN) else ""
+    if not audit.which(Verdict.INFORMATIVE).any():
+        return clause
     tested = [each.tested_scores for each in audit.audits.values() if each.tested]
     return _with_independence(clause, tested, audit.warnings)
 

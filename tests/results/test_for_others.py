@@ -15,7 +15,7 @@ from debias.results.answers import answers
 from debias.results.brief import MOST_BYTES
 from debias.results.tables import for_markdown
 from debias.text import UNKNOWN, percent_in_table
-from results.test_sentences import PERCENT, Facts, shows, verdict_condition, whole
+from results.test_sentences import PERCENT, Facts, headline_condition, shows, verdict_condition, whole
 from results.test_vocabulary import with_dependence
 from support.audits import made
 from support.drawn_audits import drawn
@@ -49,7 +49,7 @@ def verdict(facts, k, found, numbers, condition, after):
     wanted = {"informative": "informative", "not confirmed alone": "indistinguishable"}[found]
     assert facts.verdict[name] == wanted
     assert (after is None) == (wanted == "informative")
-    verdict_condition(facts, condition)
+    (verdict_condition if wanted == "informative" else headline_condition)(facts, condition)
     told = (numbers or "").split(", ")
     if scores.z is not None:
         assert float(told.pop(0).removeprefix("z ")) == pytest.approx(scores.z[k], abs=0.00501)

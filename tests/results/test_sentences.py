@@ -288,6 +288,8 @@ def with_independence(facts, clause):
     doubtful = clause is not None and ", but" in clause
     if facts.test.get("blocks", True) or doubtful or facts.tested_scores.n_rows == 1 or about_alike(facts.audit):
         return clause
+    if not facts.informative:
+        return clause
     return ", if rows are independent" if clause is None else f"{clause} and rows are independent"
 
 
