@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PUBLISHED = {
-    **{"hong": 100, "li-chip": 16, "loh-power": 100, "mdi-plus": 2, "predictive-value": 1, "citrees": 1},
+    **{"hong": 100, "li-chip": 16, "loh-power": 100, "mdi-plus": 2, "predictive-value": 1, "citrees": 5},
     **{"rare-classes": 3, "power": 50, "folds": 80, "intervals": 100, "many-features": 160},
     **{"interactions": 200, "interaction-rivals": 75, "loss-changes": 30, "alarms": 12, "aico": 100, "speed": 5},
     **{"days": 40, "held-out": 86},
