@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 MOST_ALONE = 50
 """What a feature explains by itself is computed for the features with the largest scores, at most so many (and so many
 of those that are not confirmed are compared with each other),"""
-MOST_OF_CENSORING = 20_000
-"""Censoring is examined on at most so many rows."""
 LEAST_ALONE = 0.5
 """and told of those that explain at least this share of the variation of y."""
+MOST_OF_CENSORING = 20_000
+"""Censoring is examined on at most so many rows."""
 IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
 
 

@@ -24,7 +24,7 @@ from debias.results.gate_outcome import (
     warnings_of_absent,
 )
 from debias.results.policy import PROVENANCE, Feature, Policy
-from debias.results.sentences import condition, doubts, on_unseen_rows, reports_anything, scored_on
+from debias.results.sentences import condition_of_verdicts, doubts, on_unseen_rows, reports_anything, scored_on
 from debias.results.stored import check_audit
 from debias.results.untested import FEATURES
 from debias.results.vocabulary import (
@@ -336,7 +336,7 @@ def _named(rule: str, feature: Feature, wanted: Verdict, audit: Audit) -> Result
         no_verdicts = _no_verdicts(audit)
         if name in audit.untested_features:
             return Result(rule, GateStatus.NOT_JUDGED, Verdict.UNTESTED, wanted, audit.untested_features[name])
-        limits = condition(audit, named=False) if audit.verdict[k] is Verdict.INFORMATIVE else ""
+        limits = condition_of_verdicts(audit, named=False) if audit.verdict[k] is Verdict.INFORMATIVE else ""
         evidence = f"{_evidence(audit, k)}{limits}" if no_verdicts is None else no_verdicts
         return Result.of(rule, no_verdicts is None and audit.verdict[k] is wanted, audit.verdict[k], wanted, evidence)
     return result_of_absent(rule, feature, names, wanted)

@@ -74,16 +74,32 @@ def features_of_censoring(
     """
     from scipy.stats import norm
 
+    z = dependence_of_censoring(X, time, event, weight)
+    largest = np.zeros(int(feature.max()) + 1)
+    np.maximum.at(largest, feature, z.max(axis=0))
+    least = norm.isf(LEVEL / 2 / z.size)
+    order = np.argsort(-largest, kind="stable")
+    found: NDArray[np.int64] = order[largest[order] > least]
+    return found
+
+
+def dependence_of_censoring(
+    X: NDArray[np.floating[Any]], time: Array, event: NDArray[np.bool_], weight: Array
+) -> Array:
+    """Return how much the residual of censoring depends on each column, in standard errors, shape (2, n_columns).
+
+    The first row is of ranks, the second of their distances from the middle.
+
+    Parameters
+    ----------
+    X, time, event, weight
+        As for :func:`features_of_censoring`.
+    """
     left = ~event - cumulative_hazard(time, ~event, weight, weight)
     ranked = ranks(X.astype(np.float64))
     folded = np.abs(ranked)
     forms = np.stack([ranked, folded - np.average(folded, axis=0, weights=weight)])
     products = forms * (weight * left)[:, None]
     error = np.sqrt((products**2).sum(axis=1))
-    z = np.divide(np.abs(products.sum(axis=1)), error, out=np.zeros_like(error), where=error > 0).max(axis=0)
-    largest = np.zeros(int(feature.max()) + 1)
-    np.maximum.at(largest, feature, z)
-    least = norm.isf(LEVEL / 2 / (2 * feature.size))
-    order = np.argsort(-largest, kind="stable")
-    found: NDArray[np.int64] = order[largest[order] > least]
-    return found
+    z: Array = np.divide(np.abs(products.sum(axis=1)), error, out=np.zeros_like(error), where=error > 0)
+    return z

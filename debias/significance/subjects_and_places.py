@@ -55,7 +55,6 @@ WORTH_A_LOOK, ALIKE, ALIKE_BY_NAME = 2.0, 3.5, 3.0
 name of an identifier may have the same age, so the similarity for the age alone need only be worth a look."""
 FALSE_FEATURE = 1e-3
 """The normal probability of calling any feature alike, over all columns that may tell subjects."""
-QUADRATIC = 2
 CONSTANT = 0.65
 """A feature belongs to the subject if its rows differ in at most this share of the pairs that would by chance."""
 MOST_IN_KEY = 3
@@ -73,8 +72,9 @@ LEAST_PLACES = 0.8
 """and this share of the rows has values, or pairs of them, of its own;"""
 NOT_ONE_COLUMN = 0.9
 """columns with a larger rank correlation are no two coordinates."""
-UNNAMED_DEGREE, MOST_EXPLAINED = 4, 0.5
-"""Degree of the surface that is taken out, and largest share of the variation that the quadratic one may explain."""
+QUADRATIC, UNNAMED_DEGREE, MOST_EXPLAINED = 2, 4, 0.5
+"""Degree of the surface that is taken out, of columns with and without names of coordinates, and largest share of the
+variation that the quadratic one may explain where there are no names."""
 LEAST_ALIKE = 2
 """At least this many features are alike, and at least half of them."""
 CELLS_OF_REACHES = 2
@@ -563,7 +563,7 @@ class NearRows:
         Degree of the surface that is taken out.
     """
 
-    def __init__(self, place: NDArray[np.float64], degree: int = 2) -> None:
+    def __init__(self, place: NDArray[np.float64], degree: int = QUADRATIC) -> None:
         from scipy.spatial import cKDTree
 
         n = len(place)

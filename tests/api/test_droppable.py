@@ -327,12 +327,11 @@ def test_rows_that_cannot_certify_are_refused(booster):
             debias.droppable(model, stated, y[stated.index], train=train, rows="held-out")
     with pytest.raises(ProvenanceError):  # train= are not the training rows
         debias.droppable(forest, *held_out, train=(X[100:400], y[100:400]))
-    for other_rows in (held_out, (held_out[0], 30 * held_out[1])):  # also by the units of y
-        exchanged = pytest.raises(
-            (ProvenanceError, debias.DebiasWarning), match="train does not look like the training"
-        )
-        with exchanged:
-            debias.droppable(model, *train, train=other_rows)
+    exchanged = pytest.raises((ProvenanceError, debias.DebiasWarning), match="train does not look like the training")
+    with exchanged:
+        debias.droppable(model, *train, train=held_out)
+    with pytest.raises(ProvenanceError, match="train does not look like the training"):  # also by its units
+        debias.droppable(model, *train, train=(held_out[0], 30 * held_out[1]))
 
 
 @pytest.mark.thorough

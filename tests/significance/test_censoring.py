@@ -10,7 +10,7 @@ import xgboost
 from scipy.stats import binomtest
 
 import debias
-from debias.significance.censoring import features_of_censoring
+from debias.significance.censoring import dependence_of_censoring, features_of_censoring
 from support.survival import rows
 
 
@@ -54,19 +54,20 @@ def test_columns_of_one_feature_are_named_once_and_missing_values_and_weights_ar
     assert found(X, time, np.ones(len(X), dtype=bool)) == []  # nothing is censored
 
 
-def test_the_residual_of_censoring_is_the_martingale_with_events_exchanged():
-    """With one binary column the statistic is the log-rank test of censoring, with a robust error."""
+def test_the_statistic_of_two_groups_is_that_of_the_log_rank_test_of_censoring():
+    """Ranks of two groups are two numbers; observed less expected censored rows are counted at each time."""
     rng = np.random.default_rng(3)
     group = rng.integers(0, 2, 200).astype(float)
     time, end = rng.exponential(size=200), rng.exponential(np.exp(-0.8 * group))
     until, event = np.minimum(time, end), time <= end
-    observed = expected = 0.0
-    for t in until[~event]:
-        at_risk = until >= t
-        observed += group[until == t].sum()
-        expected += group[at_risk].mean()
+    observed_less_expected = sum(group[until == t].sum() - group[until >= t].mean() for t in until[~event])
     hazard = np.array([sum(1 / (until >= t).sum() for t in until[~event] if t <= each) for each in until])
-    assert ((~event - hazard) * group).sum() == pytest.approx(observed - expected)
+    # Centred ranks of a binary column are 100 times the column less its mean, and the residuals sum to 0.
+    terms = (group - group.mean()) * (~event - hazard)
+    expected = abs(observed_less_expected) / np.sqrt((terms**2).sum())
+    z = dependence_of_censoring(group[:, None], until, event, np.ones(200))
+    assert z.shape == (2, 1)
+    assert z[0, 0] == pytest.approx(expected)
 
 
 def audited(seed, censoring_by_noise, n=1000, **given):
